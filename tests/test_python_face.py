@@ -21,7 +21,7 @@ WRONG_TYPES = {
     "find tasks": lambda value: nooch.find(DATA, "ce", tasks=value),
     "evaluate": lambda value: nooch.evaluate(value, FRAME),
     "evaluate predictions": lambda value: nooch.evaluate(SUITE, value),
-    "evaluate options": lambda value: nooch.evaluate(SUITE, FRAME, options=value),
+    "evaluate reading": lambda value: nooch.evaluate(SUITE, FRAME, reading=value),
     "findings": lambda value: nooch.cue_findings(value, FRAME),
     "findings data": lambda value: nooch.cue_findings(SUITE, FRAME, data=value),
     "slices": lambda value: nooch.find_slices(value, FRAME),

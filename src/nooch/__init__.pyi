@@ -11,7 +11,7 @@ from . import (
 )
 from .analysis.audit import audit as audit
 from .analysis.calibrate import calibrate as calibrate
-from .analysis.check import CheckOptions as CheckOptions, check as check
+from .analysis.check import check as check
 from .analysis.collect_next import collect_next as collect_next
 from .analysis.findings import cue_findings as cue_findings
 from .analysis.intervene import intervene as intervene
@@ -40,8 +40,6 @@ from .data.importing.import_dataset import (
     import_dataset as import_dataset,
 )
 from .evaluation import (
-    EvaluateOptions as EvaluateOptions,
-    PredictionFormat as PredictionFormat,
     Predictions as Predictions,
     Scores as Scores,
     evaluate as evaluate,

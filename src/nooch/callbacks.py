@@ -9,15 +9,16 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import polars as pl
 
 from nooch.base.errors import MissingExtraError, ParameterError, UndefinedError
 from nooch.data.arrays import float_array
-from nooch.evaluation import AVERAGE, EvaluateOptions, Predictions, evaluate
+from nooch.evaluation import AVERAGE, Predictions, evaluate
 from nooch.evaluation.averages import WORST_HARD, with_worst_hard
 from nooch.suites import Suite, as_suite
 
@@ -58,7 +59,9 @@ class EpochScores:
         self._suite = as_suite(suite)
         self._tasks = [tasks] if isinstance(tasks, str) else list(tasks or self._suite.tasks)
         criteria = [criterion or self._suite.criteria[0]]
-        self._options = EvaluateOptions(split=split, criteria=criteria, metrics=["auc", "nll"])
+        self._how: dict[str, Any] = {
+            "split": split, "criteria": criteria, "metrics": ["auc", "nll"],
+        }  # fmt: skip
         keys = self._suite.select_keys(criteria, self._tasks, [split])
         if not any(min(self._suite.record(*key).cells[:2]) for key in keys):
             raise UndefinedError(
@@ -83,7 +86,7 @@ class EpochScores:
         if getattr(labels, "size", 0) == predictions.values.size:
             given = labels.reshape(len(values), -1).T.astype(np.int8)
             predictions = replace(predictions, labels=given)
-        table = evaluate(self._suite, predictions, options=self._options).table
+        table = evaluate(self._suite, predictions, **self._how).table
         of_tasks = table.filter(pl.col("cue").is_null(), pl.col("task") != AVERAGE)
         rows = _LOGGED.join(with_worst_hard(of_tasks), on=["metric", "subset"])
         complete = rows.filter((pl.col("value").null_count() == 0).over("task"))
@@ -110,37 +113,63 @@ class HuggingFace(EpochScores):
         return self.of(first, evaluation.label_ids)
 
 
-def Lightning(suite: Suite | str | Path, *args: Any, **named: Any) -> Any:  # noqa: N802
+class Lightning(EpochScores):
     """A callback of Lightning; the arguments are ``EpochScores``'s.
 
     It logs ``val_auc_hard``, ``val_worst_hard`` and the others by ``log_dict``, for any logger and
     ``ModelCheckpoint(monitor="val_worst_hard")``. ``validation_step`` returns logits, or a dict
     with ``logits``; the first validation loader gives the suite's images in order, in one process.
     Sanity checks and ``fast_dev_run``, of a few batches, are not scored.
-    """
-    try:
-        from lightning.pytorch.callbacks import LambdaCallback
-    except ImportError as error:
-        raise MissingExtraError("lightning", "lightning", "a callback of Lightning") from error
-    epoch, kept = EpochScores(suite, *args, **named), list[Any]()
 
-    def keep(_trainer: Any, _module: Any, outputs: Any, _batch: Any, *numbers: int) -> None:
+    Raises:
+        MissingExtraError: Lightning is not installed.
+    """
+
+    _logits: list[Any]
+
+    def __new__(cls, *_: Any, **__: Any) -> Self:
+        """An instance that is also a ``Callback`` of Lightning, which is imported only here."""
+        kind: Any = cls
+        made: Self = super().__new__(_as_callback(kind))
+        made._logits = []
+        return made
+
+    def on_validation_batch_end(
+        self,
+        trainer: Any,  # noqa: ARG002 - of Lightning, as the other three are
+        pl_module: Any,  # noqa: ARG002
+        outputs: Any,
+        batch: Any,  # noqa: ARG002
+        batch_idx: int,  # noqa: ARG002
+        dataloader_idx: int = 0,
+    ) -> None:
+        """Keep the logits of a batch of the first validation loader."""
         logits = outputs.get("logits") if isinstance(outputs, Mapping) else outputs
         if logits is None or logits.ndim == 0:
             remedy = 'return {"loss": loss, "logits": logits}'
             raise ParameterError("returns no logits", where="`validation_step`", remedy=remedy)
-        # of several loaders the second number is which
-        if not any(numbers[1:]):
-            kept.append(logits.detach().float().cpu().numpy())
+        if dataloader_idx == 0:
+            self._logits.append(logits.detach().float().cpu().numpy())
 
-    def log(trainer: Any, module: Any) -> None:
-        logits = np.concatenate(kept)
-        kept.clear()
+    def on_validation_epoch_end(self, trainer: Any, pl_module: Any) -> None:
+        """Score the logits and log the scores."""
+        logits = np.concatenate(self._logits)
+        self._logits.clear()
         if trainer.world_size > 1:
             problem = f"{trainer.world_size} processes have a part of the images each"
             raise ParameterError(problem, where="nooch.callbacks.Lightning", allowed="one process")
         if not (trainer.sanity_checking or trainer.fast_dev_run):
-            scores = epoch.of(logits)
-            module.log_dict({f"val_{name}": value for name, value in scores.items()})
+            scores = self.of(logits)
+            pl_module.log_dict({f"val_{name}": value for name, value in scores.items()})
 
-    return LambdaCallback(on_validation_batch_end=keep, on_validation_epoch_end=log)
+
+@cache
+def _as_callback(kind: Any) -> Any:
+    """The class as a subclass of Lightning's ``Callback``, too."""
+    try:
+        from lightning.pytorch.callbacks import Callback
+    except ImportError as error:
+        raise MissingExtraError("lightning", "lightning", "a callback of Lightning") from error
+    if issubclass(kind, Callback):
+        return kind
+    return type(kind.__name__, (kind, Callback), {"__module__": kind.__module__})

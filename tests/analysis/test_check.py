@@ -14,7 +14,7 @@ from sites import report_of
 from sklearn.linear_model import LogisticRegression
 
 import nooch
-from nooch.analysis.check import BASELINES, baselines, check
+from nooch.analysis.check import BASELINES, baseline_runs, check
 from nooch.base.errors import InputError, ParameterError
 from nooch.data import save_dataset
 from nooch.evaluation.metrics import auc
@@ -49,7 +49,9 @@ def test_one_call_gives_suite_scores_findings_slices_and_page(folder, data, tmp_
     assert content["sentences"] == checked.findings.sentences(99)
     suite = nooch.load_suite(tmp_path / "out/suite")
     assert suite.tasks == ("car",)
-    again = nooch.evaluate(suite, folder / "model.csv", ignore_unknown=True, split="test")
+    again = nooch.evaluate(
+        suite, folder / "model.csv", reading={"ignore_unknown": True}, split="test"
+    )
     assert checked.scores.value("auc", "hard", run="model") == again.value("auc", "hard")
     ((task, model, *counts),) = checked.errors.rows
     assert (task, model) == ("car", "model")
@@ -183,7 +185,7 @@ def test_tasks_need_enough_hard_images(folder, tmp_path):
         return lambda: check(folder / "dataset", predictions, tmp_path / "out", **options)
 
     fails(checked(min_hard=10**6), "no task has 1000000 hard images on a side")
-    words = "'min_hart' is no option of CheckOptions"
+    words = "'min_hart' is no keyword of check"
     fails(checked(min_hart=3), words, kind=ParameterError)
     other = pl.read_csv(folder / "model.csv").with_columns(task=pl.lit("cat"))
     fails(checked(other), "there are no predictions for", kind=InputError)
@@ -191,7 +193,7 @@ def test_tasks_need_enough_hard_images(folder, tmp_path):
 
 
 def test_baselines_know_the_prior_and_the_context(data):
-    constant, prior, context = baselines(data, ["car", "tree"], "test")
+    constant, prior, context = baseline_runs(data, ["car", "tree"], "test")
     train, test = data.select("train"), data.select("test")
     assert set(constant.values.ravel()) == {0.5}
     assert set(prior.values[1]) == {train.labels("tree").mean()}
@@ -206,7 +208,7 @@ def test_labels_that_exclude_each_other_have_no_context_baseline():
     images = pl.DataFrame({"image_id": range(90), "split": ["train", "test", "test"] * 30})
     areas = csr_array(np.eye(3)[np.arange(90) // 3 % 3])
     data = nooch.Dataset.build(images, ["cat", "dog", "cow"], areas)
-    assert [run.run for run in baselines(data, ["cat"], "test")] == [*BASELINES[:2]]
+    assert [run.run for run in baseline_runs(data, ["cat"], "test")] == [*BASELINES[:2]]
 
 
 def test_baselines_are_fitted_where_the_label_is_known(data):
@@ -216,7 +218,7 @@ def test_baselines_are_fitted_where_the_label_is_known(data):
     known = data.select(rows=~partly.unknown_labels("car"))
     for split in ("test", "all"):
         of = [one if split == "test" else _without_splits(one) for one in (partly, known)]
-        (_, *got), (_, *expected) = (baselines(one, ["car"], split) for one in of)
+        (_, *got), (_, *expected) = (baseline_runs(one, ["car"], split) for one in of)
         same = np.isin(got[0].image_ids, expected[0].image_ids)
         for mine, other in zip(got, expected, strict=True):
             np.testing.assert_allclose(mine.values[:, same], other.values)
@@ -229,7 +231,7 @@ def _without_splits(data):
 def test_without_splits_no_image_is_predicted_by_its_own_fit(data):
     whole = _without_splits(data)
     suite = nooch.find(whole, {"ce": nooch.CE()}, tasks=["car"])
-    context = baselines(whole, ["car"], "all")[2]
+    context = baseline_runs(whole, ["car"], "all")[2]
     assert len(np.unique(context.values)) > 2
     scores = nooch.evaluate(suite, context)
     assert scores.value("auc", "hard") < 0.2
@@ -243,8 +245,8 @@ def test_many_tasks_have_fewer_resamples_by_default(tmp_path):
     images = pl.DataFrame({"image_id": range(300), "split": ["train", "test"] * 150})
     data = nooch.Dataset.build(images, ["road", *names], csr_array(areas))
     answers = pl.DataFrame({"image_id": range(300), **dict.fromkeys(names, 1.0)})
-    options = {"scale": "logit", "min_hard": 1, "stability": 0, "slices": False}
-    checked = check(data, answers, tmp_path / "out", with_baselines=False, **options)
+    options = {"reading": {"scale": "logit"}, "min_hard": 1, "stability": 0, "slices": False}
+    checked = check(data, answers, tmp_path / "out", baselines=False, **options)
     assert len(checked.suite.tasks) == 21
     assert checked.scores.settings["bootstrap"] == 200
     assert "intervals of 200 resamples, for more than 20 tasks" in checked.notes

@@ -276,7 +276,7 @@ def test_a_slice_is_the_hard_images_of_its_phi(data, side):
     hard = {"positive": record.hard_positives, "negative": record.hard_negatives}
     assert hard.pop(side) == row["n"]
     assert [*hard.values()] == [0]
-    run = nooch.evaluate(suite, planted_predictions(data), ignore_unknown=True)
+    run = nooch.evaluate(suite, planted_predictions(data), reading={"ignore_unknown": True})
     assert run.value("error", f"hard_{side}") == pytest.approx(row["rate"])
 
 

@@ -42,7 +42,7 @@ def figures(shared_data, tmp_path_factory):
         found[f"{CAPTIONS[model]}, {number}", criterion] = part
     answers, asked = vlm / "answers/llava-1.5-7b.jsonl", vlm / "pope/llava_pope_test.jsonl"
     found["all", "captions"] = pooled
-    scores = evaluate(suite, answers, questions=asked, split=split, bootstrap=1000)
+    scores = evaluate(suite, answers, reading={"questions": asked}, split=split, bootstrap=1000)
     for (_, criterion), rates in scores.contexts.items():
         found["LLaVA 1.5, answers", criterion] = rates.frame().rename({"measure": "metric"})
     return found

@@ -75,7 +75,7 @@ def test_unknown_images_are_refused_or_left_out(suite, long):
     words = ("1 of 25 images are not in the suite: 99999", "`ignore_unknown`", "valid, test")
     fails(lambda: evaluate(suite, stray), *words)
     expected = evaluate(suite, long).table
-    assert evaluate(suite, stray, ignore_unknown=True).table.equals(expected)
+    assert evaluate(suite, stray, reading={"ignore_unknown": True}).table.equals(expected)
     dog = pl.DataFrame({"image_id": ["dog"], "task": ["car"], "logit": [0.0]})
     texts = long.with_columns(pl.col("image_id").cast(pl.String)).vstack(dog)
     fails(lambda: evaluate(suite, texts), "1 of 25 images are not in the suite: dog")

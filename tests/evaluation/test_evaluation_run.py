@@ -20,7 +20,6 @@ from nooch.evaluation import (
     AVERAGE,
     CELLS,
     Distribution,
-    EvaluateOptions,
     Predictions,
     bootstrap,
     evaluate,
@@ -31,6 +30,7 @@ from nooch.evaluation.metrics import ALL_METRICS, METRICS, auc
 from nooch.evaluation.metrics.proportions import wilson
 from nooch.suites.find import find
 
+ANY = {"ignore_unknown": True}
 EVALUATE = sys.modules[evaluate.__module__]
 CLASSES = ["Y", "Z", "A", "B"]
 CUES = {"Y": ["A", "B"], "Z": ["A"]}
@@ -414,7 +414,7 @@ def _runs(data, names=("a",)):
 def test_criteria_without_a_verdict_on_some_images_are_scored_on_the_others():
     suite, data = _suite()
     (run,) = _runs(data)
-    table = evaluate(suite, run, ignore_unknown=True, bootstrap=5).table
+    table = evaluate(suite, run, reading=ANY, bootstrap=5).table
     gist = suite.set("gist", "Y", "test")
     assert gist.excluded != (0, 0)
     row = table.filter(criterion="gist", task="Y", subset="all", metric="auc").row(0, named=True)
@@ -426,7 +426,7 @@ def test_criteria_without_a_verdict_on_some_images_are_scored_on_the_others():
 def test_the_same_draws_for_every_criterion_and_run():
     suite, data = _suite()
     (a,) = _runs(data)
-    scores = evaluate(suite, [a, replace(a, run="b")], ignore_unknown=True, bootstrap=20)
+    scores = evaluate(suite, [a, replace(a, run="b")], reading=ANY, bootstrap=20)
     both = scores.differences.drop_nulls("difference")
     assert both.height
     alike = both.filter(pl.col("interval").is_null() | (pl.col("interval") == "bootstrap"))
@@ -443,7 +443,7 @@ def test_groups_are_the_subsets_of_each_value():
     suite, data = _suite()
     (run,) = _runs(data)
     options = {"by": ["city"], "attributes": data.images, "criteria": ["ce"]}
-    scores = evaluate(suite, run, ignore_unknown=True, **options)
+    scores = evaluate(suite, run, reading=ANY, **options)
     groups = scores.table["group"].unique().to_list()
     assert set(groups) == {None, "city=Oslo", "city=Rome", "city=None"}
     challenge = suite.set("ce", "Y", "test")
@@ -465,8 +465,8 @@ def test_groups_are_the_subsets_of_each_value():
 def test_several_splits_and_criteria_by_name():
     suite, data = _suite()
     (run,) = _runs(data)
-    options = EvaluateOptions(criteria=["gist"], tasks=["Z"], metrics=["nll"], ignore_unknown=True)
-    table = evaluate(suite, run, options=options, split=["valid", "test"]).table
+    options = {"criteria": ["gist"], "tasks": ["Z"], "metrics": ["nll"], "reading": ANY}
+    table = evaluate(suite, run, **options, split=["valid", "test"]).table
     keys = table.select("criterion", "task", "split", "metric").unique().sort("split").rows()
     assert keys == [("gist", "Z", split, "nll") for split in ("test", "valid")]
 
@@ -478,11 +478,11 @@ def test_threads_and_order_of_rows_do_not_matter(monkeypatch):
     other = Predictions(
         "a", run.image_ids[mixed], ("Z", "Y"), run.values[::-1, mixed].copy(), "logit"
     )
-    options = EvaluateOptions(ignore_unknown=True, bootstrap=150)
+    options = {"reading": ANY, "bootstrap": 150}
     tables = []
     for r, threads in ((run, 1), (run, 3), (other, 2)):
         monkeypatch.setattr(EVALUATE, "usable_cpus", lambda n=threads: n)
-        tables.append(evaluate(suite, r, options=options).table)
+        tables.append(evaluate(suite, r, **options).table)
     assert tables[0].equals(tables[1])
     assert tables[0].equals(tables[2])
 
@@ -490,7 +490,7 @@ def test_threads_and_order_of_rows_do_not_matter(monkeypatch):
 def test_shares_of_a_split_and_uniform():
     suite, data = _suite()
     (run,) = _runs(data)
-    table = evaluate(suite, run, averages=["valid", "test", "uniform"], ignore_unknown=True).table
+    table = evaluate(suite, run, averages=["valid", "test", "uniform"], reading=ANY).table
     own = table.filter(subset="avg:test", criterion="ce").sort("task", "metric")
     everything = table.filter(pl.col("cue").is_null(), subset="all", criterion="ce")
     everything = everything.sort("task", "metric")
@@ -525,7 +525,7 @@ def test_shares_of_a_split_and_uniform():
         ({"by": ["city"]}, ["attributes"]),
         ({"by": ["town"], "attributes": True}, ["town", "city"]),
         ({"by": ["n"], "attributes": True}, ["values"]),
-        ({"bootstraps": 3}, ["'bootstraps' is no option", "did you mean bootstrap?"]),
+        ({"bootstraps": 3}, ["'bootstraps' is no keyword of evaluate", "did you mean bootstrap?"]),
     ],
 )
 def test_what_is_asked_wrongly_is_refused(options, words):
@@ -533,7 +533,7 @@ def test_what_is_asked_wrongly_is_refused(options, words):
     (run,) = _runs(data)
     if "attributes" in options:
         options = {**options, "attributes": data.images.with_columns(n=pl.int_range(pl.len()))}
-    fails(lambda: evaluate(suite, run, ignore_unknown=True, **options), *words, kind=ParameterError)
+    fails(lambda: evaluate(suite, run, reading=ANY, **options), *words, kind=ParameterError)
 
 
 def test_no_predictions_are_refused():
@@ -543,14 +543,14 @@ def test_no_predictions_are_refused():
 
 def test_one_value_at_a_time():
     suite, data = _suite()
-    scores = evaluate(suite, _runs(data, ("a", "b")), ignore_unknown=True)
+    scores = evaluate(suite, _runs(data, ("a", "b")), reading=ANY)
     assert scores.value("auc", "hard", run="a", task="Y", criterion="ce") is not None
     assert scores.value("auc", "hard_positive", run="a", task="Y", criterion="ce") is None
     fails(lambda: scores.value("auc", "hard", task="Y"), "run", "criterion", kind=ParameterError)
     fails(lambda: scores.value("accuracy", "hard"), "accuracy", kind=ParameterError)
     fails(lambda: scores.by_group("auc"), "no groups", kind=ParameterError)
     named = Distribution("mine", dict.fromkeys(CELLS, 0.25))
-    table = evaluate(suite, _runs(data), ignore_unknown=True, averages=[named]).table
+    table = evaluate(suite, _runs(data), reading=ANY, averages=[named]).table
     assert "avg:mine" in table["subset"].to_list()
 
 
@@ -558,7 +558,7 @@ def test_runs_of_different_tasks_are_compared_where_both_have_one():
     suite, data = _suite()
     a, b = _runs(data, ("a", "b"))
     part = Predictions("b", b.image_ids, ("Z",), b.values[1:], "logit")
-    scores = evaluate(suite, [a, part], ignore_unknown=True, criteria=["ce"])
+    scores = evaluate(suite, [a, part], reading=ANY, criteria=["ce"])
     assert scores.differences["task"].unique().to_list() == ["Z"]
     assert any("run b has no predictions for Y" in note for note in scores.notes)
     # an average needs at least two tasks
@@ -572,7 +572,7 @@ def test_tasks_that_the_suite_does_not_have_are_left_out():
     more = Predictions.of(values, ids, ["Y", "Z", "unicorn"], scale="logit", run="a")
     assert evaluate(suite, more).notes[0].endswith("does not have are left out: unicorn")
     plain = evaluate(suite, Predictions.of(values[:, :2], ids, ["Y", "Z"], scale="logit", run="a"))
-    assert evaluate(suite, more, ignore_unknown=True).table.equals(plain.table)
+    assert evaluate(suite, more, reading=ANY).table.equals(plain.table)
 
 
 def test_memory_does_not_grow_with_the_replicates_of_all_tasks(monkeypatch):

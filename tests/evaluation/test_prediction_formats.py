@@ -9,7 +9,7 @@ from refusals import fails
 from scored import arrays_of, logits, small_data, small_suite
 
 from nooch.data import Dataset
-from nooch.evaluation import PredictionFormat, described, evaluate, load_predictions
+from nooch.evaluation import described, evaluate, load_predictions
 
 SUITE = small_suite()
 LONG = logits(SUITE).with_columns(value=1 / (1 + (-pl.col("logit")).exp())).drop("logit")
@@ -284,7 +284,7 @@ def test_what_is_no_results(tmp_path, content):
 
 
 def test_formats_that_are_refused(tmp_path):
-    fails(lambda: PredictionFormat(decimal=";"), "value of `decimal`", kind=ValueError)
+    fails(lambda: load_predictions(LONG, SUITE, decimal=";"), "value of `decimal`", kind=ValueError)
     fails(lambda: load_predictions(LONG, SUITE, percentage=True), "did you mean", kind=ValueError)
     (tmp_path / "c.json").write_text('{"images": []}')
     file = _detections(tmp_path, [(1, 1, 0.5)])

@@ -217,7 +217,7 @@ def test_predictions_for_other_classes_are_left_alone(sources):
     for task in ("car", "fire_hydrant"):
         logits = values.values[values.tasks.index(task)]
         frames.append(pl.DataFrame({"image_id": values.image_ids, "task": task, "logit": logits}))
-    scores = nooch.evaluate(sources.suite, pl.concat(frames), ignore_unknown=True)
+    scores = nooch.evaluate(sources.suite, pl.concat(frames), reading={"ignore_unknown": True})
     for row in data.iter_rows(named=True):
         of = {"criterion": row["criterion"], "task": "average"}
         assert row["value"] == scores.value("auc", row["subset"], **of)

@@ -83,7 +83,7 @@ def test_suites_keep_support_and_counts(world):
 def test_scores_are_of_images_with_a_verdict(world):
     rows, suite = world
     answers = pl.DataFrame({"image_id": range(1, 121), "task": "cow", "logit": [1.5] * 120})
-    scores = nooch.evaluate("suite", answers, ignore_unknown=True)
+    scores = nooch.evaluate("suite", answers, reading={"ignore_unknown": True})
     chosen = [label for label, area, _ in rows if not 0.1 < area < 0.3]
     assert scores.value("error", "all") == pytest.approx(1 - np.mean(chosen))
     assert suite.record("ce", "cow", "all").positives == sum(chosen)

@@ -185,7 +185,7 @@ def test_sets_of_different_images_are_scored_each_on_its_own(tmp_path, part):
     suite = published_suite(_published(tmp_path / "p"), _labels(tmp_path, **_arrays(part)))
     values = np.where([[i in TIE, i in HYDRANT] for i in TEST], 1.0, -1.0)
     run = Predictions.of(values, TEST, ["tie", "fire_hydrant"], scale="logit")
-    scores = evaluate(suite, run, ignore_unknown=True)
+    scores = evaluate(suite, run, reading={"ignore_unknown": True})
     for criterion, task in (("ce", "tie"), ("gist", "fire_hydrant")):
         assert scores.value("error", "all", criterion=criterion, task=task) == 0
         assert scores.value("auc", "hard", criterion=criterion, task=task) == 1

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import msgspec
 import numpy as np
 import polars as pl
+from msgspec import Meta
 from numpy.typing import NDArray
 from scipy.special import logit
 
@@ -27,7 +28,7 @@ from nooch.analysis.findings import (
     with_runs,
 )
 from nooch.analysis.slices import Slices, find_slices
-from nooch.base.calls import Progress, Share, no_progress, options_from
+from nooch.base.calls import Count, Progress, Seed, Share, checked, no_progress
 from nooch.base.display import Displayed, DisplayTable, TabularResult
 from nooch.base.errors import InputError, check_one_of, some_of
 from nooch.base.files import DATASET_MARKER, atomic_folder, is_address
@@ -38,7 +39,6 @@ from nooch.data import Dataset, load_dataset, parquet_bytes
 from nooch.data.importing.import_dataset import import_dataset
 from nooch.data.importing.recognition import recognize
 from nooch.evaluation import (
-    PredictionFormat,
     Predictions,
     Scores,
     context_run,
@@ -49,6 +49,7 @@ from nooch.evaluation import (
 )
 from nooch.evaluation.metrics.proportions import wilson
 from nooch.evaluation.predictions import positions, predicted_tasks, task_notes
+from nooch.evaluation.scores import Resamples
 from nooch.report import save_scores
 from nooch.report.images.sources import Sources
 from nooch.report.site.cards import FindingSection
@@ -185,7 +186,7 @@ def _sentence(row: Mapping[str, Any]) -> str:
 BASELINES = ("baseline: constant", "baseline: prior", "baseline: context only")
 
 
-def baselines(data: Dataset, tasks: Sequence[str], split: str) -> list[Predictions]:
+def baseline_runs(data: Dataset, tasks: Sequence[str], split: str) -> list[Predictions]:
     """What a model that does not look at the object would answer.
 
     The constant gives every image the probability 1/2, the prior the task's share of positives in
@@ -218,49 +219,6 @@ _NOTHING = "no context"
 """Name of the criterion of labels that hold no context: no image is hard."""
 _MOST_ERRORS = 12
 _MANY_TASKS = 20
-
-
-@dataclass(frozen=True)
-class CheckOptions(PredictionFormat):
-    """How a model is checked; also the fields of ``PredictionFormat``.
-
-    Attributes:
-        tasks: names; by default those that have predictions.
-        split: ``test`` where there is one, else ``valid``, else all images.
-        criterion: names of ``ce``, ``context`` and ``gist``; by default all that the dataset has
-            what they need for: areas, images with several labels, embedded captions.
-        decision: ``threshold``: a class is claimed where its output is above 0 (probability 0.5);
-            ``argmax``: the class with the largest output is the answer. By default argmax where
-            labels exclude each other.
-        alpha: of the CE criterion; ``beta`` likewise.
-        beta: fraction of the image beyond which a cue is present.
-        min_hard: hard images of either side that a task must have to be checked.
-        bootstrap: resamples of the scores' intervals; 0 for none. By default 1,000, and 200 for
-            more than 20 tasks, which a note says.
-        stability: resamples that say how sure each context cue is; 0 for none.
-        with_baselines: score a constant, the prior and the context alone as well.
-        slices: search slices.
-        images: folder of images for the page, where the dataset records none.
-        group: see ``find_slices``.
-        seed: of resamples.
-        fail_if: conditions on the scores; see ``nooch.EvaluateOptions``.
-    """
-
-    tasks: Sequence[str] | None = None
-    split: str | None = None
-    criterion: Sequence[str] | None = None
-    decision: Annotated[str, _DECISIONS] | None = None
-    alpha: Share = 0.05
-    beta: Share = 0.1
-    min_hard: int = SMALLEST
-    bootstrap: int | None = None
-    stability: int = 200
-    with_baselines: bool = True
-    slices: bool = True
-    images: str | Path | None = None
-    group: str | None = None
-    seed: int = 0
-    fail_if: Sequence[str] = ()
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -326,50 +284,83 @@ class Checked:
         return [one for one in found if one is not None]
 
 
+@checked
 def check(
     dataset: Dataset | str | Path,
     predictions: Any,
     out: str | Path,
     *,
-    options: CheckOptions | None = None,
+    tasks: Sequence[str] | None = None,
+    split: str | None = None,
+    criterion: Sequence[str] | None = None,
+    decision: Annotated[str, _DECISIONS] | None = None,
+    alpha: Share = 0.05,
+    beta: Share = 0.1,
+    min_hard: Count = SMALLEST,
+    bootstrap: Resamples | None = None,
+    stability: Annotated[int, Meta(ge=0)] = 200,
+    baselines: bool = True,
+    slices: bool = True,
+    images: str | Path | None = None,
+    group: str | None = None,
+    seed: Seed = 0,
+    fail_if: Sequence[str] = (),
+    reading: Mapping[str, Any] | None = None,
     overwrite: bool = False,
     progress: Progress = no_progress,
-    **named: Any,
 ) -> Checked:
     """Check where a model errs because of the context.
 
-    Finds the challenge sets of the criteria that the dataset allows (``CheckOptions.criterion``)
-    for the tasks that have predictions, scores all runs and three baselines, compares errors in the
-    misleading with those in the usual context, searches slices, and writes everything with a page
-    that opens from disk.
+    Finds the challenge sets of the criteria that the dataset allows for the tasks that have
+    predictions, scores all runs and three baselines, compares errors in the misleading with those
+    in the usual context, searches slices, and writes everything with a page that opens from disk.
 
     Args:
         dataset: a dataset, its folder or address, or annotations of a known format, which are
             imported into ``out``.
         predictions: of one or several runs; see ``nooch.evaluate``.
         out: folder to write.
-        options: the choices; single fields can be given by name (``tasks=["car"]``).
+        tasks: names; by default those that have predictions.
+        split: ``test`` where there is one, else ``valid``, else all images.
+        criterion: names of ``ce``, ``context`` and ``gist``; by default all that the dataset has
+            what they need for: areas, images with several labels, embedded captions.
+        decision: ``threshold``: a class is claimed where its output is above 0 (probability 0.5);
+            ``argmax``: the class with the largest output is the answer. By default argmax where
+            labels exclude each other.
+        alpha: CE criterion: a class is a cue that covers this much more of an image with the
+            object, or without it; a fraction of the image.
+        beta: CE criterion: fraction of the image beyond which a cue is present.
+        min_hard: hard images of either side that a task must have to be checked.
+        bootstrap: resamples of the scores' intervals; 0 for none. By default 1,000, and 200 for
+            more than 20 tasks, which a note says.
+        stability: resamples that say how sure each context cue is; 0 for none.
+        baselines: score a constant, the prior and the context alone.
+        slices: search slices.
+        images: folder of images for the page, where the dataset records none.
+        group: attribute whose images count as one in the search of slices, such as ``scene``.
+        seed: of resamples.
+        fail_if: conditions on the scores, such as ``auc@hard[ce,car]<0.9``; see
+            ``nooch.evaluate``.
+        reading: how files of predictions are read: keywords of ``nooch.load_predictions``.
         overwrite: replace an earlier check.
         progress: called with what is being done, and how many of how many are done.
-        named: see ``options``.
 
     Raises:
         InputError: no task has enough hard images; see also ``nooch.find`` and ``nooch.evaluate``.
         ParameterError: an unknown option, task or split.
         OutputError: ``out`` exists (and ``overwrite`` is false) or cannot be written.
     """
-    chosen = options_from(CheckOptions, options, named)
     with atomic_folder(out, overwrite=overwrite, marker=_MARKER) as folder:
-        data, recorded, notes = _opened(dataset, folder, Path(out), chosen, progress)
-        runs = load_predictions(predictions, data=data, tasks=chosen.tasks, options=chosen)
+        data, recorded, notes = _opened(dataset, folder, Path(out), images, progress)
+        runs = load_predictions(predictions, data=data, tasks=tasks, **reading or {})
         notes += [described(runs), *run_notes(runs)]
-        split = checked_split(data, chosen.split)
-        asked = predicted_tasks(runs, data.classes, chosen.tasks, owner="the dataset", of="class")
-        notes += task_notes(runs, data.classes, "dataset", chosen.tasks)
-        criteria, reasons = _criteria(data, chosen)
+        split = checked_split(data, split)
+        asked = predicted_tasks(runs, data.classes, tasks, owner="the dataset", of="class")
+        notes += task_notes(runs, data.classes, "dataset", tasks)
+        criteria, reasons = _criteria(data, criterion, CE(alpha=alpha, beta=beta))
         notes += reasons
         exclusive = len(data.classes) > 1 and no_context(data) is not None
-        answers = largest_answers(runs, chosen.decision, exclusive=exclusive)
+        answers = largest_answers(runs, decision, exclusive=exclusive)
         if answers is not runs:
             notes.append("the answer is the class with the largest output (`decision`)")
             runs = list(answers)
@@ -380,37 +371,45 @@ def check(
             splits=[split],
             path=recorded,
             match=next(iter(criteria)) if "gist" in criteria else None,
-            stability=chosen.stability,
+            stability=stability,
             progress=progress,
         )
-        suite, chosen_tasks = _with_enough(found, split, chosen.min_hard)
+        suite, chosen_tasks = _with_enough(found, split, min_hard)
         confusions = find_confusions(data.select(split), runs, asked) if exclusive else None
-        if chosen.bootstrap is None:
+        if bootstrap is None:
             many = len(suite.tasks) > _MANY_TASKS
-            chosen = replace(chosen, bootstrap=200 if many else 1000)
+            bootstrap = 200 if many else 1000
             notes += ["intervals of 200 resamples, for more than 20 tasks"] if many else []
         scored = [run for run in runs if set(run.tasks) & set(suite.tasks)]
-        scores = _scores(suite, data, scored, split, chosen, progress)
+        plain = baseline_runs(data, suite.tasks, split) if baselines else []
+        scores = evaluate(
+            suite, [*scored, *plain], split=split, bootstrap=bootstrap, seed=seed, fail_if=fail_if,
+            reading={"ignore_unknown": True}, progress=progress,
+        )  # fmt: skip
         findings = Findings.of([], {"split": split})
         if [*suite.criteria] != [_NOTHING]:
             findings = cue_findings(suite, scored, data=data, split=split, progress=progress)
         errors = _errors(runs, data.select(split), split, asked)
-        slices = None
-        if chosen.slices:
-            slices = find_slices(
-                data, runs, split=split, tasks=asked, group=chosen.group, progress=progress
+        where = None
+        if slices:
+            where = find_slices(
+                data, runs, split=split, tasks=asked, group=group, progress=progress
             )
         notes = [*notes, chosen_tasks, *_near_alpha(suite)]
-        checked = Checked(suite, scores, findings, confusions, slices, errors, notes, Path(out))
-        _write(checked, folder, data, scored, chosen, progress)
-    return checked
+        result = Checked(suite, scores, findings, confusions, where, errors, notes, Path(out))
+        sources = Sources(
+            suite=suite, data=data, predictions=scored, images=images, bootstrap=bootstrap,
+            progress=progress,
+        )  # fmt: skip
+        _write(result, folder, sources)
+    return result
 
 
 def _opened(
     dataset: Dataset | str | Path,
     folder: Path,
     out: Path,
-    chosen: CheckOptions,
+    images: str | Path | None,
     progress: Progress,
 ) -> tuple[Dataset, str | None, list[str]]:
     """The dataset, its place for the suite to record, and a note where it was imported."""
@@ -420,8 +419,8 @@ def _opened(
     if not is_address(dataset) and path.exists():
         if not (path / DATASET_MARKER).is_file():
             found = recognize(path)
-            images = None if found.kind in {"boxes", "image-folder"} else found.images
-            given = chosen.images or images
+            shown = None if found.kind in {"boxes", "image-folder"} else found.images
+            given = images or shown
             import_dataset(found.reading, folder / "dataset", images=given, progress=progress)
             data = load_dataset(folder / "dataset")
             return data, "../dataset", [f"imported {found.kind}: {found.why}"]
@@ -430,17 +429,15 @@ def _opened(
     return load_dataset(dataset), str(dataset), []
 
 
-def _criteria(data: Dataset, chosen: CheckOptions) -> tuple[dict[str, Any], list[str]]:
+def _criteria(
+    data: Dataset, names: Sequence[str] | None, ce: CE
+) -> tuple[dict[str, Any], list[str]]:
     """The criteria asked for, or those that the dataset allows; and what they leave out."""
-    made: dict[str, Any] = {
-        "ce": CE(alpha=chosen.alpha, beta=chosen.beta),
-        "context": Context(),
-        "gist": Gist(),
-    }
-    for name in chosen.criterion or ():
+    made: dict[str, Any] = {"ce": ce, "context": Context(), "gist": Gist()}
+    for name in names or ():
         check_one_of("criterion", name, made, owner="a check")
-    if chosen.criterion is not None:
-        return {name: made[name] for name in made if name in chosen.criterion}, []
+    if names is not None:
+        return {name: made[name] for name in made if name in names}, []
     notes = []
     if not data.has_areas:
         del made["ce"]
@@ -490,29 +487,6 @@ def _with_enough(suite: Suite, split: str, min_hard: int) -> tuple[Suite, str]:
     return suite.only(kept), note
 
 
-def _scores(
-    suite: Suite,
-    data: Dataset,
-    runs: Sequence[Predictions],
-    split: str,
-    chosen: CheckOptions,
-    progress: Progress,
-) -> Scores:
-    """Scores of the runs and of the baselines."""
-    if chosen.with_baselines:
-        runs = [*runs, *baselines(data, suite.tasks, split)]
-    return evaluate(
-        suite,
-        runs,
-        split=split,
-        bootstrap=chosen.bootstrap,
-        seed=chosen.seed,
-        ignore_unknown=True,
-        fail_if=chosen.fail_if,
-        progress=progress,
-    )
-
-
 def _errors(
     runs: Sequence[Predictions], part: Dataset, split: str, tasks: Sequence[str]
 ) -> DisplayTable:
@@ -544,26 +518,11 @@ def _near_alpha(suite: Suite) -> list[str]:
     return [f"cues near alpha: {some_of(near, 12)}"] if near else []
 
 
-def _write(
-    checked: Checked,
-    folder: Path,
-    data: Dataset,
-    runs: Sequence[Predictions],
-    chosen: CheckOptions,
-    progress: Progress,
-) -> None:
+def _write(checked: Checked, folder: Path, sources: Sources) -> None:
     save_suite(checked.suite, folder / "suite")
     save_scores(checked.scores, folder / "scores.parquet")
     if checked.slices is not None:
         (folder / "slices.parquet").write_bytes(parquet_bytes(checked.slices.table))
-    sources = Sources(
-        suite=checked.suite,
-        data=data,
-        predictions=runs,
-        images=chosen.images,
-        bootstrap=chosen.bootstrap or 0,
-        progress=progress,
-    )
     write_report(sources, folder / "report", findings=checked.sections())
     if checked.confusions is not None:
         (folder / "confusions.parquet").write_bytes(parquet_bytes(checked.confusions.table))

@@ -288,7 +288,7 @@ def intervene(
         annotations: the COCO files that the dataset was made from, or a folder of label maps.
         split: whose images; ``test`` by default, or the only one.
         images: folder of images; by default the one that the dataset records.
-        threshold: the answer is yes above this probability; see ``nooch.EvaluateOptions``.
+        threshold: the answer is yes above this probability; see ``nooch.evaluate``.
         range: values that become black and white, of images of more than 8 bits a channel.
         batch: images in a batch.
         bootstrap: resamples of the intervals.

@@ -87,7 +87,12 @@ def choose_heads(
         for run, of in outputs.items()
     ]
     scores = evaluate(
-        suite, runs, split="valid", criteria=[criterion], metrics=["nll"], ignore_unknown=True
+        suite,
+        runs,
+        split="valid",
+        criteria=[criterion],
+        metrics=["nll"],
+        reading={"ignore_unknown": True},
     )
     # one method, so that of all settings of all methods one is chosen
     rows = [(run, task, "repair", run, job.seed, None) for (task, run), (job, _) in heads.items()]
@@ -247,7 +252,7 @@ def repair(
     tasks = [key[1] for key in suite.select_keys([criterion], tasks or (), ["valid"])]
     score = partial(
         evaluate, suite, split="test", criteria=[criterion], metrics=_METRICS,
-        threshold=threshold, seed=seed, ignore_unknown=True,
+        threshold=threshold, seed=seed, reading={"ignore_unknown": True},
     )  # fmt: skip
     old = None
     if predictions is not None:

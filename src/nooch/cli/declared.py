@@ -45,18 +45,18 @@ class Setting:
         """The option as typer reads it; ``given`` replaces what the function says of it."""
         flags = given.get("flags") or [f"--{self.name.replace('_', '-')}"]
         kind: Any = given.get("type", self.type)
-        shown = self.default
+        shown, text = self.default, self.help
         if kind is bool:
-            flags = [f"--no-{self.name.replace('_', '-')}"] if self.default else flags
+            if self.default:
+                flags = [f"--no-{self.name.replace('_', '-')}"]
+                text = f"Do not {text[:1].lower()}{text[1:]}"
             shown = False
         elif self.many:
             kind, shown = list[kind], []
-        words: dict[str, Any] = {
-            "help": self.help,
-            "rich_help_panel": group,
-            "min": self.least,
-            "max": self.most,
-        }
+        words: dict[str, Any] = {"help": text, "rich_help_panel": group}
+        # of a share that is a percentage, the function says what may be meant
+        if self.most != 1:
+            words |= {"min": self.least, "max": self.most}
         words |= {name: word for name, word in given.items() if name not in {"flags", "type"}}
         option = Option(shown, *flags, **words)
         return inspect.Parameter(
@@ -122,13 +122,13 @@ def _setting(
 ) -> Setting:
     kinds = [*_kinds(annotation, body)]
     bounds = {key: value for kind in kinds for key, value in kind.bounds.items()}
-    # a file or a sequence: in a terminal, the file
-    many = any(kind.many for kind in kinds) and all(kind.many or kind.type is str for kind in kinds)
+    value = _literal(default, body)
+    # a file or a sequence: in a terminal the file, or where there may be none, several files
+    several = value == () or all(kind.many or kind.type is str for kind in kinds)
+    many = several and any(kind.many for kind in kinds)
     typed = [kind.type for kind in kinds if kind.many == many]
     chosen = next((one for one in (*_ORDER, *typed) if one in typed), None)
-    return Setting(
-        name, chosen, _literal(default, body), help, many, bounds.get("ge"), bounds.get("le")
-    )
+    return Setting(name, chosen, value, help, many, bounds.get("ge"), bounds.get("le"))
 
 
 @dataclass(frozen=True)
@@ -191,14 +191,10 @@ def takes(
         before = command.__dict__.get("built", lambda: command)
 
         def built() -> Callable[..., None]:
-            settings = settings_of(target)
-            typed = {
-                n: s
-                for n, s in settings.items()
-                if s.type or "type" in {**WORDS, **given}.get(n, {})
-            }
+            words, settings = {**WORDS, **given}, settings_of(target)
+            typed = {n: s for n, s in settings.items() if s.type or "type" in words.get(n, {})}
             chosen = {n: typed[n] for n in only or typed if n not in leave}
-            return _with_options(before(), chosen, into, whole, group, given)
+            return _with_options(before(), chosen, into, whole, group, words)
 
         command.__dict__["built"] = built
         return command
@@ -218,12 +214,11 @@ def _with_options(
     into: str,
     whole: Collection[str],
     group: str | None,
-    given: Mapping[str, Mapping[str, Any]],
+    words: Mapping[str, Mapping[str, Any]],
 ) -> Callable[..., None]:
     own = dict(inspect.signature(command, eval_str=True).parameters)
     own.pop(into, None)
-    given = {**WORDS, **given}
-    added = {n: s.parameter(group, **given.get(n, {})) for n, s in settings.items() if n not in own}
+    added = {n: s.parameter(group, **words.get(n, {})) for n, s in settings.items() if n not in own}
 
     @wraps(command)
     def run(**values: Any) -> None:

@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 
 
 with_reading = takes(
-    "nooch.evaluation.prediction_format:PredictionFormat",
+    "nooch.evaluation.prediction_files:load_predictions",
     "reading",
+    leave=["tasks"],
     group="How predictions are read",
     classes={"type": Path},
     ids={"type": Path},

@@ -1,10 +1,9 @@
 """Predictions and a suite -> scores: a long table with counts, intervals, reasons for nulls."""
 
 from nooch.evaluation.averages import AVERAGE
-from nooch.evaluation.evaluate import EvaluateOptions, evaluate
+from nooch.evaluation.evaluate import evaluate
 from nooch.evaluation.losses import PARTS, class_losses
 from nooch.evaluation.prediction_files import described, load_predictions, run_notes
-from nooch.evaluation.prediction_format import PredictionFormat
 from nooch.evaluation.predictions import Predictions, context_run
 from nooch.evaluation.scores import (
     Condition,
@@ -19,7 +18,7 @@ from nooch.suites import CELLS
 
 __all__ = [
     "AVERAGE", "CELLS", "PARTS", "SCORED", "Condition", "ConditionVerdict", "Distribution",
-    "EvaluateOptions", "PredictionFormat", "Predictions", "Scores", "check_names", "class_losses",
+    "Predictions", "Scores", "check_names", "class_losses",
     "context_run", "described", "evaluate", "judge", "load_predictions", "parse_condition",
     "parse_distribution", "run_notes",
 ]  # fmt: skip

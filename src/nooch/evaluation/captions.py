@@ -431,7 +431,7 @@ def score_captions(
             metrics=ANSWER_METRICS,
             bootstrap=bootstrap,
             seed=seed,
-            ignore_unknown=True,
+            reading={"ignore_unknown": True},
             progress=progress,
         )
         for of_images in alike.values()

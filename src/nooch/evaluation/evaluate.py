@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 import numpy as np
 import polars as pl
+from msgspec import Meta
 from numpy.typing import NDArray
 
-from nooch.base.calls import Progress, no_progress, options_from
+from nooch.base.calls import Progress, Seed, checked, no_progress
 from nooch.base.errors import ParameterError, check_one_of, some_of
 from nooch.base.limits import usable_cpus
 from nooch.base.words import counted
@@ -24,7 +25,6 @@ from nooch.evaluation.averages import Averages, averaged_tasks, left_out
 from nooch.evaluation.bootstrap import BootstrapDraws
 from nooch.evaluation.metrics import ANSWER_METRICS, METRICS
 from nooch.evaluation.prediction_files import PredictionSource, load_predictions, run_notes
-from nooch.evaluation.prediction_format import PredictionFormat
 from nooch.evaluation.predictions import (
     Aligned,
     KnownImages,
@@ -116,11 +116,37 @@ def _bound(side: Side, nothing: float) -> float:
 _Key = tuple[str, str, str]
 
 
-@dataclass(frozen=True, eq=False)
-class EvaluateOptions(PredictionFormat):
-    """What ``nooch.evaluate`` scores, and how; also the fields of ``PredictionFormat``.
+@checked
+def evaluate(
+    suite: Suite | str | Path,
+    predictions: PredictionSource,
+    *,
+    split: str | Sequence[str] | None = None,
+    criteria: Sequence[str] | None = None,
+    tasks: Sequence[str] | None = None,
+    metrics: Sequence[Metric] = METRICS,
+    threshold: AnswerThreshold = 0.5,
+    fail_if: Sequence[str] = (),
+    bootstrap: Resamples = 0,
+    seed: Seed = 0,
+    baseline: str | None = None,
+    differences: bool = True,
+    averages: Sequence[str | Distribution] = (),
+    by: Sequence[str] = (),
+    attributes: pl.DataFrame | None = None,
+    overlay: OverlaySource = (),
+    strict: bool = False,
+    min_hard: Annotated[int, Meta(ge=0)] = 0,
+    reading: Mapping[str, Any] | None = None,
+    progress: Progress = no_progress,
+) -> Scores:
+    """Score predictions on a suite.
 
-    Attributes:
+    Args:
+        suite: the suite.
+        predictions: a path or frame (see ``nooch.load_predictions``, whose result is accepted
+            too), ``Predictions.of(...)`` from arrays or tensors, a mapping from run names to these,
+            or a sequence of them. A suite of only hard images leaves out other images.
         split: one or several; by default ``test``, or the only one.
         criteria: names; all of the suite's by default.
         tasks: names; by default those that have predictions.
@@ -138,135 +164,103 @@ class EvaluateOptions(PredictionFormat):
             of the split are resampled, the same ones for all.
         seed: of the resamples.
         baseline: run that the others are compared with; the first by default.
-        differences: whether they are; of thousands of runs, half the time.
+        differences: compare the runs; without, thousands of them take half the time.
         averages: distributions over hard and easy positives and negatives for averages:
             ``uniform``, a split of the suite, or ``NAME:hard_positive=0.1,...``.
-        by: columns of ``attributes`` by whose values the scores are also given.
-        attributes: frame with ``image_id`` and those columns, such as ``dataset.images``.
-        overlay: files of corrected labels, see ``read_label_overlay``: each run is
+        by: columns of the images, such as ``scene``: also give the scores for each value.
+        attributes: frame with ``image_id`` and the columns of ``by``, such as ``dataset.images``.
+        overlay: files of corrected labels, such as the verdicts of ``nooch.audit``: each run is
             scored with the suite's labels and, as ``RUN, corrected``, with these; ambiguous images
             are left out of the sets of that task. Conditions are judged on the latter.
         strict: no average over tasks of a value that is undefined for a task. By default averages
             are over the tasks that have hard and easy positives and negatives, as far as any task
             has them; ``averaged_tasks`` and a note name them.
         min_hard: averages leave out tasks with fewer hard images on a side; a note names them.
-    """
-
-    split: str | Sequence[str] | None = None
-    criteria: Sequence[str] | None = None
-    tasks: Sequence[str] | None = None
-    metrics: Sequence[Metric] = METRICS
-    threshold: AnswerThreshold = 0.5
-    fail_if: Sequence[str] = ()
-    bootstrap: Resamples = 0
-    seed: int = 0
-    baseline: str | None = None
-    differences: bool = True
-    averages: Sequence[str | Distribution] = ()
-    by: Sequence[str] = ()
-    attributes: pl.DataFrame | None = None
-    overlay: OverlaySource = ()
-    strict: bool = False
-    min_hard: int = 0
-
-
-def evaluate(
-    suite: Suite | str | Path,
-    predictions: PredictionSource,
-    *,
-    options: EvaluateOptions | None = None,
-    progress: Progress = no_progress,
-    **named: Any,
-) -> Scores:
-    """Score predictions on a suite.
-
-    Args:
-        suite: the suite.
-        predictions: a path or frame (see ``nooch.load_predictions``, whose result is accepted
-            too), ``Predictions.of(...)`` from arrays or tensors, a mapping from run names to these,
-            or a sequence of them. A suite of only hard images leaves out other images.
-        options: see ``EvaluateOptions``.
+        reading: how predictions are read: keywords of ``nooch.load_predictions``, such as
+            ``{"ignore_unknown": True}``.
         progress: called with what is being done, and how many of how many tasks are done.
-        named: fields of ``EvaluateOptions``, such as ``split`` and ``bootstrap``.
 
     Raises:
         InputError: predictions with missing, repeated or unknown ids, of no task, values that
             are not finite, probabilities outside [0, 1], labels that disagree with the suite.
         ParameterError: unknown criteria, tasks, splits, metrics, distributions, runs, options.
     """
+    settings = {name: value for name, value in locals().items() if name not in _NO_SETTINGS}
     suite = as_suite(suite)
-    asked = options_from(EvaluateOptions, options, named)
-    conditions = [parse_condition(text) for text in asked.fail_if]
+    conditions = [parse_condition(text) for text in fail_if]
     for condition in conditions:
         check_names(condition, suite)
-    runs = load_predictions(predictions, suite, options=asked)
-    if asked.overlay:
-        return _side_by_side(suite, runs, asked, progress)
-    asked = _resolved(asked, suite, runs, conditions)
-    tasks = predicted_tasks(runs, suite.tasks, asked.tasks, owner="the suite")
-    splits, notes = suite.splits_to_score(asked.split), _notes(suite, runs, tasks, asked.tasks)
-    wanted = suite.select_keys(asked.criteria or (), tasks)
+    runs = load_predictions(predictions, suite, **reading or {})
+    if overlay:
+        return _side_by_side(suite, runs, settings, progress)
+    names = [run.run for run in runs]
+    metrics = _with_conditions(metrics, conditions, runs)
+    baseline = check_one_of("run", baseline or names[0], names, owner="the predictions")
+    shares = _distributions(averages, suite)
+    predicted = predicted_tasks(runs, suite.tasks, tasks, owner="the suite")
+    splits, notes = suite.splits_to_score(split), _notes(suite, runs, predicted, tasks)
+    wanted = suite.select_keys(criteria or (), predicted)
     sample = AskedSample.of(suite, runs, [key for key in wanted if key[2] in splits])
     wanted_sets = [key for key in wanted if key in sample.suite.keys]
-    for run in () if asked.ignore_unknown or suite.header.hard_only else runs:
+    ignore_unknown = suite.header.hard_only or (reading or {}).get("ignore_unknown")
+    for run in () if ignore_unknown else runs:
         KnownImages(suite).check(run)
     thresholds: RunThresholds = {}
     stated: list[str] = []
-    if str(asked.threshold) != "0.5":
+    if str(threshold) != "0.5":
         scored = list(dict.fromkeys(task for _, task, _ in wanted))
-        thresholds, stated = answer_thresholds(asked.threshold, suite, runs, scored)
-    contexts = rates_of_answers(
-        runs,
-        suite,
-        [key for key in wanted if key[2] in splits],
-        thresholds,
-        asked.bootstrap,
-        asked.seed,
-    )
+        thresholds, stated = answer_thresholds(threshold, suite, runs, scored)
+    asked_keys = [key for key in wanted if key[2] in splits]
+    contexts = rates_of_answers(runs, suite, asked_keys, thresholds, bootstrap, seed)
     notes += [*sample.notes, *run_notes(runs), *stated]
     blocks: list[Block] = []
-    for split in splits:
-        keys = [key for key in wanted_sets if key[2] == split]
+    for name in splits:
+        keys = [key for key in wanted_sets if key[2] == name]
         if keys:
-            part = _SplitScores(sample, keys, runs, asked, thresholds)
+            part = _SplitScores(
+                sample, keys, runs, thresholds, metrics, baseline if differences else None,
+                shares, by, attributes, strict, min_hard, bootstrap, seed,
+            )  # fmt: skip
             blocks += part.blocks(progress)
-            notes += left_out(sample.suite, keys, part.averaged, asked.min_hard)
+            notes += left_out(sample.suite, keys, part.averaged, min_hard)
     about = {run.run: (run.method, run.seed) for run in runs}
-    table = scores_table(blocks, asked.metrics, about, asked.bootstrap)
-    differences = differences_table(blocks, asked.metrics, asked.bootstrap)
+    table = scores_table(blocks, metrics, about, bootstrap)
+    compared = differences_table(blocks, metrics, bootstrap)
     counted = {run.run for run in runs if run.said is not None and not run.said["skipped"].any()}
     unread = [of for of, rates in contexts.items() if rates.has_bounds_alone and of[0] in counted]
     if unread:
-        plain = replace(asked, fail_if=(), differences=False)
+        plain = {**settings, "metrics": metrics, "fail_if": (), "differences": False}
         read = readings(runs, sample.suite, wanted_sets)
-        tables = [evaluate(suite, of, options=plain, progress=progress).table for of in read]
-        table, differences = with_bounds(table, differences, unread, tables)
+        tables = [evaluate(suite, of, progress=progress, **plain).table for of in read]
+        table, compared = with_bounds(table, compared, unread, tables)
     if suite.header.hard_only:
-        table, differences = without_easy(table), without_easy(differences)
-    settings = {name: getattr(asked, name) for name in ("bootstrap", "seed", "baseline")}
-    settings["dataset"] = suite.header.dataset.fingerprint
-    settings |= {"thresholds": thresholds} if thresholds else {}
+        table, compared = without_easy(table), without_easy(compared)
+    facts: dict[str, Any] = {"bootstrap": bootstrap, "seed": seed, "baseline": baseline}
+    facts["dataset"] = suite.header.dataset.fingerprint
+    facts |= {"thresholds": thresholds} if thresholds else {}
     verdicts = judge(table, conditions, suite) if conditions else []
-    return Scores(table, differences, notes, settings, verdicts, contexts)
+    return Scores(table, compared, notes, facts, verdicts, contexts)
+
+
+_NO_SETTINGS = {"suite", "predictions", "progress"}
 
 
 def _side_by_side(
-    suite: Suite, runs: Sequence[Predictions], asked: EvaluateOptions, progress: Progress
+    suite: Suite, runs: Sequence[Predictions], settings: Mapping[str, Any], progress: Progress
 ) -> Scores:
     """Scores with the suite's labels, and with corrected ones: of a task next to each other."""
-    overlay = read_label_overlay(asked.overlay, suite)
-    before = evaluate(
-        suite, runs, options=replace(asked, overlay=(), fail_if=()), progress=progress
-    )
+    overlay = read_label_overlay(settings["overlay"], suite)
+    plain = {**settings, "overlay": ()}
+    before = evaluate(suite, runs, progress=progress, **{**plain, "fail_if": ()})
     names = {run.run: f"{run.run}, corrected" for run in runs}
     # labels that predictions have are the suite's; ambiguous images are in no set
     other = [replace(run, run=names[run.run], labels=None) for run in runs]
-    baseline = None if asked.baseline is None else names[asked.baseline]
-    options = replace(asked, overlay=(), baseline=baseline, ignore_unknown=True)
+    baseline = None if settings["baseline"] is None else names[settings["baseline"]]
+    plain |= {"baseline": baseline, "reading": {"ignore_unknown": True}}
     corrected, note = corrected_suite(suite, overlay)
-    after = evaluate(corrected, other, options=options, progress=progress)
+    after = evaluate(corrected, other, progress=progress, **plain)
     notes = dict.fromkeys([*before.notes, *overlay.record.notes, note, *after.notes])
-    settings = {**before.settings, "overlay": overlay.record.files}
+    facts = {**before.settings, "overlay": overlay.record.files}
     # the rows of a criterion, task and split next to each other
     first = pl.col("row").min().over(pl.struct("criterion", "task", "split"))
     table, differences = (
@@ -274,7 +268,7 @@ def _side_by_side(
         for tables in ([before.table, after.table], [before.differences, after.differences])
     )
     contexts = {**before.contexts, **after.contexts}
-    return Scores(table, differences, list(notes), settings, after.verdicts, contexts)
+    return Scores(table, differences, list(notes), facts, after.verdicts, contexts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -285,15 +279,26 @@ class _SplitScores:
         sample: the suite as far as it was asked about.
         keys: (criterion, task, split) of the sets, of one split.
         runs: the predictions.
-        options: with a baseline, and averages as distributions.
         thresholds: of answers; empty: 0.5.
+        baseline: the run that others are compared with, if they are.
+        averages: the distributions of averages.
+
+    The others are as ``evaluate`` has them.
     """
 
     sample: AskedSample
     keys: Sequence[_Key]
     runs: Sequence[Predictions]
-    options: EvaluateOptions
     thresholds: RunThresholds
+    metrics: Sequence[str]
+    baseline: str | None
+    averages: Sequence[Distribution]
+    by: Sequence[str]
+    attributes: pl.DataFrame | None
+    strict: bool
+    min_hard: int
+    bootstrap: int
+    seed: int
 
     @cached_property
     def ids(self) -> pl.Series:
@@ -305,44 +310,40 @@ class _SplitScores:
                 return suite.set(*key).image_ids
         return suite.image_ids(self.keys)
 
-    @property
-    def baseline(self) -> str | None:
-        """The run that others are compared with, if they are."""
-        return self.options.baseline if self.options.differences else None
-
     @cached_property
     def groups(self) -> Groups:
         """The groups of the images by each attribute."""
-        return groups_of(self.ids, self.options.by, self.options.attributes)
+        return groups_of(self.ids, self.by, self.attributes)
 
     @cached_property
     def averaged(self) -> dict[str, list[str]]:
         """Criterion -> the tasks that averages are over; empty: all."""
-        if self.options.strict:
+        if self.strict:
             return {}
         predicted = [run.tasks for run in self.runs]
-        return averaged_tasks(self.sample.suite, self.keys, predicted, self.options.min_hard)
+        return averaged_tasks(self.sample.suite, self.keys, predicted, self.min_hard)
 
     def blocks(self, progress: Progress) -> list[Block]:
         """Blocks of all tasks in order, then their averages."""
         blocks: list[Block] = []
-        averages = Averages(self.averaged, self.options.strict)
+        averages = Averages(self.averaged, self.strict)
         tasks = list(dict.fromkeys(task for _, task, _ in self.keys))
         for done, of_task in enumerate(self._results(tasks), 1):
             for block, rows in of_task:
                 blocks.append(block)
                 averages.add(block, rows)
             progress("scoring tasks", done, len(tasks))
-        return blocks + averages.blocks(self.options.metrics)
+        return blocks + averages.blocks(self.metrics)
 
     def _results(self, tasks: Sequence[str]) -> Iterator[list[ScoredTask]]:
         """Results in the order of tasks; sets are read a few tasks ahead of those being scored."""
-        asked, resamples = self.options, self.options.bootstrap
-        threads = usable_cpus() if resamples else 1
-        draws = BootstrapDraws(len(self.ids), resamples, asked.seed) if resamples else None
+        threads = usable_cpus() if self.bootstrap else 1
+        draws = None
+        if self.bootstrap:
+            draws = BootstrapDraws(len(self.ids), self.bootstrap, self.seed)
         score = partial(
             score_task,
-            metrics=asked.metrics,
+            metrics=self.metrics,
             draws=draws,
             baseline=self.baseline,
             thresholds=self.thresholds,
@@ -372,8 +373,7 @@ class _SplitScores:
         if not challenge.image_ids.equals(self.ids):
             rows = np.flatnonzero(self.ids.is_in(challenge.image_ids.implode()).to_numpy())
         cues = suite.header.criteria[challenge.criterion].cues.get(challenge.task, [])
-        averages = [d for d in self.options.averages if isinstance(d, Distribution)]
-        shares = {d.name: d.of(suite, challenge) for d in averages}
+        shares = {d.name: d.of(suite, challenge) for d in self.averages}
         groups = {name: (codes[rows], levels) for name, (codes, levels) in self.groups.items()}
         subsets, parts = divide(challenge, [cue for cue, _ in cues], groups, shares)
         if suite.header.hard_only:
@@ -391,28 +391,27 @@ class _SplitScores:
         return DividedSet(challenge, rows, replace(scope, effective=sizes), parts, weights)
 
 
-def _resolved(
-    asked: EvaluateOptions,
-    suite: Suite,
-    runs: Sequence[Predictions],
-    conditions: Sequence[Condition],
-) -> EvaluateOptions:
-    """With a baseline, averages as distributions, and the metrics of the conditions."""
-    names = [run.run for run in runs]
+def _with_conditions(
+    metrics: Sequence[str], conditions: Sequence[Condition], runs: Sequence[Predictions]
+) -> list[str]:
+    """The metrics, by default those that answers have, and the metrics of the conditions."""
     in_words = [run.run for run in runs if run.in_words]
-    default = ANSWER_METRICS if in_words and tuple(asked.metrics) == METRICS else asked.metrics
-    metrics = list(dict.fromkeys([*default, *(c.metric for c in conditions)]))
-    wrong = [name for name in metrics if name not in ANSWER_METRICS]
+    default = ANSWER_METRICS if in_words and tuple(metrics) == METRICS else metrics
+    names = list(dict.fromkeys([*default, *(c.metric for c in conditions)]))
+    wrong = [name for name in names if name not in ANSWER_METRICS]
     if in_words and wrong:
         problem = f"there is no {some_of(wrong)} without probabilities, which {in_words[0]} has not"
         raise ParameterError(problem, where="`metrics`", allowed=", ".join(ANSWER_METRICS))
-    baseline = check_one_of("run", asked.baseline or names[0], names, owner="the predictions")
-    shares = [parse_distribution(d, suite) if isinstance(d, str) else d for d in asked.averages]
+    return names
+
+
+def _distributions(averages: Sequence[str | Distribution], suite: Suite) -> list[Distribution]:
+    shares = [parse_distribution(d, suite) if isinstance(d, str) else d for d in averages]
     if len({d.name for d in shares}) < len(shares):
         raise ParameterError(
             "two averages have one name", where="averages", allowed="each name once"
         )
-    return replace(asked, baseline=baseline, averages=shares, metrics=metrics)
+    return shares
 
 
 def _notes(

@@ -14,7 +14,7 @@ import polars as pl
 import polars.selectors as cs
 from numpy.typing import NDArray
 
-from nooch.base.calls import Progress, no_progress, options_from
+from nooch.base.calls import Progress, checked, no_progress
 from nooch.base.errors import InputError, ParameterError, some_of, unreadable
 from nooch.base.text_encoding import transcoded
 from nooch.base.words import counted_are, plural
@@ -23,10 +23,12 @@ from nooch.data.arrays import float_array
 from nooch.data.image_names import IMAGE_COLUMNS, UNTYPED
 from nooch.data.readers.cocostuff import COCOSTUFF, COCOSTUFF_IDS
 from nooch.data.table_files import checked_read, table_files
+from nooch.evaluation.answer_rules import RULES
 from nooch.evaluation.answer_sample import answers_as_predictions
+from nooch.evaluation.answer_words import answer_words
 from nooch.evaluation.answers import holds_answers, read_answers
 from nooch.evaluation.metrics import SCALES
-from nooch.evaluation.prediction_format import PredictionFormat
+from nooch.evaluation.prediction_format import UNKNOWN, FileFormat
 from nooch.evaluation.predictions import KnownImages, Predictions, check_values, positions
 from nooch.suites import Suite
 
@@ -61,7 +63,7 @@ TABLES = f"{_LONG}; or {_WIDE}; or {_ONE_EACH}"
 """What tables hold, for errors."""
 
 
-def read_prediction_table(path: Path, how: PredictionFormat) -> pl.DataFrame:
+def read_prediction_table(path: Path, how: FileFormat) -> pl.DataFrame:
     """A table; of text also with semicolons, spaces after separators, and the format's numbers."""
     first = table_files(path)[0]
     if first.suffix.lower() not in {".csv", ".tsv"}:
@@ -85,7 +87,7 @@ def read_prediction_table(path: Path, how: PredictionFormat) -> pl.DataFrame:
     )
 
 
-def _numbers(column: pl.Series, how: PredictionFormat) -> pl.Series:
+def _numbers(column: pl.Series, how: FileFormat) -> pl.Series:
     """Text as float64 where all of it is numbers as the format has them."""
     text = column.str.strip_chars()
     if how.percent:
@@ -142,7 +144,7 @@ def _text_hint(column: pl.Series) -> str | None:
 def scale_of(
     values: NDArray[np.float64],
     name: str | None,
-    how: PredictionFormat,
+    how: FileFormat,
     where: object,
     what: str = "column",
 ) -> tuple[str, str]:
@@ -178,7 +180,7 @@ def scale_of(
 
 
 def table_predictions(
-    frame: pl.DataFrame, name: str, tasks: Sequence[str], how: PredictionFormat, where: str
+    frame: pl.DataFrame, name: str, tasks: Sequence[str], how: FileFormat, where: str
 ) -> list[Predictions]:
     """The runs of a table.
 
@@ -357,7 +359,7 @@ _ARRAYS = (
 )
 
 
-def array_predictions(path: Path, name: str, how: PredictionFormat) -> list[Predictions]:
+def array_predictions(path: Path, name: str, how: FileFormat) -> list[Predictions]:
     """The runs of a file of arrays; ``ids`` and ``classes`` stand for arrays that it does not
     have.
     """
@@ -399,7 +401,7 @@ class _Detection(msgspec.Struct, gc=False):
     score: Annotated[float, msgspec.Meta(ge=0, le=1)]
 
 
-def detected(path: Path, classes: Sequence[str], how: PredictionFormat) -> pl.DataFrame:
+def detected(path: Path, classes: Sequence[str], how: FileFormat) -> pl.DataFrame:
     """``image_id, task, probability`` of the classes that were detected in each image."""
     content = checked_read(path, path.read_bytes)
     with unreadable(path, _ALLOWED):
@@ -425,7 +427,7 @@ def detected(path: Path, classes: Sequence[str], how: PredictionFormat) -> pl.Da
     return table.group_by("image_id", "task", maintain_order=True).max()
 
 
-def with_undetected(run: Predictions, images: KnownImages, how: PredictionFormat) -> Predictions:
+def with_undetected(run: Predictions, images: KnownImages, how: FileFormat) -> Predictions:
     """Detections with probability 0 for what was not detected, in ``how.ids`` or else in all images
     of the splits in which anything was detected.
     """
@@ -456,15 +458,24 @@ PredictionSource = Any
 """A path, a polars or pandas frame, or Predictions; or a sequence or mapping (by run) of these."""
 
 
+@checked
 def load_predictions(
     source: PredictionSource,
     suite: Suite | None = None,
     data: Dataset | Callable[[], Dataset | None] | None = None,
     *,
     tasks: Sequence[str] | None = None,
-    options: PredictionFormat | None = None,
+    scale: Annotated[str, SCALES] | None = None,
+    decimal: Annotated[str, (".", ",")] = ".",
+    percent: bool = False,
+    classes: str | Path | Sequence[str] | None = None,
+    ids: object = None,
+    ignore_unknown: bool = False,
+    questions: str | Path | None = None,
+    rule: Annotated[str, RULES] | None = None,
+    language: str = "en",
+    unknown: Annotated[str, UNKNOWN] = "wrong",
     progress: Progress = no_progress,
-    **named: Any,
 ) -> list[Predictions]:
     """All runs of all sources, each with a unique name.
 
@@ -477,9 +488,20 @@ def load_predictions(
         data: the dataset that the suite was found in: images can have their file names, and those
             that are not in the suite are allowed; or what gives it, called for such images alone.
         tasks: of a table without a column for them; by default the suite's, or the dataset's.
-        options: what the files leave open.
+        scale: ``logit`` or ``probability``, where columns and values do not decide.
+        decimal: decimal separator of text tables: ``.`` or ``,``.
+        percent: values are percentages.
+        classes: class names of an array's columns or of detections' categories: names, or a file
+            with one per line, ``NUMBER NAME`` per line, or a COCO file with ``categories``.
+        ids: image ids of an array's rows, or of all images that a detector was run on: ids, or a
+            file with one per line.
+        ignore_unknown: leave out predictions of unknown images and tasks.
+        questions: file of the questions that answers in words refer to, see ``read_answers``.
+        rule: how answers become yes or no: ``tolerant`` by default, or the rule of a tool, such as
+            ``pope`` or ``lmms-eval``.
+        language: of the answers: ``en``, ``de``, ``fr``, ``es``, ``pl``, or a YAML file of words.
+        unknown: how to count answers that are neither yes nor no: ``wrong`` or ``skip``.
         progress: called with what is being done, and how many of how many sources are read.
-        named: fields of ``PredictionFormat``, such as ``scale``.
 
     Raises:
         InputError: another layout, ids or values missing, the same image twice, values that are not
@@ -487,9 +509,11 @@ def load_predictions(
             name.
         ParameterError: an unknown option, or no predictions at all.
     """
-    images, how = KnownImages(suite, data), options_from(PredictionFormat, options, named)
+    # an unknown language is refused before anything is read
+    answer_words(language)
+    images, how = KnownImages(suite, data), FileFormat(scale, decimal, percent, classes, ids)
     tasks = tasks or (images.classes if suite is None else suite.tasks)
-    ignore = how.ignore_unknown or (suite is not None and suite.header.hard_only)
+    ignore = ignore_unknown or (suite is not None and suite.header.hard_only)
     sources: list[tuple[str | None, Any]]
     if isinstance(source, Mapping):
         sources = [(str(name), part) for name, part in source.items()]
@@ -518,13 +542,13 @@ def load_predictions(
             said = read_answers(
                 part,
                 about,
-                questions=how.questions,
-                rule=how.rule,
-                language=how.language,
+                questions=questions,
+                rule=rule,
+                language=language,
                 run=label,
                 ignore_unknown=ignore,
             )
-            of_part = [answers_as_predictions(said, how.unknown)]
+            of_part = [answers_as_predictions(said, unknown)]
         else:
             of_part = _read(part, label, tasks, images, how)
             typed = not (isinstance(part, str | Path) and Path(part).suffix.lower() in UNTYPED)
@@ -565,7 +589,7 @@ def _renamed(runs: Sequence[Predictions], name: str) -> list[Predictions]:
 
 
 def _read(
-    source: Any, name: str | None, tasks: Sequence[str], images: KnownImages, how: PredictionFormat
+    source: Any, name: str | None, tasks: Sequence[str], images: KnownImages, how: FileFormat
 ) -> list[Predictions]:
     """The runs of one source."""
     if isinstance(source, Predictions):

@@ -20,12 +20,9 @@ if TYPE_CHECKING:
 
 
 _MOST = 10
-_GroupOption = typer.Option(
-    None,
-    help="Attribute, such as the scene, whose images count as one in the search of slices.",
-)
 
 
+@takes("nooch.analysis.check:check", leave=["overwrite", "stability"], whole=["fail_if"])
 @with_reading
 def check_command(
     dataset: str = typer.Argument(
@@ -36,56 +33,21 @@ def check_command(
     ),
     predictions: list[Path] = shared.PredictionsArgument,
     out: Path = typer.Option(..., "--out", help="Folder to write; it must not exist."),
-    tasks: str = shared.TasksOption,
-    split: str = typer.Option(None, help="Split to check; test by default, or all images."),
-    criterion: list[str] = typer.Option(
-        [], help="ce, context or gist; may be repeated. By default all that the dataset allows."
-    ),
-    decision: str = typer.Option(
-        None,
-        help=(
-            "argmax: the largest output is the answer, as by default where labels exclude each"
-            " other; threshold: each class by itself."
-        ),
-    ),
-    alpha: float = typer.Option(0.05, help="A cue covers this much more of an image: a fraction."),
-    beta: float = typer.Option(0.1, help="Area beyond which a cue is present: a fraction."),
-    min_hard: int = typer.Option(
-        20, "--min-hard", min=1, help="Hard images of a side that a task needs to be checked."
-    ),
-    bootstrap: int = typer.Option(
-        None, min=0, help="Resamples of intervals; 1,000, or 200 for more than 20 tasks; 0: none."
-    ),
-    seed: int = shared.ResamplesSeedOption,
-    no_slices: bool = typer.Option(False, "--no-slices", help="Do not search slices."),
-    no_baselines: bool = typer.Option(
-        False, "--no-baselines", help="Do not score a constant, the prior and the context alone."
-    ),
-    images: Path = shared.ImagesOption,
-    group: str = _GroupOption,
-    fail_if: list[str] = typer.Option(
-        [],
-        "--fail-if",
-        help='Exit code 1 if this holds, such as "worse" or "auc@hard[ce,car]<0.9".',
-    ),
     overwrite: bool = shared.OverwriteOption,
     format: shared.Format = shared.FormatOption,
-    reading: Any = None,
+    *,
+    settings: Any,
+    reading: Any,
 ) -> None:
     """Check where a model errs because of the context. One page, from a dataset and predictions."""
-    from nooch.analysis.check import CheckOptions, check
+    from nooch.analysis.check import check
 
-    options = CheckOptions(
-        tasks=shared.split_names(tasks) or None, split=split,
-        criterion=criterion or None, decision=decision, alpha=alpha, beta=beta, min_hard=min_hard,
-        bootstrap=bootstrap, with_baselines=not no_baselines,
-        slices=not no_slices, images=images, group=group, seed=seed, **reading,
-        fail_if=[condition for condition in fail_if if condition != "worse"],
-    )  # fmt: skip
+    fail_if = settings.pop("fail_if", [])
     with progress() as update:
         checked = check(
-            dataset, predictions, out, options=options, overwrite=overwrite, progress=update
-        )
+            dataset, predictions, out, fail_if=[text for text in fail_if if text != "worse"],
+            reading=reading, overwrite=overwrite, progress=update, **settings,
+        )  # fmt: skip
     fired = _fired(checked, fail_if)
     if format is shared.Format.json:
         print_json(

@@ -12,6 +12,7 @@ from nooch.base.errors import ParameterError, check_one_of
 from nooch.base.files import check_output_file
 from nooch.base.words import counted
 from nooch.cli import options as shared
+from nooch.cli.declared import takes
 from nooch.cli.prediction_options import read_predictions, with_reading
 from nooch.cli.terminal import hint, note, print_json, print_shown, print_text, progress
 
@@ -21,76 +22,47 @@ if TYPE_CHECKING:
     from nooch.evaluation import ConditionVerdict, Scores
 
 
+@takes(
+    "nooch.evaluation.evaluate:evaluate",
+    leave=["attributes", "differences"],
+    whole=["averages", "fail_if"],
+)
 @with_reading
 def evaluate_command(
     suite: Path = shared.SuiteArgument,
     predictions: list[Path] = Argument(
         ..., metavar="PREDICTIONS...", help="Long or wide tables or .npz; several are compared."
     ),
-    split: str = Option(None, help="Splits to score, separated by commas; test by default."),
-    out: Path = Option(None, help="File of scores: .parquet, .csv, .json, .md or .tex."),
-    bootstrap: int = Option(0, min=0, help="Resamples for 95 % intervals, such as 1000."),
-    seed: int = shared.ResamplesSeedOption,
-    fail_if: list[str] = Option(
-        [], help='Exit code 1 if it holds or is undefined, such as "auc@hard[ce,car]<0.85".'
-    ),
-    criterion: list[str] = shared.CriterionOption,
-    tasks: str = shared.TasksOption,
-    metrics: str = Option(
-        None, help="Metrics, such as auc,accuracy,f1; by default AUC and NLL are shown."
-    ),
-    threshold: str = shared.ThresholdOption,
-    average: list[str] = Option([], help="uniform, a split, or NAME:hard_positive=0.1,..."),
-    by: str = Option(None, help="Attribute columns of the dataset; scores for each value, too."),
     dataset: str = shared.DatasetOption,
-    baseline: str = shared.BaselineOption,
-    overlay: list[Path] = shared.OverlayOption,
-    strict: bool = shared.StrictOption,
-    min_hard: int = Option(
-        0, "--min-hard", min=0, help="Averages leave out tasks with fewer hard images on a side."
-    ),
+    out: Path = Option(None, help="File of scores: .parquet, .csv, .json, .md or .tex."),
     overwrite: bool = shared.OverwriteOption,
     format: shared.Format = shared.FormatOption,
-    reading: Any = None,
+    *,
+    settings: Any,
+    reading: Any,
 ) -> None:
     """Score predictions on a suite: hard against easy. With counts and intervals."""
     _check_out(out, predictions, overwrite=overwrite)
-    from nooch.evaluation import EvaluateOptions, evaluate
-    from nooch.evaluation.metrics import METRICS
+    from nooch.evaluation import evaluate
     from nooch.report import save_scores
     from nooch.suites import load_suite
     from nooch.suites.summary import suite_with_dataset
 
-    scored, data = load_suite(suite), None
+    scored, data, by = load_suite(suite), None, settings.get("by")
     if by or dataset is not None:
         scored, data = suite_with_dataset(suite, dataset)
     if by and data is None:
         raise ParameterError(
             "--by needs the dataset, which is not where it was", remedy="give --dataset"
         )
-    wanted = list(dict.fromkeys(shared.split_names(metrics)))
-    options = EvaluateOptions(
-        split=list(dict.fromkeys(shared.split_names(split))) or None,
-        criteria=criterion or None,
-        tasks=shared.split_names(tasks) or None,
-        metrics=wanted or METRICS,
-        threshold=threshold,
-        fail_if=fail_if,
-        bootstrap=bootstrap,
-        seed=seed,
-        baseline=baseline,
-        averages=average,
-        by=shared.split_names(by),
-        attributes=None if data is None else data.images,
-        overlay=overlay,
-        strict=strict,
-        min_hard=min_hard,
-        ignore_unknown=reading.get("ignore_unknown", False),
-    )
+    wanted = settings.get("metrics", [])
     known = scored.found_in if data is None else data
     runs = read_predictions(predictions, reading, scored, known)
     with progress() as update:
-        scores = evaluate(scored, runs, options=options, progress=update)
+        scores = evaluate(
+            scored, runs, attributes=None if data is None else data.images, reading=reading,
+            progress=update, **settings,
+        )  # fmt: skip
     if out is not None:
         save_scores(scores, out, metrics=wanted, overwrite=overwrite)
     _print(scores, wanted, format)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from typer import Option
 
@@ -14,9 +14,6 @@ from nooch.cli import options as shared
 from nooch.cli.declared import takes
 from nooch.cli.prediction_options import with_reading
 from nooch.cli.terminal import hint, note, print_json, print_shown, print_table, progress, say
-
-if TYPE_CHECKING:
-    pass
 
 
 @takes("nooch.analysis.intervene:intervene", leave=["data"])

@@ -175,7 +175,7 @@ class Sources:
             tasks=self.tasks,
             bootstrap=self.bootstrap,
             seed=self.seed,
-            ignore_unknown=True,
+            reading={"ignore_unknown": True},
             strict=self.strict,
             progress=self.progress,
         )

@@ -74,7 +74,7 @@ def score_runs(
     usable = _usable(rules, settings, runs)
     notes += [f"rule {r} is left out: no job has environments" for r in rules if r not in usable]
     # differences from whatever run comes first say nothing here
-    score = partial(evaluate, suite, differences=False, ignore_unknown=True)
+    score = partial(evaluate, suite, differences=False, reading={"ignore_unknown": True})
     splits: list[str] = [split for split in ("valid", "test") if split in suite.splits]
     if chosen_on is not None:
         needed = {RULES[rule][0] for rule in usable}.intersection(splits) or splits

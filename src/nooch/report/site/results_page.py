@@ -227,7 +227,12 @@ def score_predictions(
         wanted = [*(() if runs[0].in_words else FIGURES), *metrics]
         is_answers = runs[0].in_words or runs[0].weights is not None
         wanted += ANSWERS_SHOWN if is_answers else ()
-        options = {"split": split, "metrics": wanted, "ignore_unknown": True, **scoring}
+        options = {
+            "split": split,
+            "metrics": wanted,
+            "reading": {"ignore_unknown": True},
+            **scoring,
+        }
         scores.append(evaluate(suite, runs, progress=progress, **options))
     shown = list(dict.fromkeys([*FIGURES, *metrics, *ANSWERS_SHOWN]))
     tables = [table for one in scores for table in tables_of(one, shown)]
@@ -239,7 +244,7 @@ def _check(suite: Suite, run: Predictions, split: str) -> None:
     """Raise NoochError where a run cannot be scored, without scoring it."""
     keys = [key for key in suite.keys if key[1] in run.tasks and key[2] == split]
     if not keys:
-        evaluate(suite, [run], split=split, ignore_unknown=True)
+        evaluate(suite, [run], split=split, reading={"ignore_unknown": True})
     sample = AskedSample.of(suite, [run], keys).suite
     for challenge in (sample.set(*key) for key in keys if key in sample.keys):
         Aligned(run, challenge.image_ids, split).values(challenge.task, slice(None), challenge)

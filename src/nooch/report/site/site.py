@@ -89,7 +89,7 @@ def write_report(
             the dataset alpha cannot be moved and there are no captions.
         out: folder to write.
         metrics: that the tables of predictions have besides AUC, error, NLL and ECE.
-        threshold: of answers of predictions; see ``nooch.EvaluateOptions``.
+        threshold: of answers of predictions; see ``nooch.evaluate``.
         thumbnails: pictures for each task and split at most, besides those of the examples; None
             for all images.
         examples: images in a group of examples.
