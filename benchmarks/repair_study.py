@@ -252,10 +252,11 @@ def compared(world: World, out: Path, seeds: int, resamples: int) -> pl.DataFram
             start = f"{loss} +{budget} "
             others = [m for m in runs if m.startswith(start) and not m.endswith("random")]
             groups.append((start + "random", others))
-    options = nooch.evaluation.differences.PairedOptions(("auc", "nll"), "test", resamples)
     for base, methods in groups:
         members = {name: runs[name] for name in [base, *methods]}
-        scores = paired(suite, "ce", members, baselines=[base], options=options)
+        scores = paired(
+            suite, "ce", members, baselines=[base], metrics=("auc", "nll"), bootstrap=resamples
+        )
         columns = ["run", "baseline", "task", "subset", "metric", "difference", "low", "high"]
         wins = {
             m: sum(by_run[f"{m}/{s}"] > by_run[f"{base}/{s}"] for s in range(seeds))

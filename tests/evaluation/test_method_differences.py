@@ -144,7 +144,7 @@ def test_a_method_is_equal_to_itself(world):
         ({"bootstrap": 0}, "`bootstrap`: is 0"),
         ({"metrics": ["f2"]}, "'f2' is no value of `metrics`"),
         ({"methods": ["erm"]}, "one method alone"),
-        ({"draws": 3}, "'draws' is no option of PairedOptions"),
+        ({"draws": 3}, "'draws' is no keyword of paired"),
     ],
 )
 def test_what_is_refused(world, options, words):

@@ -171,7 +171,7 @@ def test_results_are_those_of_nooch_results(made):
     results = read_results(runs.path, [suite])
     for criterion in ("ce", "gist"):
         given = [runs.path], [suite], results, [criterion]
-        (again,) = paired_results(*given, baseline="erm", **options)
+        (again,) = paired_results(*given, baseline="erm", how=options)
         own = frame.filter(pl.col("low").is_not_null(), criterion=criterion)
         same = own.join(again.table, on=[*keys, "low", "high"], how="semi")
         assert same.height == own.height > 50

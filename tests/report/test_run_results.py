@@ -408,7 +408,8 @@ def test_table_5_is_the_worse_of_the_two_hard_groups(tmp_path):
 
 
 def test_paired_differences_are_those_of_the_cells(runs, suite, results):
-    (scores,) = paired_results([runs.path], [suite], results, ["ce"], baseline="erm", bootstrap=20)
+    given = [runs.path], [suite], results, ["ce"]
+    (scores,) = paired_results(*given, baseline="erm", how={"bootstrap": 20})
     assert set(scores.differences["run"]) == {"gdro", "label-reweight"}
     place = ("metric", "subset", "task", "method")
     cells = results.cells.filter(criterion="ce").rows_by_key(place, named=True, unique=True)
@@ -421,7 +422,7 @@ def test_paired_differences_are_those_of_the_cells(runs, suite, results):
             compared += 1
     assert compared > 50
     pairs = partial(paired_results, suites=[suite], results=results, criteria=["ce", "gist"])
-    (every,) = pairs([runs.path], bootstrap=5, metrics=["auc"])
+    (every,) = pairs([runs.path], how={"bootstrap": 5, "metrics": ["auc"]})
     assert every.differences.select("run", "baseline").unique().height == 3
     refused(lambda: pairs([runs.path.parent]), "no predictions to resample")
     refused(lambda: pairs([runs.path], baseline="vrex"), "'vrex' is no method")

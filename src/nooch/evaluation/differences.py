@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 import polars as pl
 from msgspec import Meta
 
-from nooch.base.calls import Options, Progress, no_progress, options_from
+from nooch.base.calls import Progress, Seed, checked, no_progress
 from nooch.base.errors import InputError, ParameterError, check_one_of
 from nooch.evaluation.averages import AVERAGE, WORST_HARD, Averages, averaged_tasks, left_out
 from nooch.evaluation.bootstrap import BootstrapDraws
@@ -24,43 +23,38 @@ from nooch.suites import Suite
 _WORST = ("error", "nll")
 
 
-@dataclass(frozen=True)
-class PairedOptions(Options):
-    """What ``paired`` compares, and how.
-
-    Attributes:
-        metrics: out of ``nooch.evaluation.metrics.ALL_METRICS``.
-        split: whose images.
-        bootstrap: number of resamples.
-        seed: of the resamples.
-        strict: as for ``nooch.evaluate``.
-    """
-
-    metrics: Sequence[Metric] = METRICS
-    split: str = "test"
-    bootstrap: Annotated[Resamples, Meta(ge=1)] = 1000
-    seed: int = 0
-    strict: bool = False
-
-
+@checked
 def paired(
     suite: Suite,
     criterion: str,
     methods: Mapping[str, Sequence[Predictions]],
     *,
     baselines: Sequence[str],
-    options: PairedOptions | None = None,
+    metrics: Sequence[Metric] = METRICS,
+    split: str = "test",
+    bootstrap: Annotated[Resamples, Meta(ge=1)] = 1000,
+    seed: Seed = 0,
+    strict: bool = False,
     progress: Progress = no_progress,
-    **named: Any,
 ) -> Scores:
-    """Means over seeds of methods, and differences from baselines with 95 % intervals.
+    """Means over seeds of methods, and differences from baselines with 95% intervals.
 
     Images of the split are resampled with replacement, the same draws for all methods, seeds and
     tasks. A replicate of a method is the mean over its seeds of the metric in that resample: the
     intervals cover the choice of images, not of seeds.
+
+    Args:
+        suite: the suite.
+        criterion: a name of the suite's.
+        methods: method -> runs, one for each seed, with the same tasks.
+        baselines: methods that all later ones are compared with.
+        metrics: out of ``nooch.evaluation.metrics.ALL_METRICS``.
+        split: whose images.
+        bootstrap: number of resamples.
+        seed: of the resamples.
+        strict: as for ``nooch.evaluate``.
+        progress: called with what is being done, and how many of how many tasks are done.
     """
-    asked = options_from(PairedOptions, options, named)
-    metrics, split, bootstrap = asked.metrics, asked.split, asked.bootstrap
     _check(methods, baselines)
     known = {task for runs in methods.values() for task in runs[0].tasks}
     keys = [k for k in suite.keys if k[0] == criterion and k[1] in known and k[2] == split]
@@ -68,11 +62,11 @@ def paired(
     aligned = {
         m: [(Aligned(run, ids, split), run.scale) for run in runs] for m, runs in methods.items()
     }
-    draws = BootstrapDraws(len(ids), bootstrap, asked.seed)
+    draws = BootstrapDraws(len(ids), bootstrap, seed)
     predicted = [runs[0].tasks for runs in methods.values()]
-    over = {} if asked.strict else averaged_tasks(suite, keys, predicted)
+    over = {} if strict else averaged_tasks(suite, keys, predicted)
     blocks: list[Block] = []
-    averages = Averages(over, asked.strict)
+    averages = Averages(over, strict)
     for done, key in enumerate(keys, 1):
         part = _divided(suite, key, ids)
         models = {
@@ -86,7 +80,7 @@ def paired(
             averages.add(block, values)
         progress("comparing methods, tasks", done, len(keys))
     blocks += averages.blocks(metrics)
-    settings = {"bootstrap": bootstrap, "seed": asked.seed, "baselines": list(baselines)}
+    settings = {"bootstrap": bootstrap, "seed": seed, "baselines": list(baselines)}
     return Scores(
         _plain(scores_table(blocks, metrics, {m: (m, None) for m in methods}, bootstrap)),
         _plain(differences_table(blocks, metrics, bootstrap)),

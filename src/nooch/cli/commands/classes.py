@@ -13,6 +13,7 @@ from nooch.base.files import SUITE_MARKER, check_output
 from nooch.base.split_plan import LOSS_SPLIT
 from nooch.base.words import counted
 from nooch.cli import options as shared
+from nooch.cli.declared import takes
 from nooch.cli.prediction_options import read_predictions, with_reading
 from nooch.cli.terminal import hint, note, print_json, print_table, progress
 
@@ -30,6 +31,7 @@ _PAIRS = "cow=sheep,cup=bottle+wine_glass"
 _PAPERS = "nooch"
 
 
+@takes("nooch.training.bench.class_network:train_classes", only=["seed"])
 def classes_command(
     dataset: str = shared.DatasetArgument,
     pixels: Path = Option(..., help="Folder of nooch pixels."),
@@ -38,10 +40,11 @@ def classes_command(
     tasks: str = shared.TaskSelectionOption,
     config: Path = Option(None, help="YAML file: optimiser, lr, batch, augment, ..."),
     set_: list[str] = shared.SettingsOption,
-    seed: int = Option(0, min=0, help="Of initialization and order."),
     device: str = shared.DeviceOption,
     overwrite: bool = shared.OverwriteOption,
     format: shared.Format = shared.FormatOption,
+    *,
+    settings: Any,
 ) -> None:
     """Train one network with an output for each class. By default as the paper does."""
     from nooch.cli.commands.bench import content_of
@@ -53,13 +56,12 @@ def classes_command(
     from nooch.training.bench.class_network import (
         ALL_CLASSES,
         CLASSES_MARKER,
-        ClassNetworkOptions,
         train_classes,
     )
     from nooch.training.bench.config import read_settings
 
     check_output(out, overwrite=overwrite, marker=CLASSES_MARKER)
-    settings, device = read_settings(content_of(config, set_), ALL_CLASSES), choose_device(device)
+    network, device = read_settings(content_of(config, set_), ALL_CLASSES), choose_device(device)
     data = load_dataset(dataset)
     with progress() as update:
         train_classes(
@@ -67,9 +69,12 @@ def classes_command(
             PixelCache.load(pixels, data),
             backbone or DEFAULT,
             out,
-            options=ClassNetworkOptions(resolve_tasks(data.classes, tasks), settings, seed, device),
+            tasks=resolve_tasks(data.classes, tasks),
+            settings=network,
+            device=device,
             overwrite=overwrite,
             progress=update,
+            **settings,
         )
     left = json.loads((out / CLASSES_MARKER).read_text(encoding="utf-8"))["left_out"]
     if left:

@@ -65,9 +65,12 @@ def paired_results(
     *,
     baseline: str = "all",
     roles: Mapping[str, str] | None = None,
-    **options: Any,
+    how: Mapping[str, Any] | None = None,
 ) -> list[Scores]:
-    """Paired bootstrap between the methods of results, each with the settings chosen for it."""
+    """Paired bootstrap between the methods of results, each with the settings chosen for it.
+
+    ``how``: keywords of ``paired``.
+    """
     pairs = []
     for source in sources:
         if not (Path(source) / RUNS_MARKER).is_file():
@@ -82,7 +85,7 @@ def paired_results(
                 baselines = list(predictions)
                 if baseline != "all":
                     baselines = [check_one_of("method", baseline, baselines, owner="the results")]
-                pairs.append(paired(suite, name, predictions, baselines=baselines, **options))
+                pairs.append(paired(suite, name, predictions, baselines=baselines, **how or {}))
     return pairs
 
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import polars as pl
+from msgspec import Meta
 
-from nooch.base.calls import Options, Progress, no_progress, options_from
+from nooch.base.calls import Progress, Seed, checked, no_progress
 from nooch.base.errors import InputError, ParameterError
 from nooch.base.files import SUITE_MARKER
+from nooch.evaluation.scores import Resamples
 from nooch.report.results.pairs import paired_results
 from nooch.report.results.paper_tables import legend, like, paper_set_tables, set_tables
 from nooch.report.results.run_results import Results, merge, paper_cells, read_results
@@ -24,83 +25,68 @@ PAPER = "paper"
 """The source that is the paper's own numbers."""
 
 
-@dataclass(frozen=True)
-class ResultOptions(Options):
-    """Which results are read from folders.
-
-    Attributes:
-        suites: folder -> suite that was trained for.
-        rule, split, roles, strict: as for ``nooch.paper.read_results``.
-        tasks: names; averages are over these. All by default.
-        methods: names; all by default.
-    """
-
-    suites: Mapping[str, Suite] = field(default_factory=dict)
-    rule: str = "worst-hard"
-    split: str = "test"
-    roles: Mapping[str, str] = field(default_factory=dict)
-    strict: bool = False
-    tasks: Sequence[str] | None = None
-    methods: Sequence[str] | None = None
-
-
-@dataclass(frozen=True)
-class SheetOptions:
-    """How the sheet shows results.
-
-    Attributes:
-        compare: put the paper's numbers next to each.
-        by_sight: group methods by the information that they use.
-        paired: paired bootstrap against this method (``all``: every pair), ``bootstrap`` times.
-    """
-
-    compare: bool = False
-    by_sight: bool = False
-    paired: str | None = None
-    bootstrap: int = 1000
-    seed: int = 0
-
-
 def read_sources(
     sources: Sequence[str],
-    options: ResultOptions | None = None,
+    suites: Sequence[Suite] = (),
     *,
+    reading: Mapping[str, Any] | None = None,
     progress: Progress = no_progress,
-    **named: Any,
 ) -> Results:
     """Results of several folders of ``nooch bench`` or ``nooch collect``, or of ``paper``, under
-    different criteria; fields of the options can be given by name.
+    different criteria.
+
+    ``suites``: those that were trained for; ``reading``: keywords of ``nooch.paper.read_results``.
     """
-    chosen = options_from(ResultOptions, options, named)
-    choice: dict[str, Any] = {
-        name: getattr(chosen, name) for name in ("rule", "split", "roles", "strict")
-    }
-    suites = list(chosen.suites.values())
     read = [
         paper_cells()
         if source == PAPER
-        else read_results(source, suites, **choice, progress=progress)
+        else read_results(source, suites, **reading or {}, progress=progress)
         for source in sources
     ]
-    return merge(read).select(chosen.tasks or None, chosen.methods or None)
+    return merge(read)
 
 
+@checked
 def paper_sheet(
     sources: Sequence[str],
     names: Sequence[str],
-    results: ResultOptions,
-    sheet: SheetOptions,
+    suites: Mapping[str, Suite],
     *,
+    tasks: Sequence[str] | None = None,
+    methods: Sequence[str] | None = None,
+    compare: bool = False,
+    by_sight: bool = False,
+    paired: str | None = None,
+    bootstrap: Annotated[Resamples, Meta(ge=1)] = 1000,
+    seed: Seed = 0,
+    reading: Mapping[str, Any] | None = None,
     progress: Progress = no_progress,
 ) -> ResultSheet:
-    """The paper's tables of these names, from folders of runs or of scores, suites, or
-    ``paper``.
+    """The paper's tables of these names.
+
+    Args:
+        sources: folders of runs or of scores, suites, or ``paper``.
+        names: of tables, such as ``table3``.
+        suites: folder -> suite that was trained for.
+        tasks: names; averages are over these. All by default.
+        methods: names; all by default.
+        compare: put the paper's numbers next to each.
+        by_sight: group methods by the information that they use; the best of each group is marked.
+        paired: paired bootstrap against this method, or ``all`` for every pair.
+        bootstrap: resamples of ``paired``.
+        seed: of the resamples.
+        reading: keywords of ``nooch.paper.read_results``.
+        progress: called with what is being done, and how much of how much is done.
     """
+    reading = reading or {}
     of_results = [name for name in names if name not in SET_TABLES]
     of_sets = [name for name in names if name in SET_TABLES]
-    sets, notes = _tables_of_sets(sources, of_sets, results, compare=sheet.compare)
+    choice = {name: reading[name] for name in ("split", "roles") if name in reading}
+    sets, notes = _tables_of_sets(
+        sources, of_sets, suites, {"tasks": tasks, "compare": compare, **choice}
+    )
     if not of_results:
-        if sheet.paired or results.methods or sheet.by_sight:
+        if paired or methods or by_sight:
             raise ParameterError(
                 f"{', '.join(names)} have no methods",
                 remedy="leave out `paired`, `methods` and `by_sight`",
@@ -111,31 +97,30 @@ def paper_sheet(
         allowed = "a folder of nooch bench or nooch collect, or paper"
         problem = f"there are no runs for {', '.join(of_results)}"
         raise ParameterError(problem, where="SOURCE", allowed=allowed)
-    marks = {"compare": sheet.compare, "by_sight": sheet.by_sight}
-    read = read_sources(runs, results, progress=progress)
-    tables, more = like(read, of_results, **marks)
+    trained = list(suites.values())
+    read = read_sources(runs, trained, reading=reading, progress=progress).select(tasks, methods)
+    tables, more = like(read, of_results, compare=compare, by_sight=by_sight)
     notes += more
     differences, shown = None, []
-    if sheet.paired is not None:
+    if paired is not None:
         cells = pl.concat([table.rows for table in tables])
         metrics = cells["metric"].unique(maintain_order=True).to_list()
+        how = {name: reading[name] for name in ("split", "strict") if name in reading}
         pairs = paired_results(
             runs,
-            list(results.suites.values()),
+            trained,
             read,
             cells["criterion"].unique(maintain_order=True).to_list(),
-            baseline=sheet.paired,
-            roles=results.roles,
-            metrics=metrics,
-            split=results.split,
-            bootstrap=sheet.bootstrap,
-            seed=sheet.seed,
-            strict=results.strict,
-            progress=progress,
-        )
+            baseline=paired,
+            roles=reading.get("roles"),
+            how={
+                "metrics": metrics, "bootstrap": bootstrap, "seed": seed, "progress": progress,
+                **how,
+            },
+        )  # fmt: skip
         differences = pl.concat([scores.differences for scores in pairs]) if pairs else None
         shown = [table for scores in pairs for table in tables_of(scores, metrics)]
-    return ResultSheet(tables, [legend(by_sight=sheet.by_sight), *notes], differences, shown, sets)
+    return ResultSheet(tables, [legend(by_sight=by_sight), *notes], differences, shown, sets)
 
 
 def _is_suite(source: str) -> bool:
@@ -144,9 +129,15 @@ def _is_suite(source: str) -> bool:
 
 
 def _tables_of_sets(
-    sources: Sequence[str], names: Sequence[str], options: ResultOptions, *, compare: bool
+    sources: Sequence[str],
+    names: Sequence[str],
+    trained: Mapping[str, Suite],
+    choice: Mapping[str, Any],
 ) -> tuple[list[SetsShown], list[str]]:
-    """Tables of suites that are sources, of those trained for, or the paper's; and notes."""
+    """Tables of suites that are sources, of those trained for, or the paper's; and notes.
+
+    ``choice``: keywords of ``set_tables``.
+    """
     if not names:
         return [], []
     for source in sources:
@@ -154,24 +145,16 @@ def _tables_of_sets(
             allowed = "a suite, a folder of runs or of scores, or paper"
             raise InputError("no such folder", where=source, allowed=allowed)
     suites = {source: load_suite(source) for source in sources if _is_suite(source)}
-    suites |= options.suites
+    suites |= trained
     if not suites and PAPER not in sources:
         problem = f"there is no suite for {', '.join(names)}"
         raise ParameterError(problem, remedy="give a suite as SOURCE, or `suite`")
     tables: list[SetsShown] = []
     notes: list[str] = []
     for folder, suite in suites.items():
-        more, remarks = set_tables(
-            suite,
-            names,
-            Path(folder).name,
-            split=options.split,
-            roles=options.roles,
-            tasks=options.tasks,
-            compare=compare,
-        )
+        more, remarks = set_tables(suite, names, Path(folder).name, **choice)
         tables += more
         notes += remarks
     if PAPER in sources:
-        tables += paper_set_tables(names, options.tasks)
+        tables += paper_set_tables(names, choice["tasks"])
     return tables, list(dict.fromkeys(notes))

@@ -134,10 +134,12 @@ def read_results(
         source: folder with ``runs.json``, or with ``scores.parquet`` and ``selected.csv``.
         suites: for runs: among them the suite that was trained for. For collected scores: the kinds
             of criteria.
-        rule: which hyperparameters; out of ``nooch.training.selection.RULES``.
-        split: whose scores.
+        rule: which hyperparameters are taken: ``worst-hard``, ``mean``, ``easy``, ``auc-hard``,
+            ``worst-environment`` or ``oracle``; see ``nooch.paper.score_runs``.
+        split: split whose scores are taken.
         roles: kind of criterion -> name of the criterion that stands for it, where several could.
-        strict: averages over all tasks, null where a value is undefined for one of them.
+        strict: no average of a value that is undefined for a task; by default such tasks are left
+            out, with a note.
         progress: called with what is being done, and how much of how much is done.
 
     Raises:

@@ -87,12 +87,11 @@ def results_view(sources: Sources, suite: Suite, results: Results) -> ResultsVie
             results,
             results.cells["criterion"].unique(maintain_order=True).to_list(),
             baseline=baseline_of(methods) or "all",
-            metrics=list(FIGURES),
-            split=sources.of_split,
-            bootstrap=sources.bootstrap,
-            seed=0,
-            progress=sources.progress,
-        )
+            how={
+                "metrics": list(FIGURES), "split": sources.of_split,
+                "bootstrap": sources.bootstrap, "progress": sources.progress,
+            },
+        )  # fmt: skip
     sees = dict(results.cells.select("method", "sees").unique().rows())
     shown_pairs = [table for scores in pairs for table in tables_of(scores, list(FIGURES))]
     return ResultsView(

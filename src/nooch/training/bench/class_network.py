@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from nooch.base.calls import Options, Progress, no_progress, options_from
+from nooch.base.calls import Progress, Seed, checked, no_progress
 from nooch.base.errors import InputError, check_one_of
 from nooch.base.files import RESUME, atomic_folder, check_output, writing
 from nooch.base.words import counted
@@ -33,56 +33,53 @@ ALL_CLASSES = TuneSettings(optimiser="adam", lr=1e-3, batch=16)
 """The paper's values for one network of all classes (section C.2)."""
 
 
-@dataclass(frozen=True)
-class ClassNetworkOptions(Options):
-    """How a network of many classes is trained.
-
-    Attributes:
-        tasks: classes; all by default. Classes that no training image has, or all have, or that
-            were not annotated in all images of train and valid are left out and listed.
-        settings: the paper's by default (Adam, 1e-3, batch 16).
-        seed: of initialization and order.
-        device: where it is computed.
-    """
-
-    tasks: Sequence[str] | None = None
-    settings: TuneSettings = ALL_CLASSES
-    seed: int = 0
-    device: str = "cpu"
-
-
+@checked
 def train_classes(
     data: Dataset,
     pixels: Pixels,
     backbone: str | Path,
     out: str | Path,
     *,
-    options: ClassNetworkOptions | None = None,
+    tasks: Sequence[str] | None = None,
+    settings: TuneSettings = ALL_CLASSES,
+    seed: Seed = 0,
+    device: str = "cpu",
     overwrite: bool = False,
     progress: Progress = no_progress,
-    **named: Any,
 ) -> Path:
     """Train one network for many classes and write a folder.
 
     The folder has ``predictions.parquet`` (``image_id, task, split, logit`` of valid and test),
     ``metrics.jsonl``, ``network`` (see ``load_network``) and ``classes.json``, which names the
     classes that are left out. Interrupted or killed, the training resumes after the last epoch.
+
+    Args:
+        data: the dataset, with the splits train, valid and test.
+        pixels: its images.
+        backbone: hub id, folder, ``config:NAME``, or ``package.module:Name``.
+        out: folder to write.
+        tasks: classes; all by default. Classes that no training image has, or all have, or that
+            were not annotated in all images of train and valid are left out and listed.
+        settings: the paper's by default (Adam, 1e-3, batch 16).
+        seed: seed of initialization and order.
+        device: where it is computed.
+        overwrite: replace an earlier folder.
+        progress: called with what is being done, and how much of how much is done.
     """
-    options = options_from(ClassNetworkOptions, options, named)
     path = check_output(out, overwrite=overwrite, marker=CLASSES_MARKER)
-    rows, settings = rows_of_splits(data), options.settings
-    asked = list(data.classes if options.tasks is None else options.tasks)
+    rows = rows_of_splits(data)
+    asked = list(data.classes if tasks is None else tasks)
     labels = _labels(data, asked, rows)
     table = np.stack(list(labels.values()), axis=1).astype(np.float32)
-    source = backbones(backbone, settings.network, size=pixels.size, device=options.device)
-    target = _target(table, rows["train"], options)
+    source = backbones(backbone, settings.network, size=pixels.size, device=device)
+    target = _target(table, rows["train"], seed, device)
     trained = NetworkPass(source, pixels, rows, [target], settings)
     facts = {
         "dataset": data.fingerprint,
         "pixels": getattr(pixels, "identity", "array"),
         "backbone": trained.trainers[0].network.backbone.describe(),
         "settings": asdict(settings),
-        "seed": options.seed,
+        "seed": seed,
         "classes": list(labels),
         "left_out": [task for task in asked if task not in labels],
     }
@@ -134,16 +131,14 @@ def _write(folder: Path, data: Dataset, trained: NetworkPass, facts: dict[str, A
     (folder / CLASSES_MARKER).write_text(f"{text}\n", encoding="utf-8")
 
 
-def _target(
-    labels: NDArray[np.float32], train: NDArray[np.intp], options: ClassNetworkOptions
-) -> Target:
+def _target(labels: NDArray[np.float32], train: NDArray[np.intp], seed: int, device: str) -> Target:
     import torch
 
     positives = labels[train].sum(axis=0)
     table = np.stack([len(train) - positives, positives])
-    counts = torch.tensor(table, dtype=torch.float32, device=options.device)
-    sizes = TrainingCounts(counts, torch.ones(1, labels.shape[1], device=options.device))
-    return Target("all classes", labels, OBJECTIVES["erm"](sizes), options.seed)
+    counts = torch.tensor(table, dtype=torch.float32, device=device)
+    sizes = TrainingCounts(counts, torch.ones(1, labels.shape[1], device=device))
+    return Target("all classes", labels, OBJECTIVES["erm"](sizes), seed)
 
 
 def _train(trained: NetworkPass, steps: Steps, progress: Progress) -> None:
