@@ -1,4 +1,4 @@
-"""Where a real model errs: nooch check and slices against peers, on photographs, and on noise.
+"""Errors of a real model: nooch check and slices against peers, on photographs, and on noise.
 
 MobileNet answers seven tasks of MSRC v2 (591 photographs, areas from label maps); see
 docs/predict.md. All get the same table for each task: presence of every other class, whether it
@@ -8,7 +8,7 @@ covers more than a tenth, the quartile of the object's area, and whether the mod
 - sliceline: slices of up to two conditions (alpha .95, the best 5), for misses and for claims.
 - fairlearn: ``MetricFrame`` of the error rate by each presence, with quartiles of the area as
   control features, and 95 % intervals of 100 resamples. Found: the interval of one group is above
-  that of the other within a quartile.
+  the other's within a quartile.
 - cleanlab: ``Datalab`` with the model's probabilities and the areas as features.
 
 Noise: the same with errors permuted among the images of each task and side, so that everything
@@ -133,7 +133,7 @@ def fairlearn(folder: Path, noise: int) -> list[str]:
 
 
 def cleanlab(folder: Path, noise: int) -> list[str]:
-    """Kinds of issues with the number of images; 0 is no issue."""
+    """Kinds of issues with the number of images; 0 is not an issue."""
     import numpy as np
     import pandas as pd
     from cleanlab import Datalab
@@ -184,7 +184,7 @@ FOUND: dict[str, Callable[[Path, int], list[str]]] = {
 
 
 def run(tool: str, folder: Path, python: str) -> dict[str, Any]:
-    """What a tool finds on the table and on noise, seconds and peak MB of a process of its own."""
+    """Findings of a tool on the table and on noise, seconds and peak MB of a process of its own."""
     file = folder / f"{tool}.json"
     command = [python, __file__, "--tool", tool, "--folder", str(folder), "--noise"]
     seconds, memory = measured([*command, "0"])

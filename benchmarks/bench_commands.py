@@ -6,7 +6,7 @@ valid and test, and 64 features of each image. What needs a model or images is l
     python benchmarks/bench_commands.py [--images 123287] [--folder FOLDER] [--only NAMES]
     [--json FILE]
 
-With ``--folder`` files are kept there and used again; ``--only check,slices`` measures these alone.
+With ``--folder`` files are kept there and used again; ``--only check,slices`` measures only these.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ FIRST = {
     "embed --encoder lexical": "embed data --encoder lexical",
     "find": "find data --criterion ce --split train,valid,test --out suite",
 }
-"""Whose results the others need."""
+"""Commands whose results the others need."""
 COMMANDS = {
     "import table": "import table areas.csv --id id --class class --area area out/table",
     "info": "info data",

@@ -1,6 +1,6 @@
 """CE for 171 tasks with its challenge sets, in memory, against dense loops and SQL in DuckDB.
 
-The loops hold areas as a dense array (n_images, n_classes), as one would with NumPy alone. DuckDB
+The loops hold areas as a dense array (n_images, n_classes), as one would with only NumPy. DuckDB
 holds them as a table image, class, area, and finds cues and hard images by joins, with a thread per
 CPU. Both give the same hard images, which is checked. nooch also gives label, support and subset of
 every image, and so does a second query of DuckDB. Writing the suite is timed separately.
@@ -146,7 +146,7 @@ def main() -> None:
     present = np.zeros(dense.shape, dtype=bool)
     present[data.areas.nonzero()] = True
     database = Database(data)
-    names = ("nooch", "dense loops", "DuckDB, hard images alone", "DuckDB")
+    names = ("nooch", "dense loops", "DuckDB, only hard images", "DuckDB")
     seconds: dict[str, list[float]] = {name: [] for name in names}
     nooch.find(data, {"ce": nooch.CE(0.05, 0.1)})  # warm-up
     for _ in range(arguments.runs):
@@ -155,7 +155,7 @@ def main() -> None:
         taken, hard = timed(lambda: dense_loops(data, dense, present, 0.05, 0.1))
         seconds["dense loops"].append(taken)
         taken, rows = timed(lambda: database.ask(HARD_SQL, 0.05, 0.1))
-        seconds["DuckDB, hard images alone"].append(taken)
+        seconds["DuckDB, only hard images"].append(taken)
         taken, whole = timed(lambda: database.ask(WHOLE_SQL, 0.05, 0.1))
         seconds["DuckDB"].append(taken)
     same = {key[1:]: set(suite.set(*key).ids("hard")) for key in suite.keys}

@@ -94,7 +94,7 @@ def main() -> None:
 
     ours = encoder(options.model, precision=options.precision)
     if not isinstance(ours, SbertEncoder):
-        command.error(f"--model {options.model} is no model of sentence-transformers")
+        command.error(f"--model {options.model} is not a model of sentence-transformers")
     peer = sentence_transformers.SentenceTransformer(str(locate(ours.source)))
     sentences, origin = captions(options.sentences)
     for each in (peer, ours):

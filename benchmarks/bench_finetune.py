@@ -9,7 +9,7 @@ rounding 40 times larger).
 
 On a GPU: ResNet-50, 321 x 321, batches of 32, bf16, channels_last, torch.compile; ``gpu.py`` has
 more. On a CPU a small size, float32, not compiled: almost all of the time is the network's own, so
-the ratio is close to 1 there. Operations are those of a step: three times the forward pass's.
+the ratio is close to 1 there. Operations are counted per step: three times the forward pass's.
 
     python benchmarks/bench_finetune.py [--networks 4] [--steps 40] [--runs 3] [--json FILE]
 """
@@ -80,7 +80,7 @@ class Setup:
         self.labels[:2] = 0, 1
 
     def settings(self, *, fast: bool) -> TuneSettings:
-        """Of the paper; fast as this device allows."""
+        """Settings of the paper; as fast as this device allows."""
         plain = TuneSettings(batch=self.batch, lr=1e-3)
         return replace(plain, precision="bf16", channels_last=True, compile=True) if fast else plain
 

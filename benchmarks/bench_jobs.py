@@ -8,7 +8,7 @@ same command when all jobs are done. Each command is a process of its own.
     [--json FILE]
 
 With ``--folder`` the runs are kept there, and a finished bench is not trained again; ``--only``
-status,results,... measures these commands alone.
+status,results,... measures only these commands.
 """
 
 from __future__ import annotations

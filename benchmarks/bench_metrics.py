@@ -1,11 +1,11 @@
 """AUC of 171 tasks x 24,657 images x 3 seeds x 4 subsets against scikit-learn and torchmetrics.
 
-The subsets are all, hard, easy and hard by the strongest cue alone. ``roc_auc_score`` gives the
+The subsets are all, hard, easy and hard by the single strongest cue. ``roc_auc_score`` gives the
 same values, which is checked to 1e-12; torchmetrics, whose results are float32, to 1e-6. Of nooch's
 six metrics, torchmetrics' loop takes AUC, AUPRC and ECE. Then the whole of ``nooch.evaluate``
 (aligning, checks, counts, the table; sets and predictions in memory) against a loop over every AUC
 in its table. Then the bootstrap: 1,000 resamples of a run, all metrics of 171 tasks x 4 subsets, in
-one thread, against ``roc_auc_score`` of resampled images, which is timed on 2 resamples alone (the
+one thread, against ``roc_auc_score`` of resampled images, which is timed on only 2 resamples (the
 same AUC, to 1e-12) and multiplied by 500; and ``nooch.evaluate`` with all its subsets.
 
     python benchmarks/bench_metrics.py [--images 123287] [--runs 5] [--json FILE]
@@ -137,7 +137,7 @@ def evaluated_by_loop(
 
 
 def bootstrap_seconds(work: Work) -> dict[str, float]:
-    """Seconds of 1,000 resamples of all tasks; the loop's are those of two, multiplied."""
+    """Seconds of 1,000 resamples of all tasks; the loop's are measured on two and multiplied."""
     draws = BootstrapDraws(len(work[0][2]), RESAMPLES, seed=0)
     first: NDArray[np.int64] = next(draws.weights(slice(None)))[1][:, :FEW].astype(np.int64)
     images = [np.repeat(np.arange(len(counts)), counts) for counts in first.T]
@@ -158,7 +158,7 @@ def bootstrap_seconds(work: Work) -> dict[str, float]:
     (ours, values), (theirs, expected) = timed(resampled), timed(looped)
     if not np.allclose(values, expected, rtol=0, atol=1e-12, equal_nan=True):
         sys.exit("error: the bootstraps disagree")
-    loops = f"scikit-learn, AUC, {RESAMPLES:,} resamples, {RESAMPLES // FEW} times those of {FEW}"
+    loops = f"scikit-learn, AUC, {RESAMPLES:,} resamples, {RESAMPLES // FEW} times {FEW}"
     ours_name = f"nooch, all six metrics, {RESAMPLES:,} resamples, 171 x 4 subsets, one thread"
     return {ours_name: ours, loops: theirs * RESAMPLES / FEW}
 

@@ -21,7 +21,7 @@ import nooch
 
 
 def agree(sweep: nooch.suites.sweep.Sweep, suite: nooch.Suite, alpha: float, beta: float) -> bool:
-    """Whether every set's counts are those of the grid."""
+    """True if every set's counts match the grid."""
     rows = sweep.grid.filter(pl.col("alpha") == alpha, pl.col("beta") == beta)
     counts = {
         (t, s): (p, n)

@@ -1,9 +1,9 @@
-"""How often 95 % intervals hold the truth: the table of docs/intervals.md.
+"""Coverage of 95% intervals: the table of docs/intervals.md.
 
     python benchmarks/coverage.py [DRAWS]
 
 Answers and scores are drawn from known rates, nooch gives its interval, and the share of intervals
-that hold the truth is counted. Each row has draws of its own seed.
+that contain the truth is counted. Each row has draws of its own seed.
 """
 
 from __future__ import annotations
@@ -35,9 +35,10 @@ class Covered:
 
     Attributes:
         what: the value; ``where``: of how many images, at which rates.
-        events: images with the event, or changed images, to be expected; NaN where it has no sense.
+        events: images with the event, or changed images, to be expected; NaN if it has no sense.
         draws: those in which there was an interval, of ``of``.
-        coverage: the share of these that hold the truth; of several tasks the least and the most.
+        coverage: the share of these that contain the truth; of several tasks the least and the
+            most.
         width: mean width, of ratios the median.
     """
 
@@ -61,7 +62,7 @@ class Covered:
 def _covered(
     about: tuple[str, str, float], bounds: Floats, truth: float | Floats, draws: int
 ) -> Covered:
-    """From bounds (draws, 2) or (draws, n_tasks, 2), NaN where there is none."""
+    """From bounds (draws, 2) or (draws, n_tasks, 2), NaN if there is none."""
     known = ~np.isnan(bounds).any(axis=-1)
     held = (bounds[..., 0] <= truth + 1e-12) & (truth - 1e-12 <= bounds[..., 1])
     with np.errstate(invalid="ignore"):
@@ -161,7 +162,9 @@ def _answers(wrong: NDArray[np.bool_], labels: NDArray[np.bool_]) -> Floats:
 def _changes(
     random: np.random.Generator, size: tuple[int, int], up: Floats | float, down: Floats | float
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Errors before and after, (n, k): a fifth both times, ``up`` after alone, ``down`` before."""
+    """Errors before and after, (n, k): a fifth both times, ``up`` only after, ``down`` only
+    before.
+    """
     draw = random.random(size)
     before, after = draw < 0.2 + down, (draw < 0.2) | (draw >= 1 - up)
     return before, after
@@ -221,7 +224,7 @@ def sensitivity(draws: int, n: int, recall: float, fpr: float) -> Iterator[Cover
     random, labels = _random("d", n, recall, fpr), np.arange(2 * n) < n
     suite, rates = _suite(labels, [2 * n] * draws), np.where(labels, recall, fpr)[:, None]
     shared = random.random((2 * n, draws))
-    # half of the answers of the second run are those of the first
+    # half of the answers of the second run are copied from the first
     own = np.where(random.random(shared.shape) < 0.5, shared, random.random(shared.shape))
     values = [(of < rates).astype(np.float64) for of in (shared, own)]
     found = nooch.evaluate(

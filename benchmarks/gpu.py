@@ -6,7 +6,7 @@
 Items: features of ResNet-50 and ViT-B; fine-tuning ResNet-50 at 321 px against a plain loop in
 float32 that decodes with Pillow in the main process (see ``bench_finetune.py``); annotating;
 asking; heads. Weights are random; without photographs, generated ones of 640 x 480 are used. The
-other peers are transformers' pipelines, which decode in the main process, too. Each way is timed
+other peers are transformers' pipelines, which also decode in the main process. Each way is timed
 for ``--seconds`` after a warm-up. What fails takes a line, and an item ends at its limit, so that
 all end within 10 minutes. nvidia-smi's busy share: how much of the time at least one kernel ran.
 """
@@ -168,7 +168,7 @@ def ask(at: Path, arguments: Any) -> dict[str, Any]:
     def asked() -> float:
         with tempfile.TemporaryDirectory(dir=at) as out:
             replies = model_replies(requests, find_vlm(str(folder)), options, Path(out), map)
-            # the first part loads the model, too
+            # the first part also loads the model
             _ = list(islice(replies, 8 * batch))
             started = time.perf_counter()
             return sum(1 for _ in replies) / (time.perf_counter() - started)
@@ -328,12 +328,12 @@ def busy_share(device: str) -> Iterator[list[str]]:
 
 
 def repeated(outputs: Sequence[bytes]) -> str:
-    """Whether runs gave the same bytes, in words."""
+    """True if runs gave the same bytes, in words."""
     return f"{'the same' if len(set(outputs)) == 1 else 'NOT the same'} bytes in each run"
 
 
 def first_line(error: BaseException) -> str:
-    """What failed, in a line."""
+    """Failures, in a line."""
     return f"{type(error).__name__}: {(str(error).splitlines() or [''])[0][:200]}"
 
 

@@ -1,4 +1,4 @@
-"""How far hard negatives found on predicted areas can be trusted, and what a better model changes.
+"""Reliability of hard negatives found on predicted areas, and what a better model changes.
 
     python benchmarks/predicted_context.py PREDICTED TRUE --cues car=road,cow=grass [--figure F.svg]
     [--group PATTERN] [--json FILE]

@@ -73,7 +73,7 @@ class World:
 
     @property
     def tasks(self) -> list[str]:
-        """Its tasks, those of the columns of every matrix."""
+        """Its tasks, the columns of every matrix."""
         return list(self.cues)
 
     def rows(self, split: str) -> Ints:
@@ -116,7 +116,7 @@ def trained(
 ) -> list[Floats]:
     """Logits (n_images, T) of linear heads for each of several weights (n_images, T).
 
-    A plain loop over frozen features; every head is that of its best epoch on valid.
+    A plain loop over frozen features; every head is taken at its best epoch on valid.
     """
     torch.manual_seed(seed)
     order, valid = np.random.default_rng([seed, 1]), world.rows("valid")
@@ -165,7 +165,7 @@ def with_areas(data: Dataset, world: World, cues: Floats, labels: Floats | None)
         data: images of the world.
         world: whose cues.
         cues: logits (n_images, T) of the presence of large enough cues.
-        labels: those of objects; None: they are known.
+        labels: of objects; None: they are known.
     """
     areas = data.areas.tolil(copy=True)
     given = [(world.cues[task][0], cues[:, t]) for t, task in enumerate(world.tasks)]

@@ -1,4 +1,5 @@
-"""What others' files could try: to write elsewhere, run code, fill memory, speak to a terminal.
+"""Attacks that others' files could try: to write elsewhere, run code, fill memory, speak to a
+terminal.
 
 An attack is stopped if the mark of its code is not there, nothing outside its folder has changed,
 the command ended in time with 0, 1 or 2 and no traceback, and its output is harmless.
@@ -90,7 +91,7 @@ class Attacked:
         path.write_bytes(content)
 
     def run(self, *words: str) -> int:
-        """Run a command in this process; returns its exit code. ValueError where it did harm."""
+        """Run a command in this process; returns its exit code. ValueError if it did harm."""
         said, code = io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True), None
         with (
             contextlib.chdir(self.home),
@@ -304,7 +305,7 @@ def _bombs(at: Attacked) -> Stops:
 
 
 class _Elements(HTMLParser):
-    """Whether a page has an element or attribute that is not the page's own."""
+    """True if a page has an element or attribute that is not the page's own."""
 
     found = ""
 
@@ -333,7 +334,7 @@ _SHOWN = (
 
 
 def _outputs(at: Attacked) -> Stops:
-    """Names of classes, runs and values that do harm where they are shown."""
+    """Names of classes, runs and values that do harm if they are shown."""
     for what, name in NAMES.items():
 
         def shown(what: str = what, name: str = name) -> None:

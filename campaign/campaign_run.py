@@ -93,7 +93,7 @@ def campaigns(folder: Path, seconds: float, seed: int, only: list[str]) -> Itera
     if chosen := [kind for kind in DISTURBANCES if kind in only]:
         with chatting() as server:
             world = World.make(folder / "world", server.url)
-            # paths from there to the inputs are those of every trial
+            # paths from there to the inputs are the same in every trial
             work = world.folder / "usual"
             usual = {name: Undisturbed.of(world, name, work) for name in COMMANDS}
             for kind in chosen:

@@ -29,7 +29,7 @@ _CAP_DAC_OVERRIDE, _PR_CAPBSET_DROP = 1, 24
 
 @dataclass
 class Figures:
-    """What a campaign counted; ``problems`` has a line for whatever should not be."""
+    """Counts of a campaign; ``problems`` has a line for everything that should not be."""
 
     name: str
     runs: int = 0
@@ -60,7 +60,7 @@ class Figures:
 
 @dataclass(frozen=True)
 class Undisturbed:
-    """What a command writes when nobody disturbs it, and how long it takes."""
+    """Output of a command when nobody disturbs it, and its duration."""
 
     files: dict[str, bytes]
     seconds: float
@@ -96,7 +96,7 @@ class Trial:
     ) -> tuple[int, str]:
         """Run the command; send a signal at a random moment, to all of its group or to ``who``.
 
-        Returns its exit code and what it said.
+        Returns its exit code and its output.
         """
         self.figures.runs += 1
         errors = self.work.with_suffix(".err")
@@ -150,7 +150,7 @@ class Trial:
             self.figures.note(f"LOST ({code}): {', '.join(differs[:3])}", self.name, said)
 
     def same(self) -> bool:
-        """Whether the files are those of an undisturbed run."""
+        """True if the files equal an undisturbed run's."""
         return bool(contents(self.work) == self.usual.files)
 
 

@@ -1,4 +1,4 @@
-"""What is fuzzed: every reader, language and folder, each as a function of an input's bytes."""
+"""Targets of fuzzing: every reader, language and folder, each as a function of an input's bytes."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ __all__ = ["Target", "Uninteresting", "make_targets"]
 
 
 OTHERS = (Exception, pl.exceptions.PanicException)
-"""What making a file can raise; panics of polars are no exceptions."""
+"""Exceptions of making a file; panics of polars are not exceptions."""
 
 
 class Uninteresting(Exception):  # noqa: N818 - no fault
@@ -59,7 +59,7 @@ class Uninteresting(Exception):  # noqa: N818 - no fault
 class Target:
     """A reader: valid inputs to start from, and what reads one.
 
-    With ``is_json`` inputs are JSON, whatever file it stands for, and stay JSON.
+    With ``is_json`` inputs are JSON, for any kind of file, and stay JSON.
     """
 
     seeds: tuple[bytes, ...]
@@ -85,7 +85,7 @@ def table_of(data: bytes, like: pl.DataFrame | None = None) -> pl.DataFrame:
             elif name in kinds:
                 series = series.cast(kinds[name], strict=False)
             frame[name] = series
-        # of one length, whatever was inserted or removed
+        # of one length after insertions or removals
         n = mode(map(len, frame.values()))
         return pl.DataFrame(
             [s.head(n).extend_constant(None, n - len(s.head(n))) for s in frame.values()]
@@ -95,7 +95,7 @@ def table_of(data: bytes, like: pl.DataFrame | None = None) -> pl.DataFrame:
 
 
 def _written(frame: pl.DataFrame, path: Path) -> Path:
-    """A Parquet file; that of a suite has a row group for each criterion and task."""
+    """A Parquet file; a suite's has a row group for each criterion and task."""
     keys = ["criterion", "task"]
     # in memory: where polars refuses a table, a thread of it may still empty the file afterwards
     content = io.BytesIO()
@@ -119,7 +119,7 @@ def as_json(frame: pl.DataFrame) -> bytes:
 
 
 def make_targets(folder: Path) -> dict[str, Target]:
-    """All targets by name; what they need is made in the folder, where they write."""
+    """All targets by name; what they need is made in the folder where they write."""
     data = small_data()
     names = data.images["image_id"].cast(pl.String) + ".jpg"
     captions = pl.DataFrame({"image_id": data.images["image_id"], "caption": "a red car"})
@@ -353,7 +353,7 @@ def _folders(folder: Path, suite: Any) -> dict[str, Target]:  # noqa: PLR0915 - 
     made_runs(folder / "runs", suite, seeds=(0,))
     job = folder / "runs" / "jobs" / "job0000"
     for file in (place / "dataset.json", folder / "suite/suite.json", folder / "runs/runs.json"):
-        # without the checksum, which would refuse whatever is altered
+        # without the checksum, which would refuse any altered file
         content = json.loads(file.read_text())
         file.write_text(json.dumps({k: v for k, v in content.items() if k != "checksum"}))
 

@@ -1,8 +1,8 @@
 """Fuzzing: inputs for every target of ``fuzz_targets``, guided by coverage where Atheris is there.
 
 ``python campaign/fuzzing.py --seconds 600 --seed 1`` shares the time among the targets, each in a
-process of its own, which is watched: one that ends or stands still is a crash or a hang. Whatever
-is raised but a NoochError is a failure; a short input for it is kept in ``campaign/failures``.
+process of its own, which is watched: one that ends or stands still is a crash or a hang. Any
+exception but a NoochError is a failure; a short input for it is kept in ``campaign/failures``.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ _HEAD = 24
 
 
 def failure_of(target: Target, data: bytes) -> str | None:
-    """What a target raises that it must not, and where; None where all is well, "" where no file
-    could be made of the input.
+    """A forbidden exception of a target, and where; None if all is well, "" where no file could be
+    made of the input.
     """
     from fuzz_targets import Uninteresting
 
@@ -60,7 +60,7 @@ def failure_of(target: Target, data: bytes) -> str | None:
         return None
     except KeyboardInterrupt:
         raise
-    except BaseException as error:  # noqa: BLE001 - panics of polars are no exceptions
+    except BaseException as error:  # noqa: BLE001 - panics of polars are not exceptions
         frames = traceback.extract_tb(error.__traceback__)
         places = [f for f in frames if "/src/nooch/" in f.filename] or frames
         return f"{type(error).__name__} in {Path(places[-1].filename).name}:{places[-1].lineno}"
@@ -108,7 +108,7 @@ class Child:
 
 
 def _fuzz_one(name: str, seconds: float, seed: int, shared: Path) -> NoReturn:
-    """Fuzz in this process: by libFuzzer with our mutations, or by our mutations alone."""
+    """Fuzz in this process: by libFuzzer with our mutations, or only by our mutations."""
     warnings.simplefilter("ignore")
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     try:
@@ -120,7 +120,7 @@ def _fuzz_one(name: str, seconds: float, seed: int, shared: Path) -> NoReturn:
     with atheris.instrument_imports(include=["nooch"]):
         child = Child(name, seconds, seed, shared)
         for one in child.corpus:
-            # what readers import when they are used is instrumented, too
+            # what readers import when they are used is also instrumented
             failure_of(child.target, one)
 
     def change(data: bytes, most: int, number: int) -> bytes:
@@ -144,7 +144,7 @@ def _fuzz_one(name: str, seconds: float, seed: int, shared: Path) -> NoReturn:
 
 @dataclass
 class Fuzzed:
-    """What was found in a target: number of inputs, failures and their inputs, hangs."""
+    """Findings in a target: number of inputs, failures and their inputs, hangs."""
 
     name: str
     inputs: int = 0
@@ -204,7 +204,7 @@ def _watched(name: str, seconds: float, seed: int, work: Path) -> Fuzzed:
 
 
 def _stood_still(process: subprocess.Popen[bytes], shared: Path) -> bool:
-    """Wait for the end of a process; kill it where one input takes too long."""
+    """Wait for the end of a process; kill it if one input takes too long."""
     last, since = b"", time.monotonic()
     while process.poll() is None:
         time.sleep(0.2)
@@ -212,7 +212,7 @@ def _stood_still(process: subprocess.Popen[bytes], shared: Path) -> bool:
             now = file.read(12)
         if now != last:
             last, since = now, time.monotonic()
-        # making the targets takes its time, too
+        # making the targets also takes time
         elif time.monotonic() - since > HANG * (1 if now.strip(b" \0") else 4):
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()

@@ -55,7 +55,7 @@ def _odd(random: Random) -> Any:
 
 
 def _as_json(data: bytes, random: Random) -> bytes | None:
-    """One value of a JSON document changed; None where it is no such document."""
+    """One value of a JSON document changed; None if it is not one."""
     if data.lstrip()[:1] not in (b"{", b"["):
         return None
     try:

@@ -66,7 +66,7 @@ class World:
         command, *words = shlex.split(COMMANDS[name])
         if command == "embed":
             shutil.copytree(self.folder / words[0], at / words[0])
-        # the second word of a group is a command, too
+        # the second word of a group is also a command
         start = 1 if command.startswith("import") else 0
         words[start:] = [self._found(word, at) for word in words[start:]]
         typed: list[str] = argv(shlex.join([command, *words]))

@@ -1,4 +1,4 @@
-"""How much harder hard images are, by strength of context: one network for each strength.
+"""Extra difficulty of hard images, by strength of context: one network for each strength.
 
     python examples/context_strength.py OUT [--images 6000] [--strengths 0,0.25,0.5,0.75,0.9,0.95]
     [--seeds 2]

@@ -51,7 +51,9 @@ def main() -> None:
     out: Path = arguments.out
     if out.exists():
         if not (out / MARKER).is_file():
-            sys.exit(f"error: {out} exists and is no earlier demo; give another folder with --out")
+            sys.exit(
+                f"error: {out} exists and is not an earlier demo; give another folder with --out"
+            )
         shutil.rmtree(out)
     os.environ.setdefault("COLUMNS", "160")
     started = time.monotonic()
@@ -227,7 +229,7 @@ def figures(out: Path) -> dict[str, float | int]:
 
 
 def compare_figures(found: dict[str, float | int], out: Path, *, usual: bool) -> None:
-    """Write the figures, and say where they are not those that the documentation quotes."""
+    """Write the figures, and report if they differ from the documentation."""
     (out / "figures.json").write_text(json.dumps(found, indent=1) + "\n")
     known = json.loads((HERE / "demo_figures.json").read_text())
     other = {name: value for name, value in found.items() if value != known.get(name)}

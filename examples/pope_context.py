@@ -1,4 +1,5 @@
-"""Do labels alone tell where LLaVA 1.5 sees what is not there? Its answers to POPE's questions.
+"""Do labels suffice to tell where LLaVA 1.5 sees what is not there? Its answers to POPE's
+questions.
 
     python examples/pope_context.py DATA OUT [--sixth]
 

@@ -38,7 +38,7 @@ def main(arguments: list[str]) -> int:
 def occurrences(phrase: str, files: Iterable[Path]) -> Iterator[tuple[Path, int]]:
     """Files and line numbers of a phrase, in any case; it may run over the end of a line.
 
-    A flag such as ``--by-sight`` is no phrase.
+    A flag such as ``--by-sight`` is not a phrase.
     """
     pattern = re.compile(rf"(?<!--)\b{GAP.join(map(re.escape, phrase.split()))}\b", re.IGNORECASE)
     for path in files:

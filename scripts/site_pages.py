@@ -32,10 +32,10 @@ PAGES = {
 }
 """Files of the repository that become pages or downloads of the site."""
 COMMANDS = "<!-- commands -->"
-"""What a page has in place of the reference of all commands."""
+"""Placeholder in a page for the reference of all commands."""
 LINK = re.compile(r"(?<=\]\()(?!\w+:|#)([^)\s#]+)")
 LOADED = {"script": "src", "link": "href", "img": "src", "iframe": "src", "source": "src"}
-"""What a browser loads with a page: attribute by element."""
+"""Attributes whose targets a browser loads with a page, by element."""
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:

@@ -38,7 +38,7 @@ def test_named_fields_replace_those_of_the_given_options():
 def test_a_name_that_is_no_field_is_refused():
     fails(
         lambda: options_from(DrawOptions, None, {"drawz": 5}),
-        "'drawz' is no option of DrawOptions",
+        "'drawz' is not an option of DrawOptions",
         "did you mean draws?",
         kind=ParameterError,
     )
@@ -138,9 +138,9 @@ OUTSIDE = [
     ({"zoom": 1.0}, "allowed: at least 0 and below 1"),
     ({"rate": 0}, "allowed: above 0"),
     ({"rate": float("inf")}, "`rate`: is inf", "allowed: above 0"),
-    ({"side": "lift"}, "'lift' is no value of `side`", "did you mean left?"),
-    ({"parts": ["top", "bottle"]}, "'bottle' is no value of `parts`", "allowed: bottom, top"),
-    ({"order": "random"}, "'random' is no value of `order`"),
+    ({"side": "lift"}, "'lift' is not a value of `side`", "did you mean left?"),
+    ({"parts": ["top", "bottle"]}, "'bottle' is not a value of `parts`", "allowed: bottom, top"),
+    ({"order": "random"}, "'random' is not a value of `order`"),
     ({"order": 0}, "`order`: is 0"),
 ]
 

@@ -31,7 +31,7 @@ _LOGGED = pl.DataFrame(
 
 
 class EpochScores:
-    """``auc_hard``, ``auc_easy``, the mean loss ``nll_hard_positive`` and those of the other three
+    """``auc_hard``, ``auc_easy``, the mean loss ``nll_hard_positive``, the same for the other three
     cells, and ``worst_hard``, the larger of both hard ones; means over tasks that have them all.
 
     Args:
@@ -72,8 +72,8 @@ class EpochScores:
 
     def of(self, logits: Any, labels: Any = None) -> dict[str, float]:
         """Scores by name of logits (n_images, n_tasks), for one task also (n_images,), or
-        (n_images, 2) of a softmax over absent and present. Where some are not finite,
-        ``worst_hard`` alone, infinite. Labels of as many numbers must be the suite's.
+        (n_images, 2) of a softmax over absent and present. If any value is not finite, only
+        ``worst_hard``, which is then infinite. Labels of as many numbers must be the suite's.
 
         Raises InputError: another shape, other images, or images in another order than the suite's.
         """

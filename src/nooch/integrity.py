@@ -33,7 +33,7 @@ class Damage:
 
 @dataclass
 class FolderCheck:
-    """What ``fsck`` found.
+    """The result of ``fsck``.
 
     Attributes:
         folder: that was checked.
@@ -52,7 +52,7 @@ class FolderCheck:
 
     @property
     def is_whole(self) -> bool:
-        """Whether nothing is damaged."""
+        """True if nothing is damaged."""
         return not self.damaged
 
     @contextlib.contextmanager
@@ -114,7 +114,7 @@ def fsck(folder: str | Path) -> FolderCheck:
     path = local_path(folder)
     marker = next((name for name in _KINDS if (path / name).is_file()), None)
     if marker is None:
-        problem = f"is no folder of nooch: it has none of {', '.join(_KINDS)}"
+        problem = f"is not a folder of nooch: it has none of {', '.join(_KINDS)}"
         allowed = "a dataset, suite, runs, features, pixels or export"
         raise FormatError(problem, where=path, allowed=allowed)
     kind, check, again = _KINDS[marker]
@@ -124,7 +124,7 @@ def fsck(folder: str | Path) -> FolderCheck:
         if intact is None:
             checked.notes.append(f"{marker} has no checksum")
         elif not intact:
-            raise FormatError("was altered: its checksum is not that of its content")
+            raise FormatError("was altered: its checksum does not match its content")
         check(checked, again)
     checked.look_around()
     return checked
@@ -151,9 +151,7 @@ def _suite(checked: FolderCheck, again: str) -> None:
         suite = load_suite(checked.folder)
         data = suite.found_in()
         if data is None:
-            checked.notes.append(
-                "its dataset is not where it was, or has changed: ids not compared"
-            )
+            checked.notes.append("its dataset has moved or changed: ids not compared")
         for key in suite.keys:
             ids = suite.set(*key).image_ids
             if data is not None and not ids.is_in(data.images["image_id"].implode()).all():

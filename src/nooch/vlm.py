@@ -1,4 +1,4 @@
-"""Vision-language models: where they answer, and how their captions are scored."""
+"""Vision-language models: if they answer, and how their captions are scored."""
 
 import lazy_loader
 

@@ -252,7 +252,7 @@ def test_what_cannot_be_calibrated_is_refused():
         ({"match": {"cwo": "cow"}}, "of the true dataset"),
         ({"match": {"cow": "cwo"}}, "of the predicted dataset"),
         ({"match": {"cow": "grass", "grass": "grass"}}, "matched with several"),
-        ({"tasks": ["cwo"]}, "'cwo' is no class"),
+        ({"tasks": ["cwo"]}, "'cwo' is not a class"),
     ):
         named = {"criterion": CE, **change}
         fails(lambda n=named: nooch.calibrate(predicted, true, **n), part, kind=ParameterError)
@@ -292,7 +292,7 @@ def test_find_applies_a_calibration_and_shows_what_to_expect(files, run_cli):
 def test_commands_refuse_what_does_not_fit(files, run_cli):
     run_cli("calibrate predicted true --cues cow=grass --out c.json").ok()
     run_cli("calibrate predicted true --out c.json").refused("exists already")
-    run_cli("calibrate predicted true --match cow --out d.json").refused("is no pair")
+    run_cli("calibrate predicted true --match cow --out d.json").refused("is not a pair")
     find = "find predicted --tasks cow --out suite --calibration"
     run_cli(f"{find} c.json --beta 0.2").refused("its own alpha, beta and cues")
     run_cli(f"{find} c.json --criterion gist --encoder lexical").refused("is of ce")
@@ -310,7 +310,7 @@ def test_commands_refuse_what_does_not_fit(files, run_cli):
     renamed = nooch.Dataset.build(classes.images, ["cow", "lawn", "field"], classes.areas)
     nooch.save_dataset(renamed, files / "other")
     done = run_cli("find other --tasks cow --out suite --calibration c.json")
-    done.refused("'grass' is no class")
+    done.refused("'grass' is not a class")
     assert not (files / "suite").exists()
 
 

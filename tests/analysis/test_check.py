@@ -84,7 +84,7 @@ def test_cues_have_intervals_and_shares(folder, run_cli, tmp_path):
     run_cli(f"find {folder / 'dataset'} --tasks car --out {tmp_path / 'plain'}")
     assert "stability" not in (tmp_path / "plain/suite.json").read_text()
     few = run_cli(f"find {folder / 'dataset'} --stability 3 --out {tmp_path / 'x'}")
-    few.refused("20 and more")
+    few.refused("at least 20")
     run_cli(f"check {folder / 'dataset'} p.csv --alpha 5 --out {tmp_path / 'x'}").refused(
         "--alpha: is 5", "did you mean 0.05?"
     )
@@ -185,7 +185,7 @@ def test_tasks_need_enough_hard_images(folder, tmp_path):
         return lambda: check(folder / "dataset", predictions, tmp_path / "out", **options)
 
     fails(checked(min_hard=10**6), "no task has 1000000 hard images on a side")
-    words = "'min_hart' is no keyword of check"
+    words = "'min_hart' is not a keyword of check"
     fails(checked(min_hart=3), words, kind=ParameterError)
     other = pl.read_csv(folder / "model.csv").with_columns(task=pl.lit("cat"))
     fails(checked(other), "there are no predictions for", kind=InputError)
@@ -368,7 +368,7 @@ def test_labels_without_areas_are_checked_by_the_context_that_they_are(data, fol
     only = check(data, folder / "model.csv", tmp_path / "one", bootstrap=0, criterion=["context"])
     assert list(only.suite.criteria) == ["context"]
     no = {"out": tmp_path / "no", "criterion": ["sea"]}
-    words = "'sea' is no criterion"
+    words = "'sea' is not a criterion"
     fails(lambda: check(data, folder / "model.csv", **no), words, kind=ParameterError)
 
 

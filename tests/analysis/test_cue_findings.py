@@ -164,7 +164,7 @@ def test_what_does_not_fit_is_refused(data, suite):
     other = planted_data(seed=3)
     fails(lambda: cue_findings(suite, answers, data=other), "their fingerprints differ",
           kind=ParameterError)  # fmt: skip
-    fails(lambda: cue_findings(suite, answers, split="valid"), "'valid' is no split",
+    fails(lambda: cue_findings(suite, answers, split="valid"), "'valid' is not a split",
           kind=ParameterError)  # fmt: skip
-    fails(lambda: cue_findings(suite, answers, tasks=["cat"]), "'cat' is no task",
+    fails(lambda: cue_findings(suite, answers, tasks=["cat"]), "'cat' is not a task",
           kind=ParameterError)  # fmt: skip

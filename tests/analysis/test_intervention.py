@@ -172,7 +172,7 @@ def test_images_that_cannot_be_edited_are_counted_and_bad_input_is_refused(world
     out = tmp_path / "out"
     fails(lambda: run(world, BY_CONTEXT, out, annotations=[maps]), "no image has a mask")
     for options, words in (
-        ({"edit": "hide"}, "'hide' is no value of `edit`"),
+        ({"edit": "hide"}, "'hide' is not a value of `edit`"),
         ({"annotations": []}, "needs the suite's dataset, and masks"),
         ({"bootstrap": -1}, "`bootstrap`: is -1"),
         ({"split": "train"}, "train"),
@@ -203,7 +203,7 @@ def test_the_command(world, run_cli, tmp_path, monkeypatch):
     shown = run_cli(f"{command} --edit hide-object --out out --overwrite --format json").ok().json
     assert shown["changes"][0]["run"] == "model, hide-object"
     run_cli(f"{command} --edit hide --out other").refused("value of --edit", "hide-cue")
-    run_cli(f"{command} --out data --overwrite").refused("holds no changes.parquet")
+    run_cli(f"{command} --out data --overwrite").refused("contains no changes.parquet")
 
 
 def test_thresholds_are_chosen_on_valid(world, run_cli, tmp_path, monkeypatch):

@@ -187,9 +187,9 @@ class TestFolder:
             ({}, "sources of evidence are none"),
             ({"predictions": "label"}, "the sources of evidence are label"),
             ({"predictions": "twice"}, "twice"),
-            ({"tasks": ["road"]}, "'road' is no task of the suite"),
+            ({"tasks": ["road"]}, "'road' is not a task of the suite"),
             ({"most": 0}, "`most`: is 0"),
-            ({"split": "valid"}, "'valid' is no split"),
+            ({"split": "valid"}, "'valid' is not a split"),
         ],
     )
     def test_refusals(self, options, part):

@@ -201,7 +201,7 @@ def test_the_command(folder, run_cli, monkeypatch):
     assert not (folder / "out" / "head.onnx").exists()
     run_cli(COMMAND).refused("out: exists", "--overwrite")
     elsewhere = run_cli("repair suite --features f.npz --out o")
-    elsewhere.refused("which is not where it was", "--dataset")
+    elsewhere.refused("was not found at its recorded path", "--dataset")
     text = run_cli(f"{COMMAND} --overwrite --threshold 0.5").ok()
     assert "1 inconclusive" in text.out
     assert "error rates compared" in text.err
@@ -210,7 +210,7 @@ def test_the_command(folder, run_cli, monkeypatch):
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        ("--methods gdro", "'gdro' is no value of --methods"),
+        ("--methods gdro", "'gdro' is not a value of --methods"),
         ("--tasks tie", "tie"),
         ("--criterion gist", "gist"),
         ("--predictions two.csv", "several runs: a, b"),

@@ -328,7 +328,7 @@ def test_halves_are_a_hash_of_the_image_or_group(data):
         assert (_half(part.select(rows=np.arange(300)), group) == half[:300]).all()
     answers = answers_that_miss(data, data.labels("tree"))
     assert find_slices(grouped, answers, group="scene").table.row(0, named=True)["confirmed"]
-    fails(lambda: find_slices(data, answers, group="scene"), "'scene' is no attribute",
+    fails(lambda: find_slices(data, answers, group="scene"), "'scene' is not an attribute",
           kind=ParameterError)  # fmt: skip
 
 
@@ -367,8 +367,8 @@ def test_files(data, ending, tmp_path):
     ("options", "text"),
     [
         ({"min_support": 1}, "`min_support`: is 1"),
-        ({"tasks": ["cat"]}, "'cat' is no class"),
-        ({"split": "valid"}, "'valid' is no split"),
+        ({"tasks": ["cat"]}, "'cat' is not a class"),
+        ({"split": "valid"}, "'valid' is not a split"),
     ],
 )
 def test_options_are_checked(data, options, text):

@@ -156,4 +156,4 @@ def test_the_command_compares_suites_and_says_what_it_compared(run_cli, tmp_path
         if (row["task"], row["set"], row["metric"]) == ("car", "hard_negative", "precision")
     ]
     assert (row["value"], row["first"], row["second"], row["both"]) == (0.5, 2, 1, 1)
-    run_cli("verify a data").refused("holds no published set")
+    run_cli("verify a data").refused("contains no published set")

@@ -290,7 +290,7 @@ def test_the_drivers_memory_does_not_grow_with_the_number_of_jobs():
 
 
 def test_what_is_no_engine_is_refused(tmp_path, monkeypatch):
-    fails(lambda: engine("condor"), "'condor' is no engine", kind=ParameterError)
+    fails(lambda: engine("condor"), "'condor' is not an engine", kind=ParameterError)
     fails(lambda: engine("local:many"), "`engine` local:many", kind=ParameterError)
     fails(lambda: engine("local:0"), "0 processes", kind=ParameterError)
     (tmp_path / "file").touch()

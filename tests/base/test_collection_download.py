@@ -255,7 +255,7 @@ def test_a_record_that_cannot_be_read(served_zip, fetched, root, content):
 def test_of_unknown_hash_only_whole_zips_get_a_name(server, served_zip, fetched, root):
     # a server that says that a part is the whole; one that changes a byte; a page
     broken = ZIP.replace(b"b" * 99, b"b" * 98 + b"?")
-    problem = "gives a file that is no zip, or a damaged one"
+    problem = "gives a file that is not a zip, or a damaged one"
     for body, words in ((ZIP[:-30], "damaged"), (broken, "Bad CRC-32"), (b"<html>", "damaged")):
         files = remote_zip(server.put("/some.zip", body), known=False)
         fails(lambda files=files: fetched(files), problem, words, kind=DownloadError)

@@ -200,7 +200,7 @@ LOCATIONS = {
     "/file.bin": "redirects more than 10 times",
     "file:///etc/passwd": "redirects from http to file address",
     "ftp://127.0.0.1/x": "redirects from http to ftp address",
-    "http://[": "which is no address",
+    "http://[": "which is not an address",
     "http:///x": "",
     None: "redirects to nowhere",
 }
@@ -276,7 +276,7 @@ def test_another_file_of_that_name_is_never_replaced(server, served, fetched, ro
     assert file.read_bytes() == bytes(SIZE)
     file.unlink()
     file.mkdir()
-    stays("is there already, but is no file")
+    stays("is there already, but is not a file")
     assert server.requests == []
 
 

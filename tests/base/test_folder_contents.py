@@ -41,7 +41,7 @@ def test_a_folder_with_other_files_is_not_replaced(tmp_path, strange):
         path.parent.mkdir(exist_ok=True)
         path.write_text("mine")
     before = contents(tmp_path)
-    words = f"suite: holds what nooch did not write: {strange.rstrip('/')}", "remedy: move them"
+    words = f"suite: contains what nooch did not write: {strange.rstrip('/')}", "remedy: move them"
     _refused(lambda: check_output(suite, overwrite=True, marker=SUITE_MARKER), *words)
     _refused(lambda: _write(suite, SUITE_MARKER, "challenge_sets.parquet"), *words)
     assert contents(tmp_path) == before
@@ -142,8 +142,10 @@ def test_a_removal_that_is_cut_short_is_finished_by_the_next(tmp_path, monkeypat
 
 def test_a_file_that_is_no_lock_is_not_emptied(tmp_path):
     (tmp_path / ".out.lock").write_text("mine")
-    _refused(locked(tmp_path / ".out.lock", "writing", tmp_path).__enter__, "is no lock of nooch")
-    _refused(lambda: _write(tmp_path / "out", SUITE_MARKER), "is no lock of nooch")
+    _refused(
+        locked(tmp_path / ".out.lock", "writing", tmp_path).__enter__, "is not a lock of nooch"
+    )
+    _refused(lambda: _write(tmp_path / "out", SUITE_MARKER), "is not a lock of nooch")
     assert (tmp_path / ".out.lock").read_text() == "mine"
 
 

@@ -67,12 +67,12 @@ def test_other_text_is_refused_until_its_encoding_is_named(tmp_path):
         file.write_bytes(MARKED["utf-16-le"])
         assert read_table(file)["class"].to_list() == ["Café", "Straße"]
     file.write_bytes(TEXT.encode("utf-16-le"))
-    fails(lambda: read_table(file), "line 2 holds zero bytes", "utf-16-le")
+    fails(lambda: read_table(file), "line 2 contains zero bytes", "utf-16-le")
     file.write_bytes(b"\n" * (5 << 20) + "é".encode("latin-1"))
     fails(lambda: transcoded(file), f"line {(5 << 20) + 1:d} is not UTF-8", "'é'")
     with reading_as("ascii"):
         fails(lambda: transcoded(file), "is not text in ascii")
-    fails(lambda: reading_as("nono").__enter__(), "'nono' is no encoding", kind=ValueError)
+    fails(lambda: reading_as("nono").__enter__(), "'nono' is not an encoding", kind=ValueError)
 
 
 def test_encoding_is_an_option_of_every_command(tmp_path, run_cli):
@@ -87,7 +87,7 @@ def test_encoding_is_an_option_of_every_command(tmp_path, run_cli):
     assert "Modèle" in json.dumps(json.loads(out.out[out.out.index("{") :]), ensure_ascii=False)
     assert run_cli(f"--encoding=cp1252 {command}").code == 0
     assert run_cli(f"{command} --encoding=cp1252").code == 0
-    run_cli(f"{command} --encoding nono").refused("'nono' is no encoding")
+    run_cli(f"{command} --encoding nono").refused("'nono' is not an encoding")
     with reading_as("cp1252"):
         assert evaluate(suite, tmp_path / "p.csv").table["run"][0] == "Modèle"
 

@@ -259,7 +259,7 @@ def test_too_many_members_are_refused(folder, monkeypatch):
     (folder / "other").mkdir()
     path = folder / "other" / "some.zip"
     path.write_bytes(zipped(dict.fromkeys("abcd", b"")))
-    _refused(path, "holds 4 files")
+    _refused(path, "contains 4 files")
 
 
 def _declare(content, **fields):
@@ -316,8 +316,8 @@ def test_what_is_no_zip(folder, part):
 
 
 def test_a_zip_of_nothing(folder):
-    _refused(_put(folder, zipped({})), "holds 0 files")
-    _refused(_made(folder, ("a/", b"")), "holds 0 files")
+    _refused(_put(folder, zipped({})), "contains 0 files")
+    _refused(_made(folder, ("a/", b"")), "contains 0 files")
 
 
 def test_every_cut_and_many_changed_bytes_end_in_one_error(folder):

@@ -82,9 +82,9 @@ def test_tasks_without_hard_images_are_left_out(world):
 def test_what_cannot_be_watched_is_refused(world):
     divided, suite = world
     epoch = partial(nooch.callbacks.EpochScores, suite)
-    refused(lambda: epoch("cow"), "'cow' is no task")
-    refused(lambda: epoch(split="train"), "'train' is no split")
-    refused(lambda: epoch(criterion="gist"), "'gist' is no criterion")
+    refused(lambda: epoch("cow"), "'cow' is not a task")
+    refused(lambda: epoch(split="train"), "'train' is not a split")
+    refused(lambda: epoch(criterion="gist"), "'gist' is not a criterion")
     fails(lambda: epoch("airplane").of(np.zeros((9, 1))), "shape (9, 1)", "72 image ids")
     fails(lambda: epoch("airplane", image_ids=range(9)).of(np.zeros(9)), "", kind=NoochError)
     bowls = nooch.find(divided, "ce", tasks=["bowl"])

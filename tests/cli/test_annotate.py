@@ -66,9 +66,9 @@ def test_a_full_disk_loses_nothing(photos, run_cli):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("--merge road", "'road' is no pair"),
+        ("--merge road", "'road' is not a pair"),
         ("--tasks cow", "--tasks are classes of --labels"),
-        ("--embedder nowhere", "is no backbone"),
+        ("--embedder nowhere", "is not a backbone"),
         ("--device cuda:99", "there is no device"),
         ("--size 20000", "1 to 16384 pixels"),
     ],

@@ -69,8 +69,8 @@ def test_what_is_refused(model, run_cli, tmp_path):
     (tmp_path / "q.yaml").write_text("- What is this?\n")
     for words, message in (
         ("a.csv", "ending of a file of answers"),
-        ("a.parquet --prompts p.yaml", "is no list of texts"),
-        ("a.parquet --prompts q.yaml", "--prompts: 'What is this?' is no template"),
+        ("a.parquet --prompts p.yaml", "is not a list of texts"),
+        ("a.parquet --prompts q.yaml", "--prompts: 'What is this?' is not a template"),
         ("a.parquet --per-set none", "--per-set: is 'none'"),
         ("a.parquet --questions p.yaml --tasks car", "--tasks has no effect"),
         ("a.parquet --images none", "no such folder of images"),

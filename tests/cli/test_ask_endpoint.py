@@ -301,7 +301,7 @@ def test_the_key_is_sent_and_never_shown_or_kept(run_cli, command, server, tmp_p
 @pytest.mark.parametrize(
     ("more", "messages"),
     [
-        ("--endpoint ftp://host", ("--endpoint: is no address of a server", "--api-key-env")),
+        ("--endpoint ftp://host", ("--endpoint: is not an address of a server", "--api-key-env")),
         ("--endpoint http://me:pw@host/v1", ("no password and no query",)),
         ("--rate-limit 0", ("--rate-limit: is 0", "above 0")),
         ("--timeout -1", ("--timeout: is -1",)),

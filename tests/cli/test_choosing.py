@@ -129,7 +129,9 @@ def test_the_only_split_of_a_suite_is_taken_by_default(run_cli, tmp_path):
     long.filter(ids == 1, pl.col("task").is_in(tasks)).write_parquet(tmp_path / "p.parquet")
     words = "select-tasks suite p.parquet --n 1 --min-hard 0"
     assert len(run_cli(f"{words} --out chosen --format json").json["tasks"]) == 1
-    run_cli("select-tasks suite p.parquet --like paper --out paper").refused("'test' is no split")
+    run_cli("select-tasks suite p.parquet --like paper --out paper").refused(
+        "'test' is not a split"
+    )
     several = nooch.find(data, nooch.CE(), tasks=tasks, splits=["train", "valid"])
     fails(several.splits_to_score, "which split", "train, valid", kind=ParameterError)
     assert several.splits_to_score(["valid", "valid"]) == ["valid"]

@@ -121,7 +121,7 @@ BAD = {
     ),
     "yes and no": (
         {"ill": OWN["car"], "well": lambda d: 1 - d["car"], "old": OWN["bus"]},
-        0, "well (says that ill is absent)", "Errors by context",
+        0, "well (implies that ill is absent)", "Errors by context",
     ),
     "classes in no image": (
         {**OWN, "unicorn": lambda d: 0 * d["car"]},

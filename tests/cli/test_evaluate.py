@@ -168,7 +168,7 @@ def test_the_dataset_is_found_or_given(here, run_cli):
     (here / "dataset").rename(here / "moved")
     _refused(run_cli(words), "--by needs the dataset", here)
     run_cli(f"{words} --dataset moved").ok()
-    _refused(run_cli(f"{words} --dataset nowhere"), "is no dataset", here)
+    _refused(run_cli(f"{words} --dataset nowhere"), "is not a dataset", here)
 
 
 def test_names_from_files_are_no_markup_and_no_control_characters(here, run_cli, long):
@@ -263,8 +263,8 @@ def test_criteria_that_were_left_out_do_not_fail(here, run_cli):
         (lambda f: f.with_columns(logit=pl.lit(float("nan"))), "48 values are NaN"),
         (lambda f: f.with_columns(logit=pl.lit(float("inf"))), "NaN or infinite, such as inf"),
         (lambda f: f.with_columns(logit=pl.lit(None)), "48 values are missing"),
-        (lambda f: f.with_columns(logit=pl.lit("x")), "holds String, such as 'x'"),
-        (lambda f: f.rename({"logit": "probability"}), "are no probability"),
+        (lambda f: f.with_columns(logit=pl.lit("x")), "contains String, such as 'x'"),
+        (lambda f: f.rename({"logit": "probability"}), "are not a probability"),
         (lambda f: f.with_columns(probability=0.5), "both a column logit and a column probability"),
         (lambda f: f.rename({"logit": "x"}), "neither logit nor probability"),
         (
@@ -272,7 +272,7 @@ def test_criteria_that_were_left_out_do_not_fail(here, run_cli):
             "give --scale logit or --scale probability",
         ),
         (lambda f: f.with_columns(label=pl.lit(1)), "labels disagree with the suite's"),
-        (lambda f: f[:0], "holds no row"),
+        (lambda f: f[:0], "contains no row"),
     ],
 )
 def test_wrong_predictions_end_with_code_2_and_leave_nothing(here, run_cli, long, change, message):
@@ -286,7 +286,7 @@ def test_wrong_predictions_end_with_code_2_and_leave_nothing(here, run_cli, long
         ("bad.parquet", 300, "cannot be read"),
         ("bad.npz", 300, "cannot be read"),
         ("bad.csv", 0, "cannot be read"),
-        ("empty", None, "the folder holds no table"),
+        ("empty", None, "the folder contains no table"),
         ("none.csv", None, "no such file"),
     ],
 )
@@ -313,8 +313,8 @@ def test_suites_that_cannot_be_used(here, run_cli):
     _refused(run_cli(words), "challenge_sets.parquet was altered", here)
     (here / "suite" / "challenge_sets.parquet").unlink()
     _refused(run_cli(words), "challenge_sets.parquet is missing", here)
-    _refused(run_cli("evaluate dataset a.parquet --out out.parquet"), "is no suite", here)
-    _refused(run_cli("evaluate a.parquet a.parquet --out out.parquet"), "is no suite", here)
+    _refused(run_cli("evaluate dataset a.parquet --out out.parquet"), "is not a suite", here)
+    _refused(run_cli("evaluate a.parquet a.parquet --out out.parquet"), "is not a suite", here)
 
 
 def test_attributes_with_too_many_values(here, run_cli):

@@ -157,7 +157,7 @@ def test_show_names_the_tasks_that_it_leaves_out(run_cli, tmp_path):
     two = run_cli("show s --tasks c03,c01").ok().out.partition("Context cues")[0]
     assert re.findall(r"^ (c\d\d)  ", two, re.MULTILINE) == ["c03", "c01"]
     assert run_cli("show s --tasks c03 --format json").ok().json["tasks"] == ["c03"]
-    run_cli("show s --tasks c99").refused("'c99' is no task of the suite")
+    run_cli("show s --tasks c99").refused("'c99' is not a task of the suite")
 
 
 def test_find_without_a_set_names_no_next_command(dataset, run_cli):
@@ -282,7 +282,7 @@ def test_a_custom_criterion(dataset, run_cli, tmp_path):
     other = run_cli(f"{image} --criterion mine:Odd", separate=True)
     other.refused("criterion mine:Odd cannot be imported")
     unnamed = run_cli(f"{image} --criterion mine:Bare", separate=True)
-    unnamed.refused("'mine:Bare' is no criterion of the suite")
+    unnamed.refused("'mine:Bare' is not a criterion of the suite")
 
 
 def test_explain_of_published_sets_says_what_they_lack(run_cli):
@@ -295,7 +295,7 @@ def test_explain_of_published_sets_says_what_they_lack(run_cli):
 
 def test_verify_needs_published_files(dataset, run_cli, tmp_path):
     run_cli("find dataset --tasks car --out suite")
-    run_cli(f"verify suite {tmp_path}").refused("holds no published set")
+    run_cli(f"verify suite {tmp_path}").refused("contains no published set")
     np.save(tmp_path / "nooch_ids_CE_car_hard_positive_test.npy", np.array([1, 2, 3]))
     shown = run_cli(f"verify suite {tmp_path}")
     assert "Agreement of the suites" in shown.out

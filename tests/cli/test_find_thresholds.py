@@ -71,12 +71,12 @@ def test_thresholds_of_another_suite(world, run_cli, tmp_path):
 
 HEAD = "task,positive,negative\n"
 REFUSED = [
-    ({"table": f"{HEAD}acr,0,0\n"}, "'acr' is no class of the dataset"),
+    ({"table": f"{HEAD}acr,0,0\n"}, "'acr' is not a class of the dataset"),
     ({"tasks": "car,bowl,road,table"}, "has no threshold for road, table"),
     ({"table": f"{HEAD}car,2,0\nbowl,0,0\n"}, "positives of car is 2"),
     ({"tau": "nan"}, "tau is nan"),
     ({"tau": "tau.xlsx"}, "no such file"),
-    ({"tau": "from:nowhere"}, "is no suite"),
+    ({"tau": "from:nowhere"}, "is not a suite"),
     ({"tau": "from:ce"}, "has no criteria of kind gist"),
     ({"tau": "from:ce:train"}, "has no criteria of kind gist"),
     ({"tau": "from:other"}, "are of embedding other, and this find uses embedding made"),

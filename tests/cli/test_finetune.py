@@ -151,11 +151,11 @@ def test_a_dry_run(world, run_cli, tmp_path):
 
 
 REFUSED = [
-    ("--set block=4", "is no name of the configuration (finetune)"),
+    ("--set block=4", "is not a name of the configuration (finetune)"),
     ("--set 'methods=[logistic]'", "logistic is for frozen features"),
     ("--set 'augment=[blur]'", "blur"),
     ("--backbone empty", "config.json"),
-    ("--backbone ./nowhere", "is no backbone"),
+    ("--backbone ./nowhere", "is not a backbone"),
     ("--method nooch.base.errors:NoochError", "nooch.Method"),
     ("--embedding x", "--features FOLDER"),
 ]
@@ -175,7 +175,7 @@ def test_pixels_of_another_dataset(world, run_cli, tmp_path):
     save_dataset(other, tmp_path / "dataset")
     run_cli("find dataset --tasks car --out suite").ok()
     words = f"dataset suite --pixels {world / 'pixels'} --out runs"
-    run_cli(f"bench {words} --backbone config:{world}/small.json").refused("holds no pixels of")
+    run_cli(f"bench {words} --backbone config:{world}/small.json").refused("contains no pixels of")
 
 
 def test_memory_that_runs_out_suggests_a_smaller_batch(world, run_cli, tmp_path, monkeypatch):

@@ -134,7 +134,7 @@ def test_pixel_maps_instead_of_a_stuff_file(run_cli, files, tmp_path):
 def test_boxes_name_their_format_twice(run_cli, files, tmp_path):
     done = run_cli("import boxes in/labels data --boxes yolo --classes in/names.txt --format json")
     assert done.json["area"] == "boxes"
-    assert "areas are those of bounding boxes" in done.err
+    assert "areas are of bounding boxes" in done.err
 
 
 @pytest.mark.parametrize("command", ["coco", "label-maps", "boxes", "table"])
@@ -150,7 +150,7 @@ def test_help(run_cli, command):
 def test_an_error_in_a_worker_process_is_shown_as_any_other(run_cli, files, tmp_path):
     write(files / "val.json", '{"images": [')
     command = f"{COCO} data --processes 2"
-    error = run_cli(command, separate=True).refused("val.json: is no valid JSON")
+    error = run_cli(command, separate=True).refused("val.json: is not valid JSON")
     assert error.startswith("error: ")
     assert _left(tmp_path) == ["in"]
 
@@ -240,7 +240,7 @@ def test_an_interruption_leaves_no_dataset_and_the_next_import_resumes(
     ended, during = paused(where, number)
     assert ended == code
     assert all(name.startswith(".data.importing-") for name in (*during, *_left(tmp_path / "out")))
-    with pytest.raises(ValueError, match="is no dataset"):
+    with pytest.raises(ValueError, match="is not a dataset"):
         load_dataset(tmp_path / "out" / "data")
     run_cli(f"{COCO} out/data").ok()
     assert _left(tmp_path / "out") == ["data"]

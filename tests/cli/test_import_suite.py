@@ -129,13 +129,13 @@ def test_other_things_that_are_missing(run_cli, tmp_path):
     for source, labels, message in (
         (folder, tmp_path / "dataset", "no cocostuff_split_image_ids.npz"),
         (tmp_path / "nowhere", tmp_path / "dataset", "no such folder"),
-        (tmp_path, tmp_path / "dataset", "holds no published set"),
+        (tmp_path, tmp_path / "dataset", "contains no published set"),
         (folder, tmp_path / "nowhere.npz", "cannot be read"),
-        (folder, folder, "is no dataset folder"),
+        (folder, folder, "is not a dataset folder"),
     ):
         run_cli(f"import-suite published {source} --labels {labels} --out suite").refused(message)
         assert not (tmp_path / "suite").exists()
-    # hard images alone need neither labels nor the split
+    # only hard images need neither labels nor the split
     run_cli(f"import-suite published {folder} --out suite").ok()
 
 
@@ -150,7 +150,7 @@ def test_without_labels_the_suite_holds_hard_images_alone(official, run_cli, tmp
     # predictions of easy images are left out, not refused
     options = "run.parquet --scale logit"
     done = run_cli(f"evaluate hard {options} --out hard.parquet --bootstrap 20").ok()
-    assert "hard images alone" in done.err
+    assert "only hard images" in done.err
     run_cli(f"evaluate nooch-coco {options} --out all.parquet").ok()
     keys = ["criterion", "task", "subset", "metric"]
     here, there = (
@@ -166,7 +166,7 @@ def test_without_labels_the_suite_holds_hard_images_alone(official, run_cli, tmp
     rest = here.filter(~hard)
     assert rest.height > 0
     assert rest["value"].null_count() == rest.height
-    reason = "the suite holds hard images alone: which images are easy is not known"
+    reason = "the suite contains only hard images: which images are easy is not known"
     assert set(rest["reason"]) == {reason}
     # what is not known is said nowhere else
     shown = run_cli("show hard")
@@ -179,11 +179,12 @@ def test_without_labels_the_suite_holds_hard_images_alone(official, run_cli, tmp
     )
     told = run_cli(f"explain hard --task car --image {only[0]}")
     assert (
-        "gist: no verdict: the image is not hard, and the suite holds hard images alone" in told.out
+        "gist: no verdict: the image is not hard, and the suite contains only hard images"
+        in told.out
     )
     run_cli("report hard --out site").ok()
     page = (tmp_path / "site" / "index.html").read_text()
-    assert "The suite holds hard images alone" in page
+    assert "The suite contains only hard images" in page
     # 1,539 hard positives under CE and under gist, and not a third time as all positives
     assert page.count(">1,539<") == 2
     tabled = run_cli("results hard --like table2 --compare paper --out t.csv").ok()

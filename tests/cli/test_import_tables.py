@@ -64,8 +64,8 @@ def test_what_cannot_be_done_is_refused(run_cli, tables):
         ("--part-size 0", "--part-size"),
         ("--part-size 9 --split 60/20/20 --group plac", "matches no part of"),
         ("--part-size 9 --images none", "no such folder of images"),
-        ("--attributes split", "'split' is no column"),
-        ("--part-size 9 --attributes image_id", "'image_id' is no column"),
+        ("--attributes split", "'split' is not a column"),
+        ("--part-size 9 --attributes image_id", "'image_id' is not a column"),
     ):
         run_cli(f"import table long out {LONG} {more}").refused(message)
         assert sorted(tables.iterdir()) == before

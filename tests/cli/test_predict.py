@@ -86,7 +86,7 @@ def test_what_is_refused_before_anything_is_read(suite, run_cli, tmp_path):
     for words, message in (
         ("p.txt", "ending"),
         ("p.csv --map none.yaml", "cannot be read"),
-        ("p.csv --tasks cow", "'cow' is no task"),
+        ("p.csv --tasks cow", "'cow' is not a task"),
         ("p.csv --split tset", "tset"),
         ("p.csv --codec slow", "codec"),
         ("p.csv --device tpu", "no device 'tpu'"),

@@ -7,11 +7,11 @@ import pytest
 
 REFUSED = {
     "scored: evaluate suite a.parquet --out out.parquet {}": """
---fail-if auc -> 'auc' is no condition
---fail-if 'auc@hard<x' -> 'x' is no number
---fail-if 'auk@hard<1' -> 'auk' is no metric
+--fail-if auc -> 'auc' is not a condition
+--fail-if 'auc@hard<x' -> 'x' is not a number
+--fail-if 'auk@hard<1' -> 'auk' is not a metric
 --fail-if 'auc@hrad<1' -> did you mean hard
---fail-if 'auc@hard[gist]<1' -> 'gist' is no criterion of the suite
+--fail-if 'auc@hard[gist]<1' -> 'gist' is not a criterion of the suite
 --fail-if 'auc@hard[ce,cra]<1' -> did you mean car
 --fail-if 'auc@hard[ce,cow]<1' -> task cow has no ce set: no class has A(C, cow) > 0.05
 --bootstrap -1 -> --bootstrap
@@ -19,9 +19,9 @@ REFUSED = {
 --seed -1 -> --seed
 --format xml -> --format
 --split tset -> did you mean test
---split train -> 'train' is no split of the suite
+--split train -> 'train' is not a split of the suite
 --split valid -> 16 of 16 images of split valid have no prediction
---criterion gist -> 'gist' is no criterion of the suite
+--criterion gist -> 'gist' is not a criterion of the suite
 --tasks cra -> did you mean car
 --tasks cow -> there are no predictions for cow
 --metrics acu -> did you mean auc
@@ -30,11 +30,11 @@ REFUSED = {
 --threshold valid -> chosen on valid: 16 of 16 images of split valid have no prediction
 --average unifrom -> did you mean uniform
 --average x:hard_positive=0.5 -> shares add up to 0.5
---average x:hard=1 -> 'hard' is no cell
---baseline b -> 'b' is no run of the predictions
+--average x:hard=1 -> 'hard' is not a cell
+--baseline b -> 'b' is not a run of the predictions
 --by plaec -> did you mean place
---scale logits -> 'logits' is no value of --scale
---out out.txt -> '.txt' is no ending of a scores file
+--scale logits -> 'logits' is not a value of --scale
+--out out.txt -> '.txt' is not an ending of a scores file
 --out suite -> is a folder
 --out a.parquet -> exists already
 --out a.parquet/out.csv -> cannot make the folder
@@ -45,11 +45,11 @@ REFUSED = {
 --alpha 0.05 -> alpha together with beta
 --beta 0.05 -> alpha together with beta
 --alpha '' --beta 0.1 -> nothing to sweep
---alpha 0:0.2 --beta 0.1 -> --alpha: '0:0.2' is no grid
---alpha 0:0.2:5:6 --beta 0.1 -> is no grid
---alpha 0:0.2:many --beta 0.1 -> is no grid
---alpha 0:0.2:2.5 --beta 0.1 -> is no grid
---alpha 0.1 --beta a -> --beta: 'a' is no grid
+--alpha 0:0.2 --beta 0.1 -> --alpha: '0:0.2' is not a grid
+--alpha 0:0.2:5:6 --beta 0.1 -> is not a grid
+--alpha 0:0.2:many --beta 0.1 -> is not a grid
+--alpha 0:0.2:2.5 --beta 0.1 -> is not a grid
+--alpha 0.1 --beta a -> --beta: 'a' is not a grid
 --alpha -0.1:0.2:4 --beta 0.1 -> alpha is -0.1
 --alpha 0.1 --beta -0.1 -> beta is -0.1
 --alpha 1:20:20 --beta 0.1 -> did you mean 0.2?
@@ -68,26 +68,26 @@ fig3 --suite suite -> give --predictions FILE, or --runs RUNS
 fig12 -> give --sweep SWEEP
 fig11 --sweep sweep -> --tau
 fig13 --dataset dataset -> give --predictions FILE
-fig27 -> 'fig27' is no figure
+fig27 -> 'fig27' is not a figure
 all -> no figure can be drawn
-fig10 --dataset dataset --formats gif -> 'gif' is no figure format
-fig10 --dataset dataset --alpha x -> --alpha: 'x' is no grid
+fig10 --dataset dataset --formats gif -> 'gif' is not a figure format
+fig10 --dataset dataset --alpha x -> --alpha: 'x' is not a grid
 fig10 --dataset dataset --split tset -> did you mean test
 fig10 --dataset dataset --tasks cra -> did you mean car
-fig10 --sweep dataset -> is no sweep
+fig10 --sweep dataset -> is not a sweep
 fig4 --runs runs -> give --suite SUITE
-fig4 --paper --criteria ce -> is no pair
+fig4 --paper --criteria ce -> is not a pair
 """,
     "scored: results few --suite suite --like 16 {}": """
---like table8 -> 'table8' is no table of results
---compare resnet -> 'resnet' is no comparison
---rule best -> 'best' is no rule
---tasks car,zebra -> 'zebra' is no task
+--like table8 -> 'table8' is not a table of results
+--compare resnet -> 'resnet' is not a comparison
+--rule best -> 'best' is not a rule
+--tasks car,zebra -> 'zebra' is not a task
 --methods gdor -> did you mean gdro
---paired vrex --bootstrap 2 -> 'vrex' is no method
---criteria gist -> 'gist' is no pair
---criteria gist=mine -> 'mine' is no criterion
---out table.docx -> '.docx' is no ending
+--paired vrex --bootstrap 2 -> 'vrex' is not a method
+--criteria gist -> 'gist' is not a pair
+--criteria gist=mine -> 'mine' is not a criterion
+--out table.docx -> '.docx' is not an ending
 """,
     "scored: results few {}": """
 --like 16 -> which suite was trained for?
@@ -95,19 +95,19 @@ fig4 --paper --criteria ce -> is no pair
 """,
     "every: find ds --tasks car --out out {}": """
 --criterion gist --encoder lexical -> gist has no thresholds of its own
---criterion gist --encoder lexical --match ce -> 'ce' is no criterion of --match
+--criterion gist --encoder lexical --match ce -> 'ce' is not a criterion of --match
 --criterion gist --encoder lexical --tau 3 -> tau is 3
 """,
     "scored: find dataset --tasks car --out out {}": """
---tasks cra -> 'cra' is no class of the dataset
+--tasks cra -> 'cra' is not a class of the dataset
 --tasks car,car -> named twice
 --alpha -1 -> alpha is -1
 --beta nan -> beta is nan
 --alpha 5 -> did you mean 0.05?
 --beta 30 -> did you mean 0.3?
---criterion cee -> 'cee' is no criterion
+--criterion cee -> 'cee' is not a criterion
 --criterion ce --criterion ce -> a criterion is named twice
---criterion 'ce and gist' -> 'ce and gist' is no criterion
+--criterion 'ce and gist' -> 'ce and gist' is not a criterion
 --criterion gist -> needs an encoder
 --criterion gist --encoder no-such-model -> no-such-model
 --criterion attribute -> needs --phi or --preset
@@ -115,36 +115,36 @@ fig4 --paper --criteria ce -> is no pair
 --criterion attribute --phi 'random() < 1' -> phi
 --criterion attribute --phi 'place != y' -> place
 --criterion nowhere:Thing -> cannot be imported
---cues car -> 'car' is no pair
+--cues car -> 'car' is not a pair
 --cues car=raod -> did you mean road
 --cues car=car -> other classes
---split validation -> 'validation' is no split
---fitted nowhere -> is no suite
+--split validation -> 'validation' is not a split
+--fitted nowhere -> is not a suite
 --engine clowd -> clowd
 --lift 2 -> has no effect without the context criterion
 --exclude cow -> has no effect without the context criterion
 --fitted nooch-coco -> ce of the suite was not fitted
 """,
     "scored: export suite out {}": """
---to xml -> 'xml' is no export format
---to ids --annotations x.json -> 'annotations' is no option of the export ids
---to csv --no-annotations -> 'no_annotations' is no option
---to npy --subsets easy -> 'subsets' is no option
---to hf --id-field x -> 'id_field' is no option
---to ids --tasks cat -> 'cat' is no task
---to ids --split train -> 'train' is no split
---to ids --criterion gist -> 'gist' is no criterion
+--to xml -> 'xml' is not an export format
+--to ids --annotations x.json -> 'annotations' is not an option of the export ids
+--to csv --no-annotations -> 'no_annotations' is not an option
+--to npy --subsets easy -> 'subsets' is not an option
+--to hf --id-field x -> 'id_field' is not an option
+--to ids --tasks cat -> 'cat' is not a task
+--to ids --split train -> 'train' is not a split
+--to ids --criterion gist -> 'gist' is not a criterion
 --to coco --annotations nowhere.json -> nowhere.json
---to coco --no-annotations --subsets hard -> 'hard' is no subset
+--to coco --no-annotations --subsets hard -> 'hard' is not a subset
 --to ids --licence '' -> licence is empty
 --to ids --dataset nowhere -> nowhere
 -> --to
 """,
     "every: bench ds suite --embedding made --config bench.yaml --out out {}": """
---set 'methods={gdro: {k: 5}}' -> 'k' is no hyperparameter of gdro
+--set 'methods={gdro: {k: 5}}' -> 'k' is not a hyperparameter of gdro
 --set 'methods=[gdor]' -> did you mean gdro
---set learning_rate=1 -> is no name of the configuration
---set 'tasks=[car, carr]' -> 'carr' is no task of the suite
+--set learning_rate=1 -> is not a name of the configuration
+--set 'tasks=[car, carr]' -> 'carr' is not a task of the suite
 --set lr=-1 -> `lr`: is -1
 --set lr=fast -> `lr`: is 'fast'
 --set 'seeds=[]' -> `seeds`: are
@@ -154,29 +154,29 @@ fig4 --paper --criteria ce -> is no pair
 --set 'lr=[1' -> cannot be read
 --set environment=place -> 'place'
 --device gpu -> gpu
---engine condor -> 'condor' is no engine
+--engine condor -> 'condor' is not an engine
 """,
     "every: import {} new/data": """
-coco --things bad/cut.json -> bad/cut.json: is no valid JSON
+coco --things bad/cut.json -> bad/cut.json: is not valid JSON
 coco --things bad/types.json -> $.images[0].id
 coco --things train.json --stuff bad/unknown.json -> image ids of annotations are not listed: 9
 coco --things no.json -> no.json: cannot be read: No such file
 coco --things train.json --things train.json -> more than one of the things files
 coco -> no annotation file was given
 coco --stuff stuff.json --stuff-maps maps -> exclude each other
-coco --things bad/unsafe.json -> column file_name holds ../1.jpg
-label-maps labels --classes names.txt -> holds no label maps
-label-maps maps --classes bad/one.txt -> which is no class
+coco --things bad/unsafe.json -> column file_name contains ../1.jpg
+label-maps labels --classes names.txt -> contains no label maps
+label-maps maps --classes bad/one.txt -> which is not a class
 label-maps maps --classes cocostuf -> cannot be read
 boxes labels --boxes yollo -> did you mean yolo
 boxes labels --boxes yolo -> give --classes
 table table.csv --id id -> a table needs --label or --class
 table table.csv --id id --label bird --class place -> a table needs --label or
-table table.csv --id ID --label bird -> 'ID' is no column
-table table.csv --id id --class fold --area place -> column place holds String
+table table.csv --id ID --label bird -> 'ID' is not a column
+table table.csv --id id --class fold --area place -> column place contains String
 table table.csv --id id --label bird --split-column fold --split 70/10/20 -> exclude each other
 table table.csv --id id --label bird --split-column fold -> --split-values
-table table.csv --id id --label bird --split-column fold --split-values 0:a -> '0:a' is no pair
+table table.csv --id id --label bird --split-column fold --split-values 0:a -> '0:a' is not a pair
 coco --things train.json --split 70/20/20 -> adds up to 110
 coco --things train.json --split no.npz -> neither a file nor percentages
 coco --things train.json --split '' -> neither a file nor percentages
@@ -189,20 +189,20 @@ coco --things train.json --split 60/20/20 --group 'x{9}' -> matches no part of
 coco --things train.json --images nowhere -> no such folder of images
 """,
     "every: explain suite {}": """
---task bus --image 1 -> 'bus' is no task
+--task bus --image 1 -> 'bus' is not a task
 --task car --image 99999 -> 99999
 --task car --image x -> image
 --task car --image ² -> no image with id '²'
 """,
     "every: {}": """
-show photos -> is no suite
-explain photos --task car --image 1 -> is no suite
-info photos -> is no dataset
-sweep-thresholds photos --alpha 0.05 --beta 0.1 --out out -> is no dataset
+show photos -> is not a suite
+explain photos --task car --image 1 -> is not a suite
+info photos -> is not a dataset
+sweep-thresholds photos --alpha 0.05 --beta 0.1 --out out -> is not a dataset
 import coco ds --things missing.json -> exists already
 import coco ds --things no.json --overwrite -> no.json
-import coco photos --things train.json --overwrite -> holds no dataset.json, so it is not replaced
-import coco names.txt --things train.json --overwrite -> holds no dataset.json
+import coco photos --things train.json --overwrite -> contains no dataset.json
+import coco names.txt --things train.json --overwrite -> contains no dataset.json
 import coco -> Missing argument 'DATASET'
 import table t.csv out --label y -> Missing option '--id'
 import boxes b out -> Missing option '--boxes'
@@ -213,8 +213,8 @@ import coco out --format xml -> --format
 import coc out -> coc
 """,
     "every:  {}": """
-info nowhere://x -> no kind of address
-info memory://nothing -> is no dataset
+info nowhere://x -> not a kind of address
+info memory://nothing -> is not a dataset
 show s3://bucket/suite -> only datasets are read from one
 find ds --out s3://bucket/suite -> only datasets are read from one
 find ds --fitted s3://bucket/suite --out s -> only datasets are read from one
@@ -224,7 +224,7 @@ export s3://b/s out --to ids -> only datasets are read from one
 """,
     "every: import coco --things train.json --split 60/20/20 {} new/data": """
 --processes 2 --engine local:2 -> --engine local:2, or another engine
---engine clowd -> 'clowd' is no engine
+--engine clowd -> 'clowd' is not an engine
 --part-size 0 -> --part-size
 --part-size 9 --group x -> matches no part of
 """,

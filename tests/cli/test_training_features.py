@@ -66,20 +66,20 @@ def test_features_of_images_at_the_backbones_size(data, weights, run_cli, tmp_pa
 def test_what_is_refused(data, weights, run_cli, tmp_path):
     features = "features dataset --out out --backbone"
     (weights / "model.safetensors").rename(tmp_path / "away")
-    run_cli(f"{features} {weights}").refused("holds no weights", f"config:{weights}")
+    run_cli(f"{features} {weights}").refused("contains no weights", f"config:{weights}")
     (tmp_path / "away").rename(weights / "model.safetensors")
-    run_cli(f"{features} resnet-5000").refused("is no backbone", "config:NAME")
+    run_cli(f"{features} resnet-5000").refused("is not a backbone", "config:NAME")
     run_cli(f"{features} {weights} --device cuda:77").refused("no device 'cuda:77'")
     run_cli(f"{features} {weights} --pixels out --images out").refused("exclude each other")
     run_cli("pixels dataset --out px --size 32")
     of_pixels = f"{features} {weights} --pixels px"
-    run_cli(f"{of_pixels} --size 40").refused("--size 40", "holds 32 x 32")
+    run_cli(f"{of_pixels} --size 40").refused("--size 40", "contains 32 x 32")
     header = json.loads((tmp_path / "px" / "pixels.json").read_bytes())
     header["blocks"] = ["0" * 64]
     write_header(tmp_path / "px" / "pixels.json", header)
     run_cli(of_pixels).refused("was altered", "nooch pixels DATASET")
     run_cli("pixels dataset --out px").refused("exists already", "--overwrite")
-    run_cli("pixels dataset --out out --codec quick").refused("'quick' is no codec")
+    run_cli("pixels dataset --out out --codec quick").refused("'quick' is not a codec")
     (tmp_path / "images" / "002.jpg").unlink()
     missing = "1 of 6 images are not there: 2 (002.jpg)"
     run_cli("pixels dataset --out out").refused(missing, "--images")

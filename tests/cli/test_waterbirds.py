@@ -92,7 +92,7 @@ def test_what_score_refuses(shared_data, run_cli, tmp_path):
     run_cli(f"import waterbirds {shared_data / 'waterbirds'} data")
     run_cli(FIND("test"))
     file = predictions(load_dataset(tmp_path / "data").select("test"), tmp_path / "p.csv")
-    assert "'valid' is no split" in run_cli(f"waterbirds score suite {file} --split valid").err
+    assert "'valid' is not a split" in run_cli(f"waterbirds score suite {file} --split valid").err
     (tmp_path / "data").rename(tmp_path / "moved")
     run_cli(f"waterbirds score suite {file}").refused("give --dataset")
     run_cli(f"waterbirds score suite {file} --dataset moved").ok()

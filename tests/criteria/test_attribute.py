@@ -132,8 +132,8 @@ def test_a_dataset_without_images():
         ('camera = "it"', "'it'"),
         ("split = 'train'", "knows no 'split'"),
         ("file_name = 'x'", "knows no 'file_name'"),
-        ("present(place)", "'place' is no class"),
-        ("area(brid) > 0", r"'brid' is no class[\s\S]*did you mean bird"),
+        ("present(place)", "'place' is not a class"),
+        ("area(brid) > 0", r"'brid' is not a class[\s\S]*did you mean bird"),
         ("unseen(bird)", "takes a column, and bird is none"),
         ("unseen(y)", "takes a column, and y is none"),
         ("unseen(split)", "takes a column, and split is none"),
@@ -147,8 +147,8 @@ def test_unknown_names(phi, message):
 
 def test_unknown_task():
     data = dataset(**FOUR)
-    refused(lambda: Attribute("place = 1").fit(data, ["brid"]), "'brid' is no class")
-    refused(lambda: Attribute("place = 1").fit(data).phi(data, "brid"), "'brid' is no class")
+    refused(lambda: Attribute("place = 1").fit(data, ["brid"]), "'brid' is not a class")
+    refused(lambda: Attribute("place = 1").fit(data).phi(data, "brid"), "'brid' is not a class")
 
 
 OTHER_VALUES = [[1, 1, 1, 0], [1, 1, None, 0], ["1", "1", "0", "0"], [[1], [1], [0], [0]]]
@@ -416,7 +416,7 @@ NO_VALUES = [[], "a", [None], [["a"]], ["a", 1], [True, 1], [2**64], [math.inf],
     ],
 )
 def test_json_that_does_not_fit(content):
-    with pytest.raises(FormatError, match="no fitted attribute criterion"):
+    with pytest.raises(FormatError, match="not a fitted attribute criterion"):
         FittedAttribute.from_json(content)
 
 
@@ -488,8 +488,8 @@ def test_presets(name, columns, values, phi):
         ("iwildcam", (), (1,), "takes no values"),
         ("fmow", (), (2013, 2014), "2 values"),
         ("breeds", (), (), "has no values[\\s\\S]*target domain"),
-        ("breeds", (), (None,), "None is no value"),
-        ("breeds", (), (math.nan,), "nan is no value"),
+        ("breeds", (), (None,), "None is not a value"),
+        ("breeds", (), (math.nan,), "nan is not a value"),
     ],
 )
 def test_presets_refuse(name, columns, values, message):

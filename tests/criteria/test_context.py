@@ -180,7 +180,7 @@ def test_what_implies_a_class_or_its_absence_is_no_context_and_can_be_put_back()
     names = ["car", "road", "auto", "no_car", "taxi", "vehicle", "kite", "picture"]
     data = dataset(np.stack(columns, axis=1), names)
     one = Context().fit(data, ["car"]).regressions["car"]
-    reasons = {"auto": "implies car", "no_car": "says that car is absent", "taxi": "implies car"}
+    reasons = {"auto": "implies car", "no_car": "implies that car is absent", "taxi": "implies car"}
     assert one.left_out == reasons
     assert one.context == ["road", "vehicle"]
     one = Context(exclude=["vehicle"], include={"car": ["taxi"]}).fit(data, ["car"])

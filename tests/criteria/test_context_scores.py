@@ -76,7 +76,7 @@ def test_json_gives_it_back():
         assert again == fitted
         assert again.parameters() == {"column": "context_{task}", "tau": tau}
     read = partial(ContextScores.from_json, {"column": 3, "tau": None})
-    fails(read, "no fitted scores criterion", kind=FormatError, helps=False)
+    fails(read, "not a fitted scores criterion", kind=FormatError, helps=False)
 
 
 def test_what_is_no_column_of_supports_is_refused():
@@ -84,7 +84,7 @@ def test_what_is_no_column_of_supports_is_refused():
     own = ContextScores("context_{task}")
     refused(lambda: own.fit(data, ["bus"]), "context_bus", "context_car")
     words = Dataset.build(data.images.with_columns(word=pl.lit("a")), data.classes, data.areas)
-    refused(lambda: ContextScores("word").fit(words, ["car"]), "column word holds String")
+    refused(lambda: ContextScores("word").fit(words, ["car"]), "column word contains String")
     refused(lambda: ContextScores("context_car", math.nan), "tau is nan")
     endless = dataset([0.0, math.inf])
     fitted = own.fit(endless, ["car"])

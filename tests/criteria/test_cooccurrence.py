@@ -225,7 +225,7 @@ def test_parameters_out_of_range_are_refused(arguments):
 
 
 def test_given_cues_that_are_no_classes_are_refused():
-    with pytest.raises(ParameterError, match=r"'raod' is no class.*\n.*\n.*did you mean road"):
+    with pytest.raises(ParameterError, match=r"'raod' is not a class.*\n.*\n.*did you mean road"):
         CE(cues={"Y": ["raod"]}).fit(dataset_of([{"Y": 0.1}], ["Y", "road"]))
 
 
@@ -234,7 +234,7 @@ def test_given_cues_that_are_no_classes_are_refused():
 )
 def test_json_that_does_not_fit_is_refused(change):
     content = CE().fit(dataset_of([{"Y": 0.1}], ["Y", "A"])).to_json()
-    with pytest.raises(FormatError, match="no fitted CE criterion"):
+    with pytest.raises(FormatError, match="not a fitted CE criterion"):
         FittedCE.from_json({**content, **change})
 
 

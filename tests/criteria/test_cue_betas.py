@@ -82,7 +82,7 @@ def test_betas_out_of_range_are_refused(beta):
 def test_betas_that_cannot_be_used_are_refused():
     refused(lambda: CE(beta=0, betas={"Y": {"A": 0.1}}), "and beta 0")
     data = dataset_of([{"Y": 0.1, "A": 0.3}], CLASSES)
-    refused(lambda: CE(betas={"Y": {"B": 0.1}}).fit(data), "'B' is no cue of Y, but has a beta")
+    refused(lambda: CE(betas={"Y": {"B": 0.1}}).fit(data), "'B' is not a cue of Y, but has a beta")
     content = CE(betas={"Y": {"A": 0.1}}).fit(data).to_json()
-    with pytest.raises(FormatError, match="no fitted CE criterion"):
+    with pytest.raises(FormatError, match="not a fitted CE criterion"):
         FittedCE.from_json({**content, "betas": {"Y": {"A": [0.1]}}})

@@ -107,14 +107,14 @@ def test_the_explanation_tells_cosine_and_missing_gist():
 def test_wrong_use_is_refused():
     data = _three()
     refused(lambda: Gist("e", 2.0), "tau is 2")
-    refused(lambda: Gist("f").fit(data, ["Y"]), "'f' is no embedding")
+    refused(lambda: Gist("f").fit(data, ["Y"]), "'f' is not an embedding")
     fitted = Gist("e").fit(data, ["Y"])
-    refused(lambda: fitted.support(data, "A"), "'A' is no task")
+    refused(lambda: fitted.support(data, "A"), "'A' is not a task")
     with pytest.raises(ParameterError, match="3 dimensions, the fitted criterion 2"):
         fitted.support(data.with_embedding("e", np.zeros((6, 3))), "Y")
     bare = {"embedding": "e"}
-    fails(lambda: FittedGist.from_json(bare), "no fitted gist", kind=FormatError, helps=False)
-    with pytest.raises(FormatError, match=r"no fitted gist criterion: .*tau is 2"):
+    fails(lambda: FittedGist.from_json(bare), "not a fitted gist", kind=FormatError, helps=False)
+    with pytest.raises(FormatError, match=r"not a fitted gist criterion: .*tau is 2"):
         FittedGist.from_json({**fitted.to_json(), "tau": 2.0})
     with pytest.raises(FormatError, match="2 tasks, but 1 prototypes"):
         FittedGist.from_json({**fitted.to_json(), "tasks": ["Y", "A"]})

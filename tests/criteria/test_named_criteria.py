@@ -70,7 +70,7 @@ REFUSED = [
     (["~ce", Combination("~ce")], ["e"], "two criteria are named ~ce"),
     ("gist", [], "the dataset has 0 embeddings"),
     (Gist(), ["e", "f"], "allowed: the name of one: e, f"),
-    ("ce & nothing", ["e"], "'nothing' is no criterion"),
+    ("ce & nothing", ["e"], "'nothing' is not a criterion"),
 ]
 
 

@@ -134,7 +134,7 @@ def test_what_a_suite_cannot_give_is_refused(data):
     assert suite_thresholds(suite).tau == {"car": (0.5, 0.5)}
     assert suite_thresholds(suite, "ce", "test").tau == {"car": (0.1, 0.1)}
     _no_parameter(lambda: suite_thresholds(suite, "scores"), "no criteria of kind scores")
-    _no_parameter(lambda: suite_thresholds(suite, split="train"), "'train' is no split")
+    _no_parameter(lambda: suite_thresholds(suite, split="train"), "'train' is not a split")
     two = find(data, {"a": Gist("e", 0.5), "b": Gist("e", 0.4)}, tasks=["car"])
     _no_parameter(lambda: suite_thresholds(two), "2 criteria of kind gist")
     splits = find(data, {"gist": Gist("e", 0.5)}, tasks=["car"], splits=["train", "test"])
@@ -179,8 +179,8 @@ def test_tables_are_read(tmp_path):
 WRONG = {
     "no table": (None, "no such file"),
     "no column": ("task,positive\ncar,1\n", "lacks the columns negative"),
-    "no number": ("task,positive,negative\ncar,1,high\n", "column negative holds String"),
-    "no row": ("task,positive,negative\n", "column positive holds String"),
+    "no number": ("task,positive,negative\ncar,1,high\n", "column negative contains String"),
+    "no row": ("task,positive,negative\n", "column positive contains String"),
     "twice": ("task,positive,negative\ncar,1,1\ncar,0,0\n", "more than one row for car"),
     "an empty cell": ("task,positive,negative\ncar,1,\ncup,0,0\n", "empty or NaN cell for car"),
     "NaN": ("task,positive,negative\ncar,1,0\ncup,NaN,0\n", "empty or NaN cell for cup"),
@@ -199,7 +199,7 @@ def test_json_that_is_no_table_is_refused(tmp_path):
     fails(lambda: read_thresholds(tmp_path / "t.json"), "cannot be read", helps=False)
     schema = {"task": pl.String, "positive": pl.Float64, "negative": pl.Float64}
     pl.DataFrame(schema=schema).write_parquet(tmp_path / "none.parquet")
-    fails(lambda: read_thresholds(tmp_path / "none.parquet"), "holds no row")
+    fails(lambda: read_thresholds(tmp_path / "none.parquet"), "contains no row")
 
 
 def test_suites_of_earlier_versions_are_read_and_long_tables_shown_short(data):

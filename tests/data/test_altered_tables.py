@@ -124,7 +124,7 @@ def _as(kind, names, words=None):
     return [(partial(_kind, n, kind), f"column {n} is {words or kind}") for n in names.split()]
 
 
-STRAY = "column image_id names images that the dataset does not hold here: 77"
+STRAY = "column image_id names images that are not in the dataset here: 77"
 IDS = [*_as(pl.String, "image_id"), (lambda t: _first(t, image_id=77), STRAY)]
 UNSORTED = "columns image_id and class are not in order"
 
@@ -136,17 +136,17 @@ ALTERED = {
         *_as(pl.Float64, "image_id width height"),
         *_as(pl.Categorical, "file_name split", "Categorical"),
         *_as(pl.Int8, "annotated_things"),
-        (lambda t: _first(t, width=0), "column width holds 0"),
-        (lambda t: _first(t, height=-2), "column height holds -2"),
-        (lambda t: _first(t, split="training"), "column split holds training"),
+        (lambda t: _first(t, width=0), "column width contains 0"),
+        (lambda t: _first(t, height=-2), "column height contains -2"),
+        (lambda t: _first(t, split="training"), "column split contains training"),
         (lambda t: _first(t, split="valid"), "column split has"),
         (lambda t: t.with_columns(split=pl.lit("all")), "column split has"),
-        (lambda t: _first(t, file_name="../a.jpg"), "column file_name holds ../a.jpg"),
-        (lambda t: _first(t, file_name="/etc/x"), "column file_name holds /etc/x"),
+        (lambda t: _first(t, file_name="../a.jpg"), "column file_name contains ../a.jpg"),
+        (lambda t: _first(t, file_name="/etc/x"), "column file_name contains /etc/x"),
         (lambda t: t.reverse(), "image_id does not ascend"),
         (lambda t: _first(t, image_id=t["image_id"][1]), "image_id does not ascend"),
-        (lambda t: t.head(-1), "images.parquet has 7 images, dataset.json says 8"),
-        (_more, "images.parquet has 9 images, dataset.json says 8"),
+        (lambda t: t.head(-1), "images.parquet has 7 images, dataset.json records 8"),
+        (_more, "images.parquet has 9 images, dataset.json records 8"),
     ],
     "areas": [
         *_without("image_id class area"),
@@ -159,9 +159,9 @@ ALTERED = {
             lambda t: t.with_columns(pl.col("class").cast(pl.String).replace("sea", "ocean")),
             "class",
         ),
-        (lambda t: _first(t, area=-0.1), "column area holds -0.1"),
-        (lambda t: _first(t, area=float("inf")), "column area holds inf"),
-        (lambda t: _first(t, area=101.0), "column area holds 101.0"),
+        (lambda t: _first(t, area=-0.1), "column area contains -0.1"),
+        (lambda t: _first(t, area=float("inf")), "column area contains inf"),
+        (lambda t: _first(t, area=101.0), "column area contains 101.0"),
         (lambda t: t.reverse(), UNSORTED),
         (_twice, UNSORTED),
         (lambda t: pl.concat([t[1], t[0], t[2:]]), UNSORTED),
@@ -257,7 +257,7 @@ def test_parts_that_differ_are_refused(made, tmp_path, name, change, words):
 def test_kinds_of_what_is_no_class_are_refused(stored, kinds):
     header = json.loads((stored.folder / "dataset.json").read_text())
     write_header(stored.folder / "dataset.json", {**header, "kinds": kinds})
-    words = "dataset.json gives kinds of what is no class"
+    words = "dataset.json gives kinds of what is not a class"
     fails(lambda: open_dataset(stored.folder), words, kind=FormatError)
 
 
@@ -285,12 +285,12 @@ SETS = [
     *_as(pl.Float64, "image_id"),
     *_as(pl.Float32, "support"),
     (lambda t: t.with_columns(pl.col("subset").to_physical()), "column subset is UInt"),
-    (lambda t: _first(t, label=2), "column label holds 2"),
-    (lambda t: t.with_columns(subset=pl.lit("hard")), "column subset holds hard"),
-    (lambda t: t.with_columns(split=pl.lit("dev")), "column split holds dev"),
+    (lambda t: _first(t, label=2), "column label contains 2"),
+    (lambda t: t.with_columns(subset=pl.lit("hard")), "column subset contains hard"),
+    (lambda t: t.with_columns(split=pl.lit("dev")), "column split contains dev"),
     (
         lambda t: t.with_columns(task=pl.lit("car")),
-        "column task of row group 0 does not hold boat alone",
+        "column task of row group 0 does not contain only boat",
     ),
     # neither hard nor easy, as the header does not have it
     (lambda t: _first(t, subset=None), COUNTS),

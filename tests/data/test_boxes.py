@@ -13,7 +13,7 @@ from nooch.base.errors import InputError, ParameterError
 from nooch.data.readers.boxes import read_boxes
 
 HEADER = "ImageID,LabelName,XMin,XMax,YMin,YMax\n"
-PROXY = "areas are those of bounding boxes, which are larger than the objects in them"
+PROXY = "areas are of bounding boxes, which are larger than the objects in them"
 
 
 def _yolo(folder, files, names="person\nfire hydrant\n"):
@@ -92,10 +92,11 @@ def test_the_class_list_may_lie_among_the_labels_and_have_a_byte_order_mark(tmp_
 
 
 YOLO = {
-    "too few numbers": ("0 .5 .5 .5", "1.txt, line 2", "is no box", "class x y width height"),
-    "a name": ("cat .5 .5 .5 .5", "is no box"),
-    "a word": ("0 .5 .5 .5 wide", "is no box"),
-    "corners of a segment": ("0 .1 .1 .9 .1 .9 .9 .1 .9", "is no box", "perhaps a confidence"),
+    "too few numbers": ("0 .5 .5 .5", "1.txt, line 2", "is not a box", "class x y width height"),
+    "a name": ("cat .5 .5 .5 .5", "is not a box"),
+    "a word": ("0 .5 .5 .5 wide", "is not a box"),
+    "corners of a segment": ("0 .1 .1 .9 .1 .9 .9 .1 .9", "is not a box",
+        "optionally a confidence"),
     "NaN": ("0 nan .5 .5 .5", "line 2", "the box from (nan", "is not within the image",
             "edges between 0 and 1"),
     "a negative width": ("0 .5 .5 -.5 .5", "is not within the image"),
@@ -158,7 +159,7 @@ def test_a_source_that_is_not_there(tmp_path, format):
 
 
 def test_an_unknown_format(tmp_path):
-    parts = "'yolov8' is no format of boxes", "openimages, voc, yolo", "did you mean yolo"
+    parts = "'yolov8' is not a format of boxes", "openimages, voc, yolo", "did you mean yolo"
     _refused(*parts, kind=ParameterError, source=tmp_path, format="yolov8")
 
 
@@ -188,10 +189,10 @@ def test_voc_boxes_that_count_from_zero_are_taken(tmp_path):
 ENTITY = "<!DOCTYPE a [<!ENTITY b 'cat'>]>"
 UTF_16 = "<?xml version='1.0' encoding='utf-16'?>"
 VOC = {
-    "truncated": (_voc()[:90], "is no VOC annotation"),
-    "empty": ("", "is no VOC annotation"),
-    "no XML": ("hello", "is no VOC annotation"),
-    "an unknown encoding": ("<?xml version='1.0' encoding='nono'?><a/>", "is no VOC annotation"),
+    "truncated": (_voc()[:90], "is not a VOC annotation"),
+    "empty": ("", "is not a VOC annotation"),
+    "no XML": ("hello", "is not a VOC annotation"),
+    "an unknown encoding": ("<?xml version='1.0' encoding='nono'?><a/>", "is not a VOC annotation"),
     "no size": (_voc(size=""), "size/width is missing"),
     "a size in words": (_voc(size="<width>wide</width><height>5</height>"), "wide"),
     "no extent": (_voc(size="<width>0</width><height>5</height>"),
@@ -220,7 +221,7 @@ def test_voc_files_that_are_refused(tmp_path, case):
 def test_voc_names_are_checked(tmp_path):
     folder = write(tmp_path / "v" / "1.xml", _voc(file_name="../a.jpg")).parent
     given = {"source": folder, "format": "voc"}
-    _refused(str(folder), "column file_name holds ../a.jpg", **given)
+    _refused(str(folder), "column file_name contains ../a.jpg", **given)
     write(folder / "1.xml", _voc([(" ", 1, 5, 1, 5)]))
     _refused(str(folder), "empty name", helps=False, **given)
     _refused("leave `classes` out", kind=ParameterError, classes=folder, **given)
@@ -244,14 +245,15 @@ def test_openimages(tmp_path):
 
 
 OPENIMAGES = {
-    "a missing column": ("ImageID,LabelName\na,b\n", "'XMin' is no column", "ImageID, LabelName"),
+    "a missing column": ("ImageID,LabelName\na,b\n", "'XMin' is not a column",
+        "ImageID, LabelName"),
     "no label": (HEADER + "a,,0,1,0,1\nb,/m/1,0,1,0,1\n", "1 rows have no ImageID or no LabelName"),
     "no image": (HEADER + ",/m/1,0,1,0,1\n", "1 rows have no ImageID or no LabelName"),
     "no edge": (HEADER + "a,/m/1,0,1,0,1\na,/m/1,,1,0,1\n", "row 2", "is not within the image"),
-    "an edge in words": (HEADER + "a,/m/1,left,1,0,1\n", "edges are no numbers"),
+    "an edge in words": (HEADER + "a,/m/1,left,1,0,1\n", "edges are not numbers"),
     "a box outside": (HEADER + "a,/m/1,0,1,0,1.5\n", "row 1", "(1, 1.5) is not within the image"),
     "edges the wrong way round": (HEADER + "a,/m/1,1,0,0,1\n", "row 1", "is not within the image"),
-    "no row": (HEADER, "holds no boxes of any image"),
+    "no row": (HEADER, "contains no boxes of any image"),
     "ragged": (HEADER + "a,/m/1,1,0,0,1,5,6,7\n", "cannot be read"),
     "empty": ("", "cannot be read"),
 }  # fmt: skip

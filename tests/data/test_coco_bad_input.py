@@ -38,7 +38,7 @@ SAME_NAME = [{"id": 1, "name": "fire hydrant"}, {"id": 2, "name": "fire_hydrant"
 
 # what the file holds -> what the error says
 BROKEN = {
-    "truncated": (TEXT[: len(TEXT) // 2], "is no valid JSON",
+    "truncated": (TEXT[: len(TEXT) // 2], "is not valid JSON",
         "remedy: fetch or export the file again"),
     "an empty file": ("", "is empty"),
     "a packed file": (gzip.compress(TEXT.encode(), mtime=0), "packed with gzip", "gunzip"),
@@ -52,12 +52,12 @@ BROKEN = {
         "values within values"),
     "categories given again": ('{"categories": [{"id": 1}],' + TEXT[1:], "$.categories[0]"),
     "images given again": ('{"images": 5,' + TEXT[1:], "$.images"),
-    "no JSON at all": ("hello", "is no valid JSON"),
-    "two documents": (TEXT + TEXT, "is no valid JSON"),
-    "NaN": (TEXT.replace("1.0", "NaN"), "is no valid JSON", "JSON has no NaN"),
-    "Infinity": (TEXT.replace("1.0", "Infinity"), "is no valid JSON"),
+    "no JSON at all": ("hello", "is not valid JSON"),
+    "two documents": (TEXT + TEXT, "is not valid JSON"),
+    "NaN": (TEXT.replace("1.0", "NaN"), "is not valid JSON", "JSON has no NaN"),
+    "Infinity": (TEXT.replace("1.0", "Infinity"), "is not valid JSON"),
     "a huge number": (TEXT.replace("1.0", "1e400"), "out of range", "$.annotations[0].area"),
-    "no UTF-8": (TEXT.encode().replace(b"person", b"p\xffrson"), "is no valid JSON", "utf-8"),
+    "no UTF-8": (TEXT.encode().replace(b"person", b"p\xffrson"), "is not valid JSON", "utf-8"),
     "a list": ([], "is not COCO's structure", "Expected `object`", "annotations [{image_id"),
     "no images": ({"annotations": [], "categories": []}, "missing required field `images`"),
     "no annotations": ({"images": [], "categories": []}, "missing required field `annotations`"),
@@ -98,11 +98,11 @@ BROKEN = {
         "annotation 1 (counted from 0) has area 1e+18"),
     "an image of 1e300": (_document(images=[{**image(1), "id": 1e300}]), "image"),
     "an annotation of image 1e300": (_annotated(image_id=1e300), "image_id"),
-    "an image of width 0": (_imaged(1, 0), "images without extent: ids 1", "1 pixel and more"),
+    "an image of width 0": (_imaged(1, 0), "images without extent: ids 1", "at least 1 pixel"),
     "an image of negative height": (_imaged(1, 4, -4), "images without extent: ids 1"),
     "an image without a size": (_document(images=[{"id": 1}]), "images without extent: ids 1"),
     "an absolute file name": (_imaged(1, file_name="/etc/passwd"),
-        "column file_name holds /etc/passwd", "relative paths"),
+        "column file_name contains /etc/passwd", "relative paths"),
     "a file name with a step upwards": (_imaged(1, file_name="a/../../b.jpg"), "a/../../b.jpg"),
     "a file name with backslashes": (_imaged(1, file_name="..\\b.jpg"), "..\\b.jpg"),
     "a file name on a drive": (_imaged(1, file_name="C:b.jpg"), "C:b.jpg"),
@@ -147,13 +147,13 @@ SEGMENTATIONS = {
     "one flat polygon": ([0, 0, 4, 0, 4, 4], "at least three points"),
     "two points": ([[0, 0, 4, 4]], "at least three points"),
     "half a point": ([[0, 0, 4, 0, 4, 4, 1]], "at least three points"),
-    "text in a polygon": ([[0, 0, 4, 0, 4, "x"]], "a coordinate is no number"),
-    "null in a polygon": ([[0, 0, 4, 0, 4, None]], "a coordinate is no number"),
+    "text in a polygon": ([[0, 0, 4, 0, 4, "x"]], "a coordinate is not a number"),
+    "null in a polygon": ([[0, 0, 4, 0, 4, None]], "a coordinate is not a number"),
     "a point far away": ([[0, 0, 1e9, 0, 4, 4]], "far outside the image"),
     "no size": ({"counts": [16]}, "'size'"),
     "no counts": ({"size": [4, 4]}, "'counts'"),
     "another size": ({"size": [4, 5], "counts": [20]}, "size [4, 5] is not the image's [4, 4]"),
-    "a size that is no pair": ({"size": 4, "counts": [16]}, "not iterable"),
+    "a size that is not a pair": ({"size": 4, "counts": [16]}, "not iterable"),
     "counts as number": ({"size": [4, 4], "counts": 5}, "not iterable"),
     "runs that are too short": ({"size": [4, 4], "counts": [8, 7]}, "run lengths do not add up"),
     "runs that are too long": ({"size": [4, 4], "counts": [8, 9]}, "run lengths do not add up"),
@@ -225,7 +225,7 @@ def test_arguments_that_exclude_each_other(tmp_path):
     # its areas would count twice
     refused(lambda: read_coco([a], [a]), "a.json: is both things and stuff")
     misspelled = partial(read_coco, [a], stuff_maps=tmp_path, stuff_map_values="pixelmap")
-    parts = "'pixelmap' is no kind of pixel map", "did you mean pixelmaps"
+    parts = "'pixelmap' is not a kind of pixel map", "did you mean pixelmaps"
     refused(misspelled, *parts)
 
 
@@ -234,7 +234,7 @@ def _captions(image_id, caption):
 
 
 CAPTIONS = {
-    "truncated": ('{"images": [', "is no valid JSON"),
+    "truncated": ('{"images": [', "is not valid JSON"),
     "an instances file": (_document(), "missing required field `caption`"),
     "a caption that is null": (_captions(1, None), "$.annotations[0].caption"),
     "an unknown image": (_captions(8, "x"), "image ids of annotations are not listed: 8"),
@@ -253,13 +253,14 @@ def test_a_broken_caption_file_is_refused(tmp_path, case):
 
 
 MAPS = {
-    "another size": ("000000000001.png", (4, 5), 148, "{folder}: ", "another size", "images 1"),
+    "another size": ("000000000001.png", (4, 5), 148, "{folder}: ",
+        "differ in the size of images 1"),
     "another image": ("000000000002.png", (4, 4), 148, "{folder}: no map is named after",
         "000000000002"),
     "no image": ("road.png", (4, 4), 148, "no map is named after", "road"),
     "no class": ("000000000001.png", (4, 4), 11, "000000000001.png: ",
-        "value 11, which is no class"),
-    "no map": (None, (4, 4), 148, "{folder}: holds no label maps"),
+        "value 11, which is not a class"),
+    "no map": (None, (4, 4), 148, "{folder}: contains no label maps"),
 }  # fmt: skip
 
 

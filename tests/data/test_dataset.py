@@ -101,21 +101,21 @@ BAD = {
     "a repeated id": (_of(image_id=[1, 2, 1]), "image ids occur more than once: 1",
         "each image once"),
     "ids of 64 bits without sign": (_of(image_id=LONG), "integers of at most 64 bits",
-        "image ids that are no whole numbers, or too large: 18446744073709551615"),
+        "image ids that are not whole numbers, or too large: 18446744073709551615"),
     "ids that are infinite": (_of(image_id=[1.0, math.inf]), "or too large: inf"),
     "ids of 1e300": (_of(image_id=[1.0, 1e300]), "or too large: 1e+300"),
-    "ids with fractions": (_of(image_id=[1.0, 2.5]), "no whole numbers, or too large: 2.5"),
+    "ids with fractions": (_of(image_id=[1.0, 2.5]), "not whole numbers, or too large: 2.5"),
     "a width in words": (_of(image_id=[1], width=["wide"]), "wrong kind", "integers as width"),
-    "a width of 0": (_of(image_id=[7], width=[0]), "column width holds 0 in images 7",
-        "1 pixel and more"),
-    "a negative height": (_of(image_id=[7], height=[-1]), "column height holds -1 in images 7"),
-    "an unknown split": (_of(image_id=[1], split=["night"]), "column split holds night",
+    "a width of 0": (_of(image_id=[7], width=[0]), "column width contains 0 in images 7",
+        "at least 1 pixel"),
+    "a negative height": (_of(image_id=[7], height=[-1]), "column height contains -1 in images 7"),
+    "an unknown split": (_of(image_id=[1], split=["night"]), "column split contains night",
         "train, valid, test"),
     "a split that is null": (_of(image_id=[1, 2], split=["train", None]),
         "column split has 1 nulls", "train, valid, test or all"),
     "all and train": (_of(image_id=[1, 2], split=["train", "all"]), "split names all, train"),
     "an unsafe name": (_of(image_id=[1], file_name=["../a.jpg"]),
-        "column file_name holds ../a.jpg in images 1"),
+        "column file_name contains ../a.jpg in images 1"),
     "a repeated class": ({"classes": ("a", "a")}, "class 'a' is listed twice", "each class once"),
     "a class without a name": ({"classes": ("a", "")}, "name"),
     "areas of another shape": ({"classes": ("a",)}, "areas have shape (3, 2), expected (3, 1)"),
@@ -151,7 +151,7 @@ def test_file_names_that_lead_out(name):
     check_file_names(pl.Series(INSIDE))
     check_file_names(pl.Series([None, None], dtype=pl.String))
     names = pl.Series(["fine.jpg", None, name])
-    words = "table.csv: column file_name holds", "none that lead out"
+    words = "table.csv: column file_name contains", "none that lead out"
     fails(lambda: check_file_names(names, "table.csv"), *words)
 
 
@@ -204,7 +204,7 @@ def test_select_by_split_rows_and_ids():
         assert part.embeddings["e"].tolist() == [[1.0], [3.0]]
         assert part.classes == data.classes
     assert data.select() is data
-    words = "'valid' is no split of the dataset", "test, train"
+    words = "'valid' is not a split of the dataset", "test, train"
     refused(lambda: data.select("valid"), *words)
     refused(lambda: data.select(image_ids=[1, 8]), "there is no image with id 8")
 
@@ -224,7 +224,7 @@ def test_rows_of_ids_that_are_not_there(image_id):
 
 def test_classes_that_are_not_there():
     data = _build(classes=("car", "cow"))
-    refused(lambda: data.labels("cat"), "'cat' is no class of the dataset", "did you mean car")
+    refused(lambda: data.labels("cat"), "'cat' is not a class of the dataset", "did you mean car")
 
 
 def test_with_embedding():

@@ -128,9 +128,9 @@ def test_an_altered_table_is_refused(saved, name):
     words = str(saved), f"{name} was altered", "SHA-256", "import the dataset again"
     _fails(lambda: load_dataset(saved), *words)
     (saved / name).write_bytes(content[:-1])
-    _fails(lambda: load_dataset(saved), f"{name} is missing or has another size")
+    _fails(lambda: load_dataset(saved), f"{name} is missing, or its size differs")
     (saved / name).unlink()
-    _fails(lambda: load_dataset(saved), f"{name} is missing or has another size")
+    _fails(lambda: load_dataset(saved), f"{name} is missing, or its size differs")
 
 
 @pytest.mark.parametrize("at", [0, 20, -1])
@@ -148,7 +148,7 @@ def test_an_altered_embedding_is_refused(saved, at):
     # what is not read is not hashed
     assert load_dataset(saved, reads=()).embeddings == {}
     (saved / EMBEDDING).write_bytes(content[:-4])
-    _fails(lambda: load_dataset(saved), f"{EMBEDDING} is missing or has another size")
+    _fails(lambda: load_dataset(saved), f"{EMBEDDING} is missing, or its size differs")
 
 
 def test_an_embedding_is_hashed_when_it_is_first_read_and_not_again(saved, monkeypatch):
@@ -190,17 +190,18 @@ UNREADABLE = [b"", b"{", b"[]", b"null", b'{"format":"\xff","version":1}']
 UNREADABLE += [b'{"format": "nooch-dataset", "version": 1}']
 # what the header says, or holds -> words of the refusal
 HEADERS = [
-    ({"version": 3}, "holds nooch-dataset version 3", "up to version 2", "install a newer nooch"),
-    # whatever it holds
-    (b'{"format": "nooch-dataset", "version": 7, "tables": []}', "holds nooch-dataset version 7",
+    ({"version": 3}, "contains nooch-dataset version 3", "up to version 2",
         "install a newer nooch"),
-    ({"format": "nooch-suite"}, "holds nooch-suite version 2", "nooch-dataset"),
+    # whatever it holds
+    (b'{"format": "nooch-dataset", "version": 7, "tables": []}', "contains nooch-dataset version 7",
+        "install a newer nooch"),
+    ({"format": "nooch-suite"}, "contains nooch-suite version 2", "nooch-dataset"),
     ({"version": "1"}, "cannot be read", "$.version"),
     ({"files": []}, "cannot be read", "$.files"),
     ({"files": {}}, "does not list images.parquet"),
     ({"classes": ["cow", "horse", "unused"]}, "name other classes"),
     ({"classes": ["cow", "fire_hydrant", "cow"]}, "name other classes"),
-    ({"n_images": 4}, "images.parquet has 3 images, dataset.json says 4"),
+    ({"n_images": 4}, "images.parquet has 3 images, dataset.json records 4"),
     *(({"named": [name]}, f"names a file outside the folder: {name}") for name in OUTSIDE),
     *(({"named": [name]}, "dataset.json names") for name in ("a\0b", "x" * 300)),
     *((content, "dataset.json", "cannot be read", "import the dataset again")
@@ -229,7 +230,7 @@ def test_a_link_out_of_the_folder_is_not_followed(saved):
 @pytest.mark.parametrize("read", [load_dataset, read_header])
 def test_a_folder_that_is_no_dataset(tmp_path, read):
     for folder in (tmp_path, tmp_path / "missing"):
-        _fails(lambda f=folder: read(f), str(folder), "is no dataset", "nooch import")
+        _fails(lambda f=folder: read(f), str(folder), "is not a dataset", "nooch import")
 
 
 # atomic writing
@@ -299,7 +300,7 @@ def test_overwrite_rules(saved, tmp_path):
     (tmp_path / "file").write_text("x")
     (tmp_path / "link").symlink_to(tmp_path / "nowhere")
     for name in ("home", "file", "link"):
-        words = "holds no dataset.json, so it is not replaced", "choose another path"
+        words = "contains no dataset.json, so it is not replaced", "choose another path"
         target = tmp_path / name
         _no_output(lambda t=target: save_dataset(other, t, overwrite=True), str(target), *words)
     assert _left(tmp_path) == ["data", "empty", "file", "home", "link"]

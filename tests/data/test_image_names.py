@@ -112,7 +112,7 @@ def test_text_ids_are_file_names():
     assert known.match(names, "x").ids.to_list() == ["dog/1.jpg", "dog/2.jpg"]
     fails(lambda: known.match(pl.Series(["1.jpg"]), "x"), "cat/1.jpg and dog/1.jpg")
     swapped = _of(["b.jpg", "a.jpg"], ["a", "b"])
-    fails(lambda: swapped.match(pl.Series(["a", "b"]), "x"), "a is the id a", "that of image b")
+    fails(lambda: swapped.match(pl.Series(["a", "b"]), "x"), "a is the id a", "belongs to image b")
 
 
 def test_integers_are_ids_where_the_file_has_types():

@@ -84,13 +84,13 @@ def test_images_notes_and_processes(tmp_path):
 
 # case -> words of the refusal, in memory and in parts
 REFUSED = {
-    "value": ("100_ids.png", "2 pixels have value 9, which is no class", "allowed: 0, 1, 2",
+    "value": ("100_ids.png", "2 pixels have value 9, which is not a class", "allowed: 0, 1, 2",
         "`void`"),
     "mode": ("100_ids.png", "is a RGB image", "one channel"),
     "no image": ("pictures", "no image is called after a map, such as 0, 1 and 6 more"),
     "twice": ("maps: several maps have the same name: 5",),
     "none": ("nowhere", "no such folder of label maps"),
-    "empty": ("empty", "holds no label maps", ".png"),
+    "empty": ("empty", "contains no label maps", ".png"),
     "broken": ("100_ids.png", "cannot be read as an image"),
 }  # fmt: skip
 

@@ -107,7 +107,7 @@ ALL = ("sky", "road", "fire_hydrant", "car")
 # pixels, class list, void -> areas, classes
 VOID = {
     "maps of nothing but void stay": ([9], None, [9], {}, ALL),
-    "a void value that is listed is no class": ([0, 1], None, [0], {"road": 0.5}, ALL[1:]),
+    "a void value that is listed is not a class": ([0, 1], None, [0], {"road": 0.5}, ALL[1:]),
     "values between classes may be void": (
         [1, 2, 3, 255], {1: "sky", 3: "road"}, [0, 2, 255], {"sky": 0.25, "road": 0.25}, ALL[:2]),
 }  # fmt: skip

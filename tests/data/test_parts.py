@@ -257,7 +257,7 @@ def test_a_part_about_other_images_is_refused(tmp_path):
     (tmp_path / "data" / two).rename(tmp_path / "data" / one)
     (tmp_path / "x").rename(tmp_path / "data" / two)
     write_header(marker, header)
-    words = "images that the dataset does not hold here: 4"
+    words = "images that are not in the dataset here: 4"
     fails(lambda: open_dataset(tmp_path / "data").part(0), words, kind=FormatError)
     fails(lambda: load_dataset(tmp_path / "data"), "not in order", kind=FormatError)
 

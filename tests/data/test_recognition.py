@@ -127,7 +127,7 @@ def test_what_is_not_known_is_refused(tmp_path):
     write(tmp_path / "notes.md", "nothing")
     strange = tmp_path, tmp_path / "notes.md", write(tmp_path / "in" / "t.csv", "a,b\nx,y\n")
     for path in strange:
-        fails(lambda path=path: recognize(path), "holds no annotations that are known")
+        fails(lambda path=path: recognize(path), "contains no annotations that are known")
     fails(lambda: recognize(tmp_path / "nowhere"), "no such file or folder", helps=False)
     write(tmp_path / "done" / "dataset.json", json.dumps({}))
     fails(lambda: recognize(tmp_path / "done"), "is a dataset folder already", kind=ParameterError)

@@ -170,7 +170,7 @@ def test_http_takes_one_request_for_each_file(server, folder, tmp_path):
     assert len(asked) == len(set(asked)) == 1 + 4 * 4
     expected = _find(folder / "parts", tmp_path / "one")
     assert _find(f"{address}/parts", tmp_path / "two") == expected
-    _fails(lambda: load_dataset(f"{address}/nowhere"), "is no dataset")
+    _fails(lambda: load_dataset(f"{address}/nowhere"), "is not a dataset")
 
 
 OUTSIDE = ["../outside", "images/../../outside", "/etc/passwd", "s3://other/x", "a\\..\\b", ""]
@@ -197,15 +197,15 @@ def test_altered_short_and_missing_files_are_refused(memory):
     file.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
     _fails(lambda: load_dataset(root), "part-0000002.parquet was altered")
     file.write_bytes(content[:-1])
-    _fails(lambda: open_dataset(root).part(2), "missing or has another size")
+    _fails(lambda: open_dataset(root).part(2), "missing, or its size differs")
     file.unlink()
-    _fails(lambda: open_dataset(root).part(2), "missing or has another size")
+    _fails(lambda: open_dataset(root).part(2), "missing, or its size differs")
     file = _File(f"{root}/embeddings/e/part-0000000.npy")
     file.write_bytes(bytes([1]) + file.read_bytes()[1:])
     _fails(lambda: open_dataset(root).part(0), "was altered")
     assert open_dataset(root).part(0, reads=()).embeddings == {}
     nothing = f"{memory}/nothing"
-    _fails(lambda: load_dataset(nothing), nothing, "is no dataset")
+    _fails(lambda: load_dataset(nothing), nothing, "is not a dataset")
 
 
 class ThrottlingError(Exception):
@@ -259,7 +259,7 @@ def test_a_find_goes_on_where_the_connection_broke(memory, folder, tmp_path, mon
 
 
 def test_what_is_no_address_of_a_dataset_is_refused(monkeypatch, tmp_path):
-    _no_address(lambda: place("nowhere://x/y"), "nowhere:// is no kind of address")
+    _no_address(lambda: place("nowhere://x/y"), "nowhere:// is not a kind of address")
     text = _no_address(lambda: place("ftp://me:secret@host/data"), "has a password in it")
     assert "secret" not in text
 

@@ -192,15 +192,15 @@ def test_an_npz(tmp_path):
 NAMES = "train_ids, valid_ids, test_ids"
 NPZ = {
     "two dimensions": (
-        {"train_ids": [[1, 2]]}, "train_ids", "holds int64 of shape (1, 2)", "one dimension"
+        {"train_ids": [[1, 2]]}, "train_ids", "contains int64 of shape (1, 2)", "one dimension"
     ),
-    "bytes": ({"train_ids": np.array([b"1"])}, "s.npz, train_ids", "holds |S1"),
+    "bytes": ({"train_ids": np.array([b"1"])}, "s.npz, train_ids", "contains |S1"),
     "fractions": ({"test_ids": [1.5]}, "s.npz, test_ids", "or too large: 1.5"),
     "NaN": ({"test_ids": [np.nan]}, "s.npz, test_ids", "or too large: nan"),
     "infinity": ({"test_ids": [np.inf]}, "s.npz, test_ids", "or too large: inf"),
     "objects": ({"train_ids": np.array([1, "a"], object)}, "cannot be read", NAMES),
-    "other names": ({"train": [1], "val": [2]}, "holds train, val", NAMES),
-    "no array": ({}, "holds no named array"),
+    "other names": ({"train": [1], "val": [2]}, "contains train, val", NAMES),
+    "no array": ({}, "contains no named array"),
     "an image in two splits": (
         {"train_ids": [1, 2], "test_ids": [2]}, "images are in two splits: 2", "each image in one"
     ),
@@ -224,7 +224,7 @@ def test_an_npz_that_is_damaged(tmp_path):
         fails(lambda: apply_split(_images([1]), plan), "s.npz", "cannot be read")
     np.save(tmp_path / "s.npy", np.arange(3))
     (tmp_path / "s.npy").replace(tmp_path / "s.npz")
-    fails(lambda: apply_split(_images([1]), plan), "s.npz", "holds no named array")
+    fails(lambda: apply_split(_images([1]), plan), "s.npz", "contains no named array")
 
 
 @pytest.mark.parametrize("kind", ["csv", "tsv", "parquet", "jsonl"])
@@ -245,7 +245,7 @@ def test_tables_whose_values_are_explained_and_text_ids(tmp_path):
     assert sides == {1: "train", 2: "valid", 3: "test", 4: "test"}
     # a value that means no split is refused
     plan = SplitPlan(str(write(path, "image_id,split\n1,0\n2,0\n")), values={"0": "night"})
-    words = "night is no split", "train, valid, test"
+    words = "night is not a split", "train, valid, test"
     _no_parameter(lambda: apply_split(_images([1, 2]), plan), *words)
     plan = SplitPlan(str(write(path, "image_id,split\n10_1_s,train\n7,test\n")))
     sides = _sides(apply_split(_images(["10_1_s", "7"]), plan))
@@ -263,7 +263,7 @@ TABLES = {
     "an image in two splits": (f"{HEAD} 1,train 2,test 1,test", "images are in two splits: 1"),
     "an image that is left out": (f"{HEAD} 1,train", "leaves out 1 of 2 images: 2", "70/10/20"),
     "ids of another kind": (f"{HEAD} x,train y,test", "leaves out 2 of 2 images"),
-    "ids with fractions": (f"{HEAD} 1,train 1.5,test", "no whole numbers, or too large: 1.5"),
+    "ids with fractions": (f"{HEAD} 1,train 1.5,test", "not whole numbers, or too large: 1.5"),
     "ids of 1e300": (f"{HEAD} 1,train 2,test 1e300,test", "or too large: 1e+300"),
     "infinite ids": (f"{HEAD} 1,train 2,test inf,test", "or too large: inf"),
     "no row": (HEAD, "leaves out 2 of 2 images"),

@@ -67,7 +67,7 @@ def test_of_two_texts_one_means_present(tmp_path):
     assert _classes(data) == {1: {"sky"}, 2: set(), 3: {"sky"}}
     wrong = partial(_wide, tmp_path, text, ["sky"])
     fails(partial(wrong, positive={"sky": "ja"}), "never is 'ja'", "no, yes")
-    refused(partial(wrong, positive={"sun": "yes"}), "'sun' is no label")
+    refused(partial(wrong, positive={"sun": "yes"}), "'sun' is not a label")
     # boolean words are no question
     assert _wide(tmp_path, "id,y\n1,TRUE\n2,False\n", ["y"]).classes == ("y",)
 
@@ -163,25 +163,26 @@ def test_lists_and_records_may_be_attributes(tmp_path):
 
 
 WIDE = {
-    "no column of ids": ("id,y\n1,1\n", {"id": "image"}, "'image' is no column of", "id, y"),
-    "no column of names": ("id,y\n1,1\n", {"file_name": "path"}, "'path' is no column of"),
-    "no column of splits": ("id,y\n1,1\n", {"split": "fold"}, "'fold' is no column of"),
-    "no such attribute": ("id,y\n1,1\n", {"attributes": ["place"]}, "'place' is no column of"),
-    "no such label": ("id,Y\n1,1\n", {}, "'y' is no column of", "Y, id"),
-    "no row": ("id,y\n", {}, "holds no row"),
+    "no column of ids": ("id,y\n1,1\n", {"id": "image"}, "'image' is not a column of", "id, y"),
+    "no column of names": ("id,y\n1,1\n", {"file_name": "path"}, "'path' is not a column of"),
+    "no column of splits": ("id,y\n1,1\n", {"split": "fold"}, "'fold' is not a column of"),
+    "no such attribute": ("id,y\n1,1\n", {"attributes": ["place"]}, "'place' is not a column of"),
+    "no such label": ("id,Y\n1,1\n", {}, "'y' is not a column of", "Y, id"),
+    "no row": ("id,y\n", {}, "contains no row"),
     "an empty file": ("", {}, "cannot be read: empty"),
     "a ragged file": ("id,y\n1,1,1\n", {}, "cannot be read"),
     "no id": ("id,y\n1,1\n,0\n", {}, "1 rows have no id"),
     "a repeated id": ("id,y\n1,1\n2,1\n1,0\n", {}, "image ids occur more than once: 1",
         "`class_column`"),
     "ids that become the same": ("id,y\na/1,1\na/1,1\n", {}, "image ids occur more than once: a/1"),
-    "ids with fractions": ("id,y\n1.5,1\n", {}, "column id holds Float64", "integers or text"),
+    "ids with fractions": ("id,y\n1.5,1\n", {}, "column id contains Float64", "integers or text"),
     "ids of 65 bits": ("id,y\n18446744073709551616,1\n", {}, "more than 64 bits",
         "so that they are text"),
     "no label in a row": ("id,y\n1,1\n2,\n", {}, "1 rows have no y", "a label in every row"),
-    "labels with fractions": ("id,y\n1,1\n2,0.5\n", {}, "label y holds fractions"),
-    "NaN as a label": ("id,y\n1,1.0\n2,NaN\n", {}, "label y holds fractions, NaN, infinity"),
-    "infinity as a label": ("id,y\n1,1.0\n2,inf\n", {}, "label y holds fractions, NaN, infinity"),
+    "labels with fractions": ("id,y\n1,1\n2,0.5\n", {}, "label y contains fractions"),
+    "NaN as a label": ("id,y\n1,1.0\n2,NaN\n", {}, "label y contains fractions, NaN, infinity"),
+    "infinity as a label": ("id,y\n1,1.0\n2,inf\n", {},
+        "label y contains fractions, NaN, infinity"),
     "an unknown split": ("id,y,s\n1,1,train\n2,1,night\n", {"split": "s"},
         "split values night are not known", "`split_values`"),
     "no split in a row": ("id,y,s\n1,1,train\n2,1,\n", {"split": "s"},
@@ -192,14 +193,14 @@ WIDE = {
         "columns image_id have a name that nooch uses"),
     "semicolons": ("id;y\n1;1\n", {}, "its columns are separated by semicolons", "commas"),
     "tabs": ("id\ty\n1\t1\n", {}, "its columns are separated by tabs", "call it .tsv"),
-    "an absolute path": ("id,y,p\n1,1,/etc/passwd\n", {"file_name": "p"}, "column file_name holds",
+    "an absolute path": ("id,y,p\n1,1,/etc/passwd\n", {"file_name": "p"}, "column file_name contains",
         "relative paths"),
     "a size in words": ("id,y,width,height\n1,1,wide,4\n", {},
         "table.csv: ", "sizes of images are of the wrong kind", "wide"),
     "no extent": ("id,y,width,height\n1,1,0,4\n", {},
-        "table.csv: ", "column width holds 0 in images 1", "1 pixel and more"),
+        "table.csv: ", "column width contains 0 in images 1", "at least 1 pixel"),
     "a path upwards": ("id,y,p\n1,1,a/../../b\n", {"file_name": "p"},
-        "column file_name holds a/../../b"),
+        "column file_name contains a/../../b"),
 }  # fmt: skip
 
 
@@ -216,14 +217,14 @@ def test_arguments_that_are_refused(tmp_path):
     refused(partial(_wide, tmp_path, "id,y\n1,1\n", []), *parts)
     fails(partial(_wide, tmp_path, "id,y\n1,1\n", ["y", "y"]), "class 'y' is listed twice")
     act = partial(_wide, tmp_path, "id,y,s\n1,1,0\n", split="s", split_values={"0": "night"})
-    refused(act, "night is no split")
+    refused(act, "night is not a split")
 
 
 @pytest.mark.parametrize(("value", "kind"), [('["a"]', "List"), ('{"a": 1}', "Struct")])
 def test_labels_that_are_lists_are_refused(tmp_path, value, kind):
     path = write(tmp_path / "t.jsonl", f'{{"id":1,"y":{value}}}\n')
     act = partial(read_table_of_images, path, Columns("id"), ["y"])
-    fails(act, "t.jsonl", f"label y holds {kind}(", "`class_column`")
+    fails(act, "t.jsonl", f"label y contains {kind}(", "`class_column`")
 
 
 @pytest.mark.parametrize(
@@ -234,7 +235,7 @@ def test_labels_that_are_lists_are_refused(tmp_path, value, kind):
         ("t.csv", b"id,y\n\xff\xfe,1\n", "line 2 is not UTF-8; cp1252 would read 'ÿþ'"),
         ("t.parquet", b"PAR1 nonsense", "cannot be read"),
         ("t.jsonl", b'{"id": 1,\n', "cannot be read"),
-        ("folder/readme.md", b"", "the folder holds no table"),
+        ("folder/readme.md", b"", "the folder contains no table"),
         ("none", None, "no such file"),
     ],
 )
@@ -304,12 +305,12 @@ def test_an_area_that_is_stated_as_unknown_is_neither_present_nor_absent(tmp_pat
 
 
 LONG = {
-    "no column of classes": ("id,area\n1,0.5\n", "'class' is no column of"),
-    "no column of areas": ("id,class\n1,a\n", "'area' is no column of"),
+    "no column of classes": ("id,area\n1,0.5\n", "'class' is not a column of"),
+    "no column of areas": ("id,class\n1,a\n", "'area' is not a column of"),
     "a negative area": ("id,class,area\n1,a,0.5\n1,b,-0.5\n",
         "row 2 has area -0.5", "fractions of the image"),
     "an infinite area": ("id,class,area\n1,a,inf\n", "row 1 has area inf"),
-    "an area in words": ("id,class,area\n1,a,big\n", "column area holds String", "numbers"),
+    "an area in words": ("id,class,area\n1,a,big\n", "column area contains String", "numbers"),
     "no id": ("id,class,area\n,a,0.5\n1,a,0.5\n", "1 rows have no id"),
     "attributes that differ": ("id,class,area,place\n1,a,0.5,sea\n1,b,0.5,land\n",
         "images have different attributes in different rows: 1", "`attributes`"),

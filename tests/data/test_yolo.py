@@ -10,7 +10,7 @@ from nooch.data import load_dataset
 from nooch.data.readers.boxes import read_boxes
 from nooch.data.readers.yolo import label_of, read_yolo_data
 
-PROXY = "areas are those of bounding boxes, which are larger than the objects in them"
+PROXY = "areas are of bounding boxes, which are larger than the objects in them"
 NAMES = "names: [person, fire hydrant]\n"
 TRAIN = "train: images/train\nval: images/val\n"
 LABELS = {"train/1": "0 .5 .5 .5 .5", "train/2": "", "val/4": "1 .5 .5 1 1"}
@@ -76,7 +76,7 @@ def test_the_path_of_a_file_that_is_the_source_may_lead_anywhere(tmp_path):
     # with a folder as the source, path has no effect
     assert areas_of(read_boxes(tmp_path / "d", "yolo", classes=file)) == AREAS
     file = write(file, "path: ../nowhere\n" + TRAIN + NAMES)
-    parts = "data.yml, path", "nowhere is no folder", "the file as classes"
+    parts = "data.yml, path", "nowhere is not a folder", "the file as classes"
     fails(lambda: read_boxes(file, "yolo"), *parts)
     file = write(file, TRAIN + NAMES)
     fails(lambda: read_boxes(file, "yolo"), "names no images that are there", "correct path:")
@@ -123,19 +123,19 @@ def test_a_folder_that_holds_images_is_their_folder(tmp_path):
 
 YAML = {
     "no YAML": ("names: [", "cannot be read"),
-    "no mapping": ("- person\n", "holds a list"),
+    "no mapping": ("- person\n", "contains a list"),
     "a tag": ("names: !!python/object/apply:os.getcwd []\n", "cannot be read"),
     "no names": (TRAIN, "gives no names"),
     "names in a text": (TRAIN + "names: person\n", "gives no names"),
-    "a truth value": (TRAIN + "names: [no, yes]\n", "the name of class 0 is no text",
+    "a truth value": (TRAIN + "names: [no, yes]\n", "the name of class 0 is not text",
         "quote names"),
     "an empty name": (TRAIN + "names: ['']\n", "empty name"),
-    "a negative number": (TRAIN + "names: {-1: person}\n", "'-1' of names is no number"),
+    "a negative number": (TRAIN + "names: {-1: person}\n", "'-1' of names is not a number"),
     "a number twice": (TRAIN + "names: {1: person, '01': car}\n",
-        "'01' of names is no number, or given twice"),
+        "'01' of names is not a number, or given twice"),
     "another count": (TRAIN + "nc: 3\n" + NAMES, "nc is not the number", "nc: 2"),
-    "a path that is none": (TRAIN + "path: [a]\n" + NAMES, "path is no text"),
-    "an entry that is no path": ("train: 5\n" + NAMES, "train is no path"),
+    "a path that is none": (TRAIN + "path: [a]\n" + NAMES, "path is not text"),
+    "an entry that is not a path": ("train: 5\n" + NAMES, "train is not a path"),
     "a split twice": (TRAIN + "validation: images/val\n" + NAMES,
         "validation names the split valid again"),
     "an entry that is not there": (TRAIN + "test: images/test\n" + NAMES,
@@ -153,7 +153,7 @@ YAML = {
         "'./../outside/9.jpg' leads out of the folder"),
     "a list through a link": ("train: linked.txt\n" + NAMES,
         "'link/9.jpg' leads out of the folder"),
-    "a list of labels": ("train: labels.txt\n" + NAMES, "'labels/train/1.txt' is no image"),
+    "a list of labels": ("train: labels.txt\n" + NAMES, "'labels/train/1.txt' is not an image"),
     "neither image nor label": ("train: gone.txt\n" + NAMES,
         "1 images have neither an image file nor a label file"),
     "no label file": ("train: bare\n" + NAMES, "no label file is there, such as", "bare/9.txt"),

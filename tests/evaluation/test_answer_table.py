@@ -205,9 +205,12 @@ class TestRefusals:
             (lambda rows: [*rows, {"question_id": 3}], "has no field answer"),
             (lambda rows: [*rows, {"question_id": 3, "answer": 4}], "is int"),
             (lambda rows: [{"question_id": "x", "answer": "no"}], "fit no question: x"),
-            (lambda rows: [{**rows[0], "probability": 1.5}], "no probability, such as 1.5"),
-            (lambda rows: [{**rows[0], "probability": "p"}], "probability is no number"),
-            (lambda rows: [{"question_id": 1, "text": "a", "image": "9.jpg"}], "holds questions"),
+            (lambda rows: [{**rows[0], "probability": 1.5}], "not a probability, such as 1.5"),
+            (lambda rows: [{**rows[0], "probability": "p"}], "probability is not a number"),
+            (
+                lambda rows: [{"question_id": 1, "text": "a", "image": "9.jpg"}],
+                "contains questions",
+            ),
             (lambda rows: [{"question_id": 1, "text": "a", "image_id": 9}], "or captions"),
         ],
     )

@@ -151,7 +151,7 @@ def test_reasoning_is_no_part_of_a_caption(suite, written):
     file = written([{"image_id": i, "caption": t} for i, t in zip(images, texts, strict=True)])
     scores = score_captions(suite, file, criteria=["ce"], tasks=["car"], bootstrap=0)
     assert _value(scores, "rate", "hard_negative") == (pytest.approx(1 / 3), 3)
-    assert any("1 text of reasoning alone left out" in note for note in scores.notes)
+    assert any("1 text with only reasoning left out" in note for note in scores.notes)
 
 
 @pytest.mark.parametrize(
@@ -218,7 +218,7 @@ def test_differences_are_paired_on_the_same_images(suite, written, tmp_path):
     assert not scores.differences.height
     assert "fewer and a have captions of different images: no differences" in scores.notes
     assert set(scores.table["run"]) == {"a", "fewer"}
-    refused(lambda: score_captions(suite, files, baseline="c"), "'c' is no run of the captions")
+    refused(lambda: score_captions(suite, files, baseline="c"), "'c' is not a run of the captions")
     fails(lambda: score_captions(suite, [files[0], files[0]]), "given twice")
     (tmp_path / "deep").mkdir()
     (tmp_path / "deep" / "a.json").write_bytes(files[0].read_bytes())
@@ -235,7 +235,7 @@ def test_captions_of_no_scored_image_are_refused(suite, written):
 @pytest.mark.parametrize(
     ("records", "part"),
     [
-        ([], "holds no caption"),
+        ([], "contains no caption"),
         ([{"image_id": 9}], "record 1 has image_id"),
         ([{"caption": "x"}], "record 1 has caption"),
         ([{"image_id": 9, "caption": 4}], "record 1 has no text as caption"),
@@ -253,7 +253,7 @@ def test_options_that_are_refused(suite, written, tmp_path):
     few = {"synonyms": tmp_path / "few.yaml"}
     refused(lambda: score_captions(suite, file, **few, tasks=["boat"]), "no synonyms for boat")
     refused(lambda: score_captions(suite, file, tasks=["bot"]), "did you mean boat")
-    refused(lambda: score_captions(suite, file, criteria=["cc"]), "'cc' is no criterion")
+    refused(lambda: score_captions(suite, file, criteria=["cc"]), "'cc' is not a criterion")
     refused(lambda: score_captions(suite, file, split="train"), "train")
     image = suite.set("ce", "car", "test").ids("hard_negative")[0]
     known = written([{"image_id": image, "caption": "x"}])

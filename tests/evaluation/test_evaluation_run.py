@@ -252,7 +252,7 @@ def check_interval(row, value, replicates, k):
     assert row["interval"] == "bootstrap"
     assert [row["low"], row["high"]] == pytest.approx([low, high], abs=1e-9)
     lacking = "positive answer" if row["metric"] == "precision" else "image"
-    part = f"interval from {len(defined)} of {k} resamples; the others hold one class or no"
+    part = f"interval from {len(defined)} of {k} resamples; the others have one class or no"
     part += f" {lacking}"
     assert row["reason"] == (None if len(defined) == k else part)
 
@@ -525,7 +525,7 @@ def test_shares_of_a_split_and_uniform():
         ({"by": ["city"]}, ["attributes"]),
         ({"by": ["town"], "attributes": True}, ["town", "city"]),
         ({"by": ["n"], "attributes": True}, ["values"]),
-        ({"bootstraps": 3}, ["'bootstraps' is no keyword of evaluate", "did you mean bootstrap?"]),
+        ({"bootstraps": 3}, ["'bootstraps' is not a keyword of evaluate", "did you mean bootstrap?"]),
     ],
 )
 def test_what_is_asked_wrongly_is_refused(options, words):

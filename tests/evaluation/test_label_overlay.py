@@ -85,11 +85,11 @@ def test_reviewers(read, records, verdict, differ):
 @pytest.mark.parametrize(
     ("records", "part"),
     [
-        ([_said("maybe")], "record 1 is no verdict"),
+        ([_said("maybe")], "record 1 is not a verdict"),
         ([_said("yes"), _said("no")], "record 2 is another verdict on image 22, tie"),
         ([_said("yes", "a", "1"), _said("no", "a", "1")], "record 2 is another verdict"),
-        ([{"image": "7.jpg", "text": "x"}], "record 1 is no verdict"),
-        ([{"task": "tie", "verdict": "yes"}], "record 1 is no verdict"),
+        ([{"image": "7.jpg", "text": "x"}], "record 1 is not a verdict"),
+        ([{"task": "tie", "verdict": "yes"}], "record 1 is not a verdict"),
     ],
 )
 def test_refused_verdicts(read, records, part):

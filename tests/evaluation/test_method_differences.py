@@ -140,11 +140,11 @@ def test_a_method_is_equal_to_itself(world):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"baselines": ["vrex"]}, "'vrex' is no method"),
+        ({"baselines": ["vrex"]}, "'vrex' is not a method"),
         ({"bootstrap": 0}, "`bootstrap`: is 0"),
-        ({"metrics": ["f2"]}, "'f2' is no value of `metrics`"),
-        ({"methods": ["erm"]}, "one method alone"),
-        ({"draws": 3}, "'draws' is no keyword of paired"),
+        ({"metrics": ["f2"]}, "'f2' is not a value of `metrics`"),
+        ({"methods": ["erm"]}, "single method"),
+        ({"draws": 3}, "'draws' is not a keyword of paired"),
     ],
 )
 def test_what_is_refused(world, options, words):

@@ -99,7 +99,7 @@ def test_names_of_no_image_and_of_other_splits(suite, tmp_path):
     assert f"1 of {len(said) + 1} answers are left out" in read_answers(file, suite).notes[1]
     strange = {"img_id": "cam/fram_000001.jpg", "object_name": "car", "answer": "No"}
     file.write_text("\n".join(map(json.dumps, [*said, strange])))
-    fails(lambda: load_predictions(file, suite), "1 of 25 names are those of no image: cam/fram_")
+    fails(lambda: load_predictions(file, suite), "1 of 25 names match no image: cam/fram_")
     (run,) = load_predictions(file, suite, ignore_unknown=True)
     assert "24 of 25 images by file name" in run.notes
     table = pl.DataFrame(
@@ -127,7 +127,7 @@ def test_numbers_that_are_ids_and_file_names_of_other_images(tmp_path):
     (typed,) = load_predictions(tmp_path / "p.parquet", suite)
     assert typed.image_ids.to_list() == list(range(36, 60))
     fails(lambda: load_predictions(tmp_path / "p.csv", suite), "24 of 24 names are ids of other",
-          "36 is the id 36, and the file 36.jpg is that of image 39", "Parquet")  # fmt: skip
+          "36 is the id 36, and the file 36.jpg belongs to image 39", "Parquet")  # fmt: skip
     # numbers with zeros in front are names
     padded = _data([f"{(number * 7 + 3) % 60:04d}.jpg" for number in NUMBERS])
     names = frame.with_columns(pl.format("{}", pl.col("image_id").cast(pl.String).str.zfill(4)))

@@ -190,15 +190,15 @@ def with_column(**columns):
     ("change", "parts"),
     [
         (lambda f: f.rename({"image_id": "x"}), ["has columns x, task, logit"]),
-        (lambda f: f[:0], ["holds no row"]),
-        (lambda f: f[:0].with_columns(run=pl.lit("r")), ["holds no row"]),
+        (lambda f: f[:0], ["contains no row"]),
+        (lambda f: f[:0].with_columns(run=pl.lit("r")), ["contains no row"]),
         (with_column(probability=0.5), ["both a column logit and a column probability"]),
         (lambda f: f.rename({"logit": "x"}), ["a column task, but neither logit nor probability"]),
         (lambda f: f.drop("logit"), ["neither logit nor probability"]),
-        (with_column(logit=pl.lit("0.5")), ["column logit holds String", "no numbers"]),
+        (with_column(logit=pl.lit("0.5")), ["column logit contains String", "no numbers"]),
         (with_column(logit=pl.concat_str(pl.lit("n/"), "image_id")), ["such as 'n/37'"]),
-        (with_column(logit=pl.lit(value=True)), ["column logit holds Boolean"]),
-        (with_column(logit=pl.lit(None)), ["column logit holds Null"]),
+        (with_column(logit=pl.lit(value=True)), ["column logit contains Boolean"]),
+        (with_column(logit=pl.lit(None)), ["column logit contains Null"]),
         (
             with_column(logit=pl.when(pl.int_range(pl.len()) != 30).then("logit")),
             ["1 value is missing", "image 43, task fire_hydrant"],
@@ -208,21 +208,21 @@ def with_column(**columns):
         (with_column(logit=pl.lit(float("nan"))), ["48 values are NaN", "image 37, task car"]),
         (with_column(logit=-pl.lit(float("inf"))), ["48 values are NaN or infinite"]),
         (with_column(seed=pl.lit("one")), ["wrong kind", "seed"]),
-        (with_column(label=pl.lit(2)), ["label holds more than 0 and 1"]),
-        (with_column(label=pl.lit(None, pl.Int64)), ["label holds more than 0 and 1"]),
+        (with_column(label=pl.lit(2)), ["label contains more than 0 and 1"]),
+        (with_column(label=pl.lit(None, pl.Int64)), ["label contains more than 0 and 1"]),
         (with_column(task=pl.lit(" ")), ["empty name"]),
         (
             lambda f: pl.concat([f, f[:2]]),
             ["2 predictions are repeated, such as image 37, task car", "run f"],
         ),
-        (lambda f: f.rename({"logit": "probability"}), ["are no probability", "0 to 1"]),
+        (lambda f: f.rename({"logit": "probability"}), ["are not a probability", "0 to 1"]),
         (
             lambda f: f.select("image_id", "task", probability=pl.lit(1 + 1e-12)),
-            ["48 values are no probability"],
+            ["48 values are not a probability"],
         ),
         (
             lambda f: f.select("image_id", "task", probability=pl.lit(-1e-12)),
-            ["48 values are no probability"],
+            ["48 values are not a probability"],
         ),
     ],
 )
@@ -240,7 +240,7 @@ def test_long_tables_that_are_refused(long, tmp_path, change, parts, kept):
     ("change", "parts"),
     [
         (lambda f: f.select("image_id"), ["has columns image_id"]),
-        (lambda f: f.with_columns(file_name=pl.lit("a.jpg")), ["no numbers: file_name (String)"]),
+        (lambda f: f.with_columns(file_name=pl.lit("a.jpg")), ["not numbers: file_name (String)"]),
         (lambda f: f.with_columns(**{"fire hydrant": 0.5}), ["24 predictions are repeated"]),
         (without("car"), ["1 value is missing, such as image 37, task car"]),
         (lambda f: pl.concat([f, f[:1]]), ["2 predictions are repeated, such as image 37"]),
@@ -252,7 +252,7 @@ def test_wide_tables_that_are_refused(long, change, parts):
 
 def test_a_wide_table_must_say_its_scale(long):
     fails(lambda: load_predictions(wide(long), SUITE), "`scale` logit", "`scale` probability")
-    words = ("'logits' is no value of `scale`", "mean logit?")
+    words = ("'logits' is not a value of `scale`", "mean logit?")
     fails(lambda: load_predictions(long, SUITE, scale="logits"), *words, kind=ParameterError)
 
 
@@ -260,10 +260,10 @@ def test_a_wide_table_must_say_its_scale(long):
     ("content", "words"),
     [
         ("", ["cannot be read", "p.csv"]),
-        ("image_id,task,logit\n", ["holds no row", "p.csv"]),
+        ("image_id,task,logit\n", ["contains no row", "p.csv"]),
         ('image_id,task,logit\n"1,car', ["cannot be", "p.csv"]),
         ("image_id,task,logit\n1,car,0.5\n2,car,\n", ["1 value is missing", "image 2, task car"]),
-        ("image_id,task,logit\n1,car,0.5\n2,car,high\n", ["holds String, such as 'high'"]),
+        ("image_id,task,logit\n1,car,0.5\n2,car,high\n", ["contains String, such as 'high'"]),
         ("image_id,task,logit\n1,car,0.5\n2,car,nan\n", ["NaN", "image 2, task car"]),
         ("image_id,task,logit\n1,car,0.5\n2,car,NaN\n", ["image 2"]),
         ("image_id,task,logit\n1,car,0.5\n2,car,inf\n", ["image 2"]),
@@ -303,15 +303,15 @@ def test_archives_of_objects_are_never_unpickled(tmp_path):
 @pytest.mark.parametrize(
     ("arrays", "message"),
     [
-        ({"image_ids": None}, "holds logits, tasks"),
-        ({"tasks": None}, "holds logits, image_ids"),
-        ({"logits": None}, "holds image_ids, tasks"),
-        ({"probabilities": [[0.1]]}, "holds logits, image_ids, tasks"),
-        ({"logits": [["0.1"]]}, "values are no numbers"),
-        ({"logits": [[1j]]}, "values are no numbers"),
+        ({"image_ids": None}, "contains logits, tasks"),
+        ({"tasks": None}, "contains logits, image_ids"),
+        ({"logits": None}, "contains image_ids, tasks"),
+        ({"probabilities": [[0.1]]}, "contains logits, image_ids, tasks"),
+        ({"logits": [["0.1"]]}, "values are not numbers"),
+        ({"logits": [[1j]]}, "values are not numbers"),
         (
             {"image_ids": [1.5]},
-            "image_ids: holds image ids that are no whole numbers, or too large: 1.5",
+            "image_ids: contains image ids that are not whole numbers, or too large: 1.5",
         ),
         ({"image_ids": [np.inf]}, "or too large: inf"),
         ({"image_ids": [1e300]}, "or too large: 1e+300"),
@@ -319,7 +319,7 @@ def test_archives_of_objects_are_never_unpickled(tmp_path):
         ({"tasks": ["car", "cow"]}, "values have shape (1, 1)"),
         ({"logits": 2.1}, "values have shape ()"),
         ({"logits": [[[[2.1]]]]}, "values have shape"),
-        ({"logits": None, "probabilities": [[1.1]]}, "no probability"),
+        ({"logits": None, "probabilities": [[1.1]]}, "not a probability"),
         ({"logits": [[np.nan]]}, "NaN"),
         ({"image_ids": [], "logits": np.empty((0, 1))}, "there are no image ids"),
         ({"tasks": [], "logits": np.empty((1, 0))}, "there are no tasks"),
@@ -333,7 +333,7 @@ def test_archives_that_are_refused(tmp_path, arrays, message):
 
 def test_what_is_no_predictions(tmp_path, long):
     for thing in (None, 3, np.zeros((2, 2)), [1.5], {"a": np.zeros(3)}):
-        words = "is no predictions", "Predictions.of"
+        words = "cannot be read as predictions", "Predictions.of"
         fails(lambda thing=thing: load_predictions(thing, SUITE), *words)
     for nothing in ([], {}):
         words = "no predictions were given"
@@ -343,4 +343,4 @@ def test_what_is_no_predictions(tmp_path, long):
     long.write_csv(tmp_path / "p.txt")
     fails(lambda: load_predictions(tmp_path / "p.txt", SUITE), "'.txt'")
     (tmp_path / "empty").mkdir()
-    fails(lambda: load_predictions(tmp_path / "empty", SUITE), "holds no table", kind=InputError)
+    fails(lambda: load_predictions(tmp_path / "empty", SUITE), "contains no table", kind=InputError)

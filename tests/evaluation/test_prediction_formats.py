@@ -103,17 +103,21 @@ def test_text_tables(tmp_path, name):
     _same(run, tolerance=1e-8)
     if options:
         hint = "`percent`" if "percent" in options else "`decimal`"
-        fails(lambda: load_predictions(tmp_path / "p.csv", SUITE), "holds String", hint)
+        fails(lambda: load_predictions(tmp_path / "p.csv", SUITE), "contains String", hint)
 
 
 @pytest.mark.parametrize(
     ("column", "values", "words"),
     [
-        ("logit", "value", ["column logit holds only values from 0 to 1", "`scale` probability"]),
-        ("score", pl.col("value") * 3 - 1, ["column score holds values from", "`scale` logit"]),
-        ("prob", pl.col("value").round(), ["prob holds only 0 and 1", "two levels", "`scale`"]),
-        ("logit", pl.col("value").round(), ["logit holds only 0 and 1"]),
-        ("prob", pl.col("value") * 100, ["are no probability"]),
+        (
+            "logit",
+            "value",
+            ["column logit contains only values from 0 to 1", "`scale` probability"],
+        ),
+        ("score", pl.col("value") * 3 - 1, ["column score contains values from", "`scale` logit"]),
+        ("prob", pl.col("value").round(), ["prob contains only 0 and 1", "two levels", "`scale`"]),
+        ("logit", pl.col("value").round(), ["logit contains only 0 and 1"]),
+        ("prob", pl.col("value") * 100, ["are not a probability"]),
     ],
 )
 def test_values_that_do_not_fit_their_name(column, values, words):
@@ -280,7 +284,7 @@ def test_what_is_no_results(tmp_path, content):
     (tmp_path / "d.json").write_bytes(b"\xff\xfe\x00")
     fails(lambda: load_predictions(tmp_path / "d.json", SUITE, classes=["car"]), "cannot be read")
     (tmp_path / "d.json").write_text("[]")
-    fails(lambda: load_predictions(tmp_path / "d.json", SUITE, classes=["car"]), "holds no row")
+    fails(lambda: load_predictions(tmp_path / "d.json", SUITE, classes=["car"]), "contains no row")
 
 
 def test_formats_that_are_refused(tmp_path):

@@ -77,7 +77,7 @@ def test_probabilities_are_0_to_1_with_their_ends():
     for wrong in (-1e-9, 1 + 1e-9):
         fails(
             lambda wrong=wrong: _of([0.0, wrong, 0.5], tasks="car", scale="probability", run="r"),
-            "1 value is no probability", "image 1, task car", "run r", "0 to 1",
+            "1 value is not a probability", "image 1, task car", "run r", "0 to 1",
         )  # fmt: skip
 
 
@@ -93,12 +93,12 @@ def test_probabilities_are_0_to_1_with_their_ends():
             ["1 value is NaN", "image 2, task fire_hydrant"],
         ),
         ({"values": np.where(VALUES > 7, np.inf, VALUES)}, ["NaN or infinite, such as inf"]),
-        ({"values": VALUES.astype(str)}, ["values are no numbers"]),
-        ({"values": VALUES.astype(complex)}, ["values are no numbers", "complex"]),
-        ({"values": [[1], [1, 2], [3]]}, ["values are no numbers"]),
+        ({"values": VALUES.astype(str)}, ["values are not numbers"]),
+        ({"values": VALUES.astype(complex)}, ["values are not numbers", "complex"]),
+        ({"values": [[1], [1, 2], [3]]}, ["values are not numbers"]),
         ({"values": None}, ["values have shape"]),
         ({"ids": [1, 1, 2]}, ["image ids occur more than once: 1"]),
-        ({"ids": [1.5, 2, 3]}, ["image_ids", "no whole numbers, or too large: 1.5"]),
+        ({"ids": [1.5, 2, 3]}, ["image_ids", "not whole numbers, or too large: 1.5"]),
         ({"ids": [np.inf, 2, 3]}, ["image_ids", "or too large: inf"]),
         ({"ids": pl.Series([1e300, 2, 3])}, ["image_ids", "or too large: 1e+300"]),
         ({"ids": [None, 2, 3]}, ["image_ids", "integers or text"]),

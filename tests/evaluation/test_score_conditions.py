@@ -60,7 +60,7 @@ def test_other_forms_are_refused_with_an_example(text):
 
 
 def test_metrics_are_looked_at_at_once():
-    _refused(lambda: parse_condition("acu@hard<1"), "'acu' is no metric", "did you mean auc")
+    _refused(lambda: parse_condition("acu@hard<1"), "'acu' is not a metric", "did you mean auc")
 
 
 @pytest.mark.parametrize(
@@ -142,11 +142,11 @@ def test_a_task_without_a_set(scores, suite):
 @pytest.mark.parametrize(
     ("text", "parts"),
     [
-        ("auc@hrad<1", ["'hrad' is no subset of the scores", "did you mean hard"]),
-        ("auc@avg:valid<1", ["'avg:valid' is no subset of the scores", "avg:uniform"]),
-        ("auc@hard[gist]<1", ["'gist' is no criterion of the suite", "ce, ~ce"]),
-        ("auc@hard[ce,cra]<1", ["'cra' is no task of the suite", "did you mean car"]),
-        ("auc@hard[car]<1", ["'car' is no criterion of the suite"]),
+        ("auc@hrad<1", ["'hrad' is not a subset of the scores", "did you mean hard"]),
+        ("auc@avg:valid<1", ["'avg:valid' is not a subset of the scores", "avg:uniform"]),
+        ("auc@hard[gist]<1", ["'gist' is not a criterion of the suite", "ce, ~ce"]),
+        ("auc@hard[ce,cra]<1", ["'cra' is not a task of the suite", "did you mean car"]),
+        ("auc@hard[car]<1", ["'car' is not a criterion of the suite"]),
     ],
 )
 def test_names_that_are_not_there(scores, suite, text, parts):
@@ -155,7 +155,7 @@ def test_names_that_are_not_there(scores, suite, text, parts):
 
 def test_metrics_that_were_not_taken(suite):
     scores = evaluate(suite, logits(suite), metrics=["auc"])
-    _refused(lambda: _judged(scores, suite, "nll@hard<1"), "'nll' is no metric of the scores")
+    _refused(lambda: _judged(scores, suite, "nll@hard<1"), "'nll' is not a metric of the scores")
 
 
 def test_cues_and_groups_are_not_judged(suite):

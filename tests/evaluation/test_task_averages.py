@@ -105,7 +105,7 @@ def test_an_interval_is_that_of_resamples_in_which_all_tasks_are_defined():
         bounds = np.percentile(expected, [2.5, 97.5])
         assert (row["low"], row["high"]) == pytest.approx(tuple(bounds), abs=0.02)
         assert row["reason"] == (
-            "interval from 653 of 1000 resamples of a task; the others hold one class or no image"
+            "interval from 653 of 1000 resamples of a task; the others have one class or no image"
         )
 
 

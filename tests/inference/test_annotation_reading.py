@@ -292,6 +292,8 @@ def test_options_that_do_not_fit(photos, tmp_path, options, message):
 
 def test_models_and_folders_that_do_not_fit(photos, tmp_path):
     act = partial(annotated, photos, tmp_path / "data", segmenter="own_annotators:Wrong")
-    fails(act, "that are no fractions", "values from 0 to 1")
+    fails(act, "that are not fractions", "values from 0 to 1")
     (tmp_path / "empty").mkdir()
-    fails(lambda: annotated(tmp_path / "empty", tmp_path / "data"), "holds no images", helps=False)
+    fails(
+        lambda: annotated(tmp_path / "empty", tmp_path / "data"), "contains no images", helps=False
+    )

@@ -521,7 +521,7 @@ OTHER = ["", "localhost:8000", "ftp://a/v1", "http://", "http://me:pw@a/v1", "ht
 
 @pytest.mark.parametrize("url", [*OTHER, "http://a b", "http://a/v1#x"])
 def test_other_addresses_are_refused(url):
-    text = refused(lambda: Endpoint(url), "`endpoint`: is no address of a server")
+    text = refused(lambda: Endpoint(url), "`endpoint`: is not an address of a server")
     assert "pw" not in text
 
 
@@ -538,7 +538,7 @@ def test_numbers_that_are_not_allowed(name, value):
 @pytest.mark.parametrize("key", ["sk secret", "sk\nsecret: x", "sk-sécret"])
 def test_a_key_that_cannot_be_one_is_not_shown(ask, server, monkeypatch, key):
     monkeypatch.setenv("MY_KEY", key)
-    text = refused(lambda: ask(api_key_env="MY_KEY"), "MY_KEY holds no key")
+    text = refused(lambda: ask(api_key_env="MY_KEY"), "MY_KEY contains no key")
     assert "cret" not in text
     assert not server.asked
 

@@ -98,7 +98,7 @@ def test_images_of_some_splits_and_without_a_dataset(suite, data, tmp_path):
     fails(gone, "1 of 10 images are not there", "`images`")
     refused(find, "where are the images?")
     refused(partial(find, splits=["tset"]), "tset")
-    refused(lambda: find_images(suite, ["street"], data=data), "'street' is no task")
+    refused(lambda: find_images(suite, ["street"], data=data), "'street' is not a task")
 
 
 def test_links_that_lead_out_count_as_missing(suite, data, tmp_path):

@@ -138,7 +138,7 @@ def test_the_command_says_what_is_damaged_and_how_to_make_it_again(world, run_cl
         assert damaged.code == 1
         assert damaged.json["is_whole"] is False
         assert [one["file"] for one in damaged.json["damaged"]] == ["embeddings/made.npy"]
-    run_cli(f"fsck {world}").refused("is no folder of nooch", "a dataset, suite, runs")
+    run_cli(f"fsck {world}").refused("is not a folder of nooch", "a dataset, suite, runs")
 
 
 def test_a_header_without_checksum_is_read_and_noted(world, tmp_path):
@@ -159,7 +159,7 @@ def _as_a_tool_writes_it(content):
 
 @pytest.mark.parametrize("form", [bytes, _as_a_tool_writes_it])
 def test_a_header_that_was_altered_is_refused_when_it_is_read(world, form):
-    words = "its checksum is not that of its content", "delete its line `checksum`"
+    words = "its checksum does not match its content", "delete its line `checksum`"
     for kind, load in (("dataset", load_dataset), ("suite", nooch.load_suite)):
         file = world / kind / f"{kind}.json"
         with _altered(file, lambda content: form(content.replace(b'"car"', b'"cat"', 1))):
@@ -178,7 +178,7 @@ def test_leftovers_and_strange_files_are_notes(world, tmp_path):
     assert ".embedding-x/parts/x.npy, ../.dataset.partial" in found.notes[0]
     assert found.notes[1] == "files that are not part of it: notes.txt"
     shutil.rmtree(tmp_path / "dataset")
-    assert "its dataset is not where it was" in fsck(tmp_path / "suite").notes[0]
+    assert "its dataset has moved or changed" in fsck(tmp_path / "suite").notes[0]
 
 
 def test_runs_that_are_not_all_done(runs, tmp_path):

@@ -147,7 +147,7 @@ def test_a_folder_without_weights(tmp_path, monkeypatch):
     folder = tiny_resnet(tmp_path / "resnet")
     weights = folder / "model.safetensors"
     moved = weights.rename(folder / "model.bin")
-    parts = "holds no weights as .safetensors", "pickled ones can run code", "config:"
+    parts = "contains no weights as .safetensors", "pickled ones can run code", "config:"
     fails(lambda: load_backbone(str(folder)), *parts)
     moved.rename(weights)
     index = folder / "model.safetensors.index.json"
@@ -158,14 +158,14 @@ def test_a_folder_without_weights(tmp_path, monkeypatch):
     # they are looked for without torch
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "resnet"}))
     monkeypatch.setitem(sys.modules, "torch", None)
-    fails(lambda: load_backbone(str(tmp_path)), "holds no weights")
+    fails(lambda: load_backbone(str(tmp_path)), "contains no weights")
 
 
 def test_what_is_no_backbone(tmp_path):
     for source in ("nothing", "./nothing", "a/b/c", f"{tmp_path}/no"):
-        fails(lambda source=source: find_source(source), "is no backbone", "config:NAME")
-    fails(lambda: find_source(str(tmp_path)), "no such file, so this is no backbone")
-    fails(lambda: find_source("config:resnet-51"), "is no configuration", "resnet-50")
+        fails(lambda source=source: find_source(source), "is not a backbone", "config:NAME")
+    fails(lambda: find_source(str(tmp_path)), "no such file, so this is not a backbone")
+    fails(lambda: find_source("config:resnet-51"), "is not a configuration", "resnet-50")
     file = tmp_path / "config.json"
     file.write_text("{")
     fails(lambda: find_source(str(tmp_path)), "cannot be read")

@@ -316,7 +316,11 @@ def test_files_that_are_no_embeddings(tmp_path):
     (tmp_path / "broken.npz").write_bytes(b"PK\x03\x04 no archive")
     (tmp_path / "empty.npz").write_bytes(b"")
     (tmp_path / "e.npz").write_bytes((tmp_path / "e.npy").read_bytes())
-    words = {"e.npy": "which row", "e.npz": "of the arrays needed it has none", "missing.npz": ""}
+    words = {
+        "e.npy": "the image of a row",
+        "e.npz": "of the arrays needed it has none",
+        "missing.npz": "",
+    }
     words |= dict.fromkeys(("broken.npz", "empty.npz"), "cannot be read")
     for name, message in words.items():
         fails(partial(load_embedding, tmp_path / name, dataset([10])), message, helps=False)

@@ -261,7 +261,7 @@ def test_images_and_header_are_checked(data, tmp_path):
     header["version"] = 9
     write_header(folder / "pixels.json", header)
     _fails(load, "nooch-pixels version 9")
-    _fails(lambda: PixelCache.load(tmp_path, data), "is no pixels", "nooch pixels")
+    _fails(lambda: PixelCache.load(tmp_path, data), "is not a pixels folder", "nooch pixels")
 
 
 @pytest.mark.parametrize(
@@ -270,7 +270,10 @@ def test_images_and_header_are_checked(data, tmp_path):
         (lambda t: t.drop("image_id"), "has no column image_id"),
         (lambda t: t.drop("file_name"), "has no column file_name"),
         (lambda t: t.cast({"image_id": pl.Float64}), "column image_id is Float64"),
-        (lambda t: t.with_columns(image_id=pl.lit(1, pl.Int64)), "column image_id holds 1, 1, 1"),
+        (
+            lambda t: t.with_columns(image_id=pl.lit(1, pl.Int64)),
+            "column image_id contains 1, 1, 1",
+        ),
     ],
 )
 def test_altered_images_with_their_hash_are_refused(data, tmp_path, change, word):
@@ -306,7 +309,7 @@ def test_images_that_it_does_not_have(data, tmp_path):
 def test_parameters_and_places(data, tmp_path, monkeypatch):
     out, there = tmp_path / "px", tmp_path / "there"
     refused(lambda: build_pixels(data, out, size=0), "size 0 x 0")
-    refused(lambda: build_pixels(data, out, codec="quick"), "'quick' is no codec")
+    refused(lambda: build_pixels(data, out, codec="quick"), "'quick' is not a codec")
     there.mkdir()
     fails(lambda: build_pixels(data, there, size=8), "exists already", kind=OutputError)
     build_pixels(data, there, size=8, overwrite=True)

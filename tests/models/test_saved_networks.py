@@ -101,7 +101,7 @@ def test_what_is_no_network_or_was_altered_is_refused(saved, tmp_path):
     def load():
         load_network(folder, device="cpu")
 
-    fails(lambda: load_network(tmp_path, device="cpu"), "is no network", kind=FormatError)
+    fails(lambda: load_network(tmp_path, device="cpu"), "is not a network", kind=FormatError)
     flipped = head[:-1] + bytes([head[-1] ^ 1])
     for content, words in ((b"nothing", "cannot be read"), (flipped, "altered")):
         (folder / "head.safetensors").write_bytes(content)

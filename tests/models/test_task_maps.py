@@ -53,10 +53,10 @@ def test_a_map_from_a_file(tmp_path):
     for text, message in (
         ("car: []", "task car has []"),
         *((f"car: {value}", "task car") for value in ("[true]", "1.5", "['']")),
-        ("", "holds no task"),
+        ("", "contains no task"),
         ("car: {negative: a}", "task car has None"),
         ("fire_hydrant: a\nfire hydrant: b", "names task fire_hydrant twice"),
-        ("- a", "holds a list"),
+        ("- a", "contains a list"),
     ):
         file.write_text(text)
         fails(lambda: read_task_map(file), message)

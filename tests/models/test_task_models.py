@@ -124,7 +124,7 @@ def test_tokenizers_that_are_missing_or_know_nothing(tmp_path):
     fails(lambda: loaded(folder, ["kite", "tie"], words=False), "does not distinguish prompts")
     for name in ("tokenizer.json", "tokenizer_config.json"):
         (folder / name).unlink()
-    fails(lambda: loaded(folder, ["car"], words=False), "holds no tokenizer", "tokenizer.json")
+    fails(lambda: loaded(folder, ["car"], words=False), "contains no tokenizer", "tokenizer.json")
     (folder / "tokenizer.json").write_text("{}")
     fails(lambda: loaded(folder, ["car"], words=False), "cannot be loaded")
 
@@ -132,7 +132,7 @@ def test_tokenizers_that_are_missing_or_know_nothing(tmp_path):
 def test_other_models_are_refused(tmp_path):
     text = "a model of type resnet answers no tasks"
     fails(lambda: loaded(tiny_resnet(tmp_path / "resnet")), text, "nooch features")
-    fails(lambda: loaded(tmp_path / "no"), "is no backbone")
+    fails(lambda: loaded(tmp_path / "no"), "is not a backbone")
     tower = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1}
     tower["num_attention_heads"] = 2
     text, vision = {**tower, "vocab_size": 9}, {**tower, "image_size": 32, "patch_size": 8}
@@ -181,7 +181,7 @@ def test_no_code_of_a_folder_is_run(tmp_path):
     (folder / "evil.py").write_text("raise SystemExit('code was run')")
     assert loaded(folder).tasks == ("car", "street")
     shutil.move(folder / "model.safetensors", folder / "pytorch_model.bin")
-    fails(lambda: loaded(folder), "holds no weights as .safetensors")
+    fails(lambda: loaded(folder), "contains no weights as .safetensors")
 
 
 def test_kinds_are_distinguished_by_their_configuration(tmp_path):

@@ -246,5 +246,5 @@ def test_the_shipped_suite_with_images_by_id(tmp_path, run_cli):
     assert page.count('<img src="pictures') == 2
     assert "images that would be shown have no file" in " ".join(shown.err.split())
     wrong = run_cli(f"{command} --metrics auc --out {tmp_path}/wrong")
-    wrong.refused("there is no auc without probabilities, which model has not")
+    wrong.refused("auc needs probabilities, and run model has none")
     assert not (tmp_path / "wrong").exists()

@@ -159,7 +159,7 @@ def test_sets_that_others_published_need_no_dataset_but_for_file_names(case, pub
 
 @pytest.mark.parametrize(("case", "option"), NOT_ITS_OWN, indirect=["case"])
 def test_an_option_that_it_does_not_have_is_refused(case, option):
-    text = refused(lambda: case.write(**{option: ["easy"]}), f"{option!r} is no option")
+    text = refused(lambda: case.write(**{option: ["easy"]}), f"{option!r} is not an option")
     assert f"the export {case.name}" in text
     assert not case.everything() or case.in_database
 

@@ -46,7 +46,7 @@ def test_samples_are_tagged_and_views_saved(made, plan, fiftyone):
         assert len(dataset.views[tag.view].values("id")) == len(tag.ids)
     assert dataset.info["nooch"]["licences"][0]["name"] == "CC BY"
     assert dataset.saved == 1
-    assert not any("no samples" in text for text in done.notes)
+    assert not any("not samples" in text for text in done.notes)
 
 
 @pytest.mark.parametrize(
@@ -88,8 +88,8 @@ def test_what_does_not_fit_is_refused_and_changes_nothing(made, tag_photos, fift
     before = fiftyone.datasets["photos"].state
     nowhere = partial(export, made.suite, "fiftyone", "nowhere", data=made.data)
     fails(nowhere, "no FiftyOne dataset 'nowhere'", "photos")
-    refused(lambda: tag_photos(id_field="color"), "'color' is no field", "filepath")
-    refused(lambda: tag_photos(subsets=["hard"]), "'hard' is no subset")
+    refused(lambda: tag_photos(id_field="color"), "'color' is not a field", "filepath")
+    refused(lambda: tag_photos(subsets=["hard"]), "'hard' is not a subset")
     fails(lambda: tag_photos(data=None), "needs the dataset")
     for sample in fiftyone.datasets["photos"].samples:
         sample["filepath"] = "/elsewhere/x.jpg"
@@ -103,7 +103,7 @@ def test_images_that_are_no_samples_are_counted(made, tag_photos, fiftyone):
     dataset.samples = [s for s in dataset.samples if f"{lost:012d}" not in s["filepath"]]
     dataset._ids = [s["id"] for s in dataset.samples]
     done = tag_photos()
-    assert any(f"images are no samples there: {lost}" in text for text in done.notes)
+    assert any(f"images are not samples there: {lost}" in text for text in done.notes)
 
 
 def test_tags_move_with_the_suite_when_they_are_replaced(tag_photos, fiftyone):

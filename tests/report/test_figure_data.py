@@ -319,11 +319,11 @@ def test_what_cannot_be_plotted(suite, sweep, scores):
     marks = suite.set("~ce", "car", "test")
     fails(lambda: plot.support(marks), "gives no support", kind=UndefinedError)
     fails(lambda: plot.levels(few), "no value of auc", kind=UndefinedError)
-    refused(lambda: plot.levels(scores, "ap"), "'ap' is no metric")
+    refused(lambda: plot.levels(scores, "ap"), "'ap' is not a metric")
     refused(lambda: plot.levels(scores), "which criterion", "ce, ~ce")
     refused(lambda: plot.levels(scores, "auc", "gist"), "'gist'")
     refused(lambda: plot.shares(sweep), "which split", "valid, test")
-    refused(lambda: plot.shares(sweep, "both", "test"), "'both' is no side")
+    refused(lambda: plot.shares(sweep, "both", "test"), "'both' is not a side")
     refused(lambda: plot.shares(sweep, split="test", task="cra"), "did you mean car")
     fails(lambda: plot.hard_by_tau(sweep), "tau was not swept", kind=UndefinedError)
     swept = sweep_losses(small_data(), outputs(small_data()), alpha=ALPHAS, beta=BETAS)
@@ -355,7 +355,7 @@ def test_the_same_figure_gives_the_same_bytes_in_every_format(losses):
     one, two = draw_losses(losses), draw_losses(losses)
     for ending in FORMATS:
         assert encoded(one, ending, dpi=50) == encoded(two, ending, dpi=50)
-    refused(lambda: encoded(one, "gif"), "'gif' is no figure format")
+    refused(lambda: encoded(one, "gif"), "'gif' is not a figure format")
 
 
 def test_png_has_the_size_that_dpi_says():

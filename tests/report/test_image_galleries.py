@@ -243,14 +243,14 @@ def test_sheets_that_are_refused(world, sources, tmp_path):
     data, suite = world
     sheet = tmp_path / "sheet.png"
     gallery = partial(save_gallery, sources=sources, out=sheet)
-    refused(lambda: gallery(["car"], out=tmp_path / "a.gif"), "is no ending")
+    refused(lambda: gallery(["car"], out=tmp_path / "a.gif"), "is not an ending")
     refused(lambda: gallery([]), "of nothing")
     refused(lambda: gallery(["car"], per_side=0), "of nothing")
-    refused(lambda: gallery(["cat"]), "'cat' is no task")
-    refused(lambda: gallery(["car"], criterion="cee"), "'cee' is no criterion")
+    refused(lambda: gallery(["cat"]), "'cat' is not a task")
+    refused(lambda: gallery(["car"], criterion="cee"), "'cee' is not a criterion")
     refused(lambda: gallery(["car"], sources=Sources(suite=suite)), "needs the suite's dataset")
     for change, words, kind in (
-        ({"split": "valid"}, "'valid' is no split", ParameterError),
+        ({"split": "valid"}, "'valid' is not a split", ParameterError),
         ({"data": data.select("test")}, "not the one", ParameterError),
         ({"images": tmp_path}, "are not there", InputError),
         ({"methods": ["erm", "irm"]}, "irm", ParameterError),
@@ -273,7 +273,7 @@ def test_sheets_that_are_refused(world, sources, tmp_path):
     for name in data.images["file_name"]:
         (broken / name).write_text("no image")
     other, out = replace(sources, images=broken), tmp_path / "b.jpg"
-    fails(lambda: save_gallery(["car"], other, out), "is no image", helps=False)
+    fails(lambda: save_gallery(["car"], other, out), "is not an image", helps=False)
 
 
 def test_a_sheet_without_a_hard_image_is_undefined(data, tmp_path):

@@ -131,7 +131,7 @@ def test_all_leaves_out_what_a_suite_of_hard_images_cannot_give(sources, run_cli
     header = msgspec.structs.replace(suite.header, hard_only=True)
     hard = replace(sources, suite=Suite(header, suite.set))
     assert list(figure_tables(["all"], hard)) == [name for name in FIGURES if name != "fig3"]
-    refused(lambda: figure_data("fig3", hard), "needs easy images", "hard images alone")
+    refused(lambda: figure_data("fig3", hard), "needs easy images", "only hard images")
     save_suite(hard.suite, tmp_path / "suite")
     logits(suite).write_parquet(tmp_path / "p.parquet")
     given = f"--suite {tmp_path}/suite --predictions {tmp_path}/p.parquet"
@@ -202,7 +202,7 @@ def test_runs_next_to_the_paper(next_to_paper):
     assert_within(FIGURES["fig7"].draw(sources))
     # Fig. 3 of runs: their ERM
     assert figure_data("fig3", sources)["runs"].unique().to_list() == [3]
-    refused(lambda: figure_data("fig3", replace(sources, method="irm")), "'irm' is no method")
+    refused(lambda: figure_data("fig3", replace(sources, method="irm")), "'irm' is not a method")
     one = figure_data("fig4", replace(sources, paper=False, tasks=["car"]))
     assert one["tasks"].unique().to_list() == [1]
     refused(lambda: figure_data("fig13", sources), "`dataset`")
@@ -241,7 +241,7 @@ def test_a_sweep_is_taken_before_the_dataset(sources, tmp_path):
     valid = figure_data("fig12", Sources(sweep=loaded, split="valid"))
     assert valid["split"].unique().to_list() == ["valid"]
     other = Sources(sweep=loaded, split="train")
-    refused(lambda: figure_data("fig12", other), "'train' is no split of the sweep")
+    refused(lambda: figure_data("fig12", other), "'train' is not a split of the sweep")
     # tau was not swept: the dataset is, where it is there
     assert figure_data("fig11", replace(sources, sweep=loaded)).height
     refused(lambda: figure_data("fig11", Sources(sweep=loaded)), "`sweep`", "`dataset`")
@@ -257,7 +257,9 @@ def test_a_dataset_of_one_split_is_drawn_as_it_is(tmp_path):
 def test_a_sweep_that_cannot_be_read(tmp_path):
     sweep = nooch.sweep_thresholds(small_data(), alpha=[0.0], beta=[0.1], splits=["test"])
     folder = save_sweep(sweep, tmp_path / "s")
-    fails(lambda: load_sweep(tmp_path), "is no sweep", "nooch sweep-thresholds", kind=FormatError)
+    fails(
+        lambda: load_sweep(tmp_path), "is not a sweep", "nooch sweep-thresholds", kind=FormatError
+    )
     (folder / "grid.parquet").write_bytes(b"PAR1 nothing")
     fails(lambda: load_sweep(folder), "grid.parquet", "sweep again", kind=FormatError)
     sweep.cues.write_parquet(folder / "grid.parquet")
@@ -278,7 +280,7 @@ def test_what_a_suite_was_found_in_is_swept_although_few_images_are_annotated(so
 def test_embeddings_are_named_where_there_are_several(sources):
     two = replace(sources, data=sources.data.with_embedding("f", np.ones((len(sources.data), 2))))
     refused(lambda: figure_data("fig14", two), "2 embeddings", "`embedding`")
-    refused(lambda: figure_data("fig11", replace(two, embedding="g")), "'g' is no embedding")
+    refused(lambda: figure_data("fig11", replace(two, embedding="g")), "'g' is not an embedding")
     assert figure_data("fig14", replace(two, embedding="e")).equals(figure_data("fig14", sources))
     refused(lambda: figure_data("fig14", replace(sources, data=small_data())), "nooch embed")
 
@@ -286,7 +288,7 @@ def test_embeddings_are_named_where_there_are_several(sources):
 def test_nothing_is_written_where_one_figure_cannot_be(sources, tmp_path):
     out = tmp_path / "out"
     act = partial(save_figures, ["fig10"], sources, out)
-    refused(partial(act, formats=["gif"]), "'gif' is no figure format")
+    refused(partial(act, formats=["gif"]), "'gif' is not a figure format")
     refused(partial(act, dpi=5), "dpi is 5")
     refused(lambda: save_figures(["fig10", "fig3"], Sources(data=sources.data), out), "fig3")
     ids = sources.data.image_ids

@@ -159,7 +159,7 @@ def test_files_are_checked_before_anything_is_written(tmp_path):
     (tmp_path / "r-differences.csv").write_text("mine")
     sheet = ResultSheet([made(ROWS)], [], pl.DataFrame({"run": ["gdro"]}))
     for paths, kind, words in (
-        ([tmp_path / "a.md", tmp_path / "a.docx"], ParameterError, "'.docx' is no ending"),
+        ([tmp_path / "a.md", tmp_path / "a.docx"], ParameterError, "'.docx' is not an ending"),
         ([tmp_path / "a.md", tmp_path / "r.csv"], OutputError, "exists already"),
     ):
         fails(lambda paths=paths: save_results(sheet, paths), words, kind=kind)

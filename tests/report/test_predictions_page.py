@@ -104,7 +104,7 @@ def test_a_report_of_a_suite_alone_says_on_each_page_what_is_missing(bare, repor
     assert "Figs. 11 and 14" not in page_text(one, "criteria")
     single = [_predictions(data, "mine")]
     alone = report_of(ce, tmp_path / "alone", data=data, predictions=single, bootstrap=0)
-    assert "One method alone has losses" in page_text(alone, "examples")
+    assert "Only one method has losses" in page_text(alone, "examples")
 
 
 def test_the_pair_of_methods_that_is_compared(bare, report, tmp_path):

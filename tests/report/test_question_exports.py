@@ -157,13 +157,13 @@ def test_it_needs_image_files(made, tmp_path):
     bare = replace(made.data, image_root=str(tmp_path / "gone"))
     write = partial(export, made.suite, "vlmevalkit", tmp_path / "q", data=made.data)
     fails(lambda: write(data=bare), "needs the image files", "`images`")
-    refused(lambda: write(images_as="base64"), "'base64' is no images_as", "bytes, paths")
+    refused(lambda: write(images_as="base64"), "'base64' is not an images_as", "bytes, paths")
     images = tmp_path / "images"
     images.mkdir()
     for name in made.data.images["file_name"]:
         (images / name).write_bytes(b"no image")
     text = fails(lambda: write(data=bare, images=images, images_as="bytes"), "8 bytes", helps=False)
-    assert "is no image" in text
+    assert "is not an image" in text
     assert not (tmp_path / "q").exists()
 
 
@@ -305,7 +305,7 @@ def test_metrics_are_counted(pairs):
 
 @pytest.mark.parametrize("name", ["../secret.png", "/etc/hostname", "a/../../b.png"])
 def test_no_image_is_read_outside_the_folder(name):
-    with pytest.raises(ValueError, match="no path below"):
+    with pytest.raises(ValueError, match="not a path below"):
         functions.doc_to_visual({"image": name})
 
 

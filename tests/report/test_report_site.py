@@ -389,7 +389,7 @@ def test_what_cannot_be_used_is_refused_before_anything_is_written(made, tmp_pat
     refused(lambda: report_of(suite, out, examples=0), "examples is 0")
     no = {"data": data, "images": tmp_path / "no"}
     fails(lambda: report_of(suite, out, **no), "no such folder", helps=False)
-    fails(lambda: report_of(suite, out, runs=[tmp_path]), "holds no results")
+    fails(lambda: report_of(suite, out, runs=[tmp_path]), "contains no results")
     wide = site_suite(data, beta=0.2)
     refused(lambda: report_of(wide, out, data=data, runs=[runs.path]), "another one")
     fails(lambda: report_of(suite, done.path, data=data), "exists already", kind=OutputError)

@@ -141,9 +141,9 @@ def test_collected_scores_give_the_same(runs, suite, results, tmp_path):
     assert set(read_results(tmp_path, roles={"gist": "~ce"}).cells["criterion"]) == {"ce", "gist"}
     for options, words, kind in (
         ({"rule": "easy"}, "no setting was chosen by easy", UndefinedError),
-        ({"split": "train"}, "'train' is no split", ParameterError),
-        ({"roles": {"gist": "xyz"}}, "'xyz' is no criterion", ParameterError),
-        ({"roles": {"GIST": "ce"}}, "'GIST' is no kind", ParameterError),
+        ({"split": "train"}, "'train' is not a split", ParameterError),
+        ({"roles": {"gist": "xyz"}}, "'xyz' is not a criterion", ParameterError),
+        ({"roles": {"GIST": "ce"}}, "'GIST' is not a kind", ParameterError),
     ):
         fails(partial(read_results, tmp_path, **options), words, kind=kind)
     text = scores.table.with_columns(pl.col("value").cast(pl.String))
@@ -299,9 +299,9 @@ def test_other_suites_and_datasets_are_refused(runs, suite, tmp_path):
     refused(lambda: read_results(runs.path), "`suite`")
     # out of several the right one is found
     assert read_results(runs.path, [other, suite]).notes == []
-    fails(lambda: read_results(tmp_path, [suite]), "holds no results")
-    refused(lambda: read_results(runs.path, [suite], rule="best"), "'best' is no rule")
-    refused(lambda: read_results(runs.path, [suite], split="train"), "'train' is no split")
+    fails(lambda: read_results(tmp_path, [suite]), "contains no results")
+    refused(lambda: read_results(runs.path, [suite], rule="best"), "'best' is not a rule")
+    refused(lambda: read_results(runs.path, [suite], split="train"), "'train' is not a split")
 
 
 def test_a_job_of_other_data_is_refused(runs, suite, tmp_path):
@@ -323,8 +323,8 @@ def test_one_criterion_from_two_folders_is_refused(results):
 
 
 def test_select_refuses_what_is_not_there(results):
-    refused(lambda: results.select(tasks=["zebra"]), "'zebra' is no task")
-    refused(lambda: results.select(methods=["vrex"]), "'vrex' is no method")
+    refused(lambda: results.select(tasks=["zebra"]), "'zebra' is not a task")
+    refused(lambda: results.select(methods=["vrex"]), "'vrex' is not a method")
     assert results.select() is results
     assert set(results.select(methods=["erm"]).cells["method"]) == {"erm"}
 
@@ -345,7 +345,7 @@ def test_names_of_tables(text):
 
 
 def test_names_of_tables_that_are_refused():
-    refused(lambda: table_names(["8"]), "'table8' is no table of results")
+    refused(lambda: table_names(["8"]), "'table8' is not a table of results")
     refused(lambda: table_names([" , "]), "no table is named")
 
 
@@ -425,7 +425,7 @@ def test_paired_differences_are_those_of_the_cells(runs, suite, results):
     (every,) = pairs([runs.path], how={"bootstrap": 5, "metrics": ["auc"]})
     assert every.differences.select("run", "baseline").unique().height == 3
     refused(lambda: pairs([runs.path.parent]), "no predictions to resample")
-    refused(lambda: pairs([runs.path], baseline="vrex"), "'vrex' is no method")
+    refused(lambda: pairs([runs.path], baseline="vrex"), "'vrex' is not a method")
 
 
 def test_tables_of_calibration_say_which_ece():

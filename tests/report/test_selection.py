@@ -26,9 +26,9 @@ from nooch.report.exports.export import ExportSelection
 @pytest.mark.parametrize(
     ("choice", "words"),
     [
-        ({"criteria": ["gist"]}, "'gist' is no criterion"),
-        ({"tasks": ["cat"]}, "'cat' is no task"),
-        ({"splits": ["train"]}, "'train' is no split"),
+        ({"criteria": ["gist"]}, "'gist' is not a criterion"),
+        ({"tasks": ["cat"]}, "'cat' is not a task"),
+        ({"splits": ["train"]}, "'train' is not a split"),
         ({"licences": [" "]}, "licence is empty"),
     ],
 )
@@ -54,7 +54,9 @@ def test_published_sets_take_a_dataset_that_has_their_images(made, published, tm
 
 
 def test_an_unknown_format_and_ones_own(made, tmp_path, monkeypatch):
-    refused(lambda: nooch.export(made.suite, "jsn", tmp_path / "out"), "'jsn' is no export format")
+    refused(
+        lambda: nooch.export(made.suite, "jsn", tmp_path / "out"), "'jsn' is not an export format"
+    )
     (tmp_path / "ownexport.py").write_text(
         "def write(content, out, *, overwrite=False, tone='low'):\n    return content.keys, out,"
         " overwrite, tone\n"
@@ -66,7 +68,7 @@ def test_an_unknown_format_and_ones_own(made, tmp_path, monkeypatch):
     assert {task for _, task, _ in keys} == {"car"}
     assert (out, overwrite, tone) == ("x", False, "high")
     act = partial(nooch.export, made.suite, "ownexport:write", "x", pitch=1)
-    refused(act, "'pitch' is no option")
+    refused(act, "'pitch' is not an option")
     for name in ("ownexport:nothing", "no_such_module_of_mine:write"):
         refused(lambda name=name: exporter(name), name, "package.module:Name")
     sys.modules.pop("ownexport", None)
@@ -118,6 +120,6 @@ def test_easy_images_are_their_two_sides():
     assert challenge.ids("easy_negative") == [i for i in easy if not label[i]] != []
     sides = ["easy_positive", "hard_positive"]
     assert check_subsets([*sides, "easy_positive"]) == tuple(sides)
-    refused(lambda: check_subsets(["easy", "easy_negative"]), "easy holds its own sides")
-    refused(lambda: check_subsets(["easy_sides"]), "'easy_sides' is no subset")
+    refused(lambda: check_subsets(["easy", "easy_negative"]), "easy contains its own sides")
+    refused(lambda: check_subsets(["easy_sides"]), "'easy_sides' is not a subset")
     refused(lambda: check_subsets([]), "no subset is named")

@@ -148,8 +148,8 @@ def test_a_suite_without_such_sets(suite):
         act = partial(set_tables, bare, [name], "bare")
         fails(act, f"no sets for {name}", words, kind=UndefinedError)
     refused = partial(fails, kind=ParameterError)
-    refused(lambda: set_tables(suite, ["table2"], "s", tasks=["cup"]), "'cup' is no task of s")
-    refused(lambda: paper_set_tables(["table2"], ["dog"]), "'dog' is no task of the paper")
+    refused(lambda: set_tables(suite, ["table2"], "s", tasks=["cup"]), "'cup' is not a task of s")
+    refused(lambda: paper_set_tables(["table2"], ["dog"]), "'dog' is not a task of the paper")
     assert paper_set_tables(["table2"], ["kite"])[0].rows["positives"].to_list() == [451]
 
 

@@ -69,14 +69,14 @@ def test_a_split_of_the_dataset_with_environments(made):
 
 def test_what_is_no_split_and_no_environments(made):
     make = partial(nooch.io.torch_dataset, None, made.data, task="car")
-    refused(lambda: make(split="tain"), "'tain' is no split", "train")
+    refused(lambda: make(split="tain"), "'tain' is not a split", "train")
     refused(lambda: make(split="train", environments=[0, 1]), "`environments`", "shape (2,)")
     fails(lambda: make(split="test", criterion="ce"), "`suite`", kind=NoochError)
 
 
 def test_a_set_that_is_not_there(made):
     choice = {**CHOICE, "task": "cow"}
-    refused(lambda: nooch.io.torch_dataset(made.suite, made.data, **choice), "'cow' is no task")
+    refused(lambda: nooch.io.torch_dataset(made.suite, made.data, **choice), "'cow' is not a task")
 
 
 @pytest.fixture

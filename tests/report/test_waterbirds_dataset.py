@@ -135,7 +135,7 @@ def test_what_is_refused(tmp_path, data):
         small_table().with_columns(changed.alias(column)).write_csv(tmp_path / "metadata.csv")
         fails(lambda: read_waterbirds(tmp_path), message)
     small_table().drop("place").write_csv(tmp_path / "metadata.csv")
-    refused(lambda: read_waterbirds(tmp_path), "'place' is no column")
+    refused(lambda: read_waterbirds(tmp_path), "'place' is not a column")
     run = outputs(data.select("test"))[0]
     scores = nooch.evaluate(suite_of(data), run)
     refused(lambda: waterbirds_table(scores), "have no groups")

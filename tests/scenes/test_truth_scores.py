@@ -117,8 +117,8 @@ def test_truths_that_are_refused(scenes, suite, truth, tmp_path):
     refused(truth.filter(pl.col("image_id") > 9), "lists no image 2, 3", InputError)
     refused(truth.with_columns(~pl.col("present")), "another label", InputError)
     refused(truth.filter(task="none"), "no task in common")
-    refused(truth, "'cee' is no criterion", criteria=["cee"])
-    refused(truth, "'valid' is no split", splits=["valid"])
+    refused(truth, "'cee' is not a criterion", criteria=["cee"])
+    refused(truth, "'valid' is not a split", splits=["valid"])
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet", "json"])
@@ -133,7 +133,7 @@ def test_files_of_scores(scores, tmp_path, ending):
     fails(lambda: save_truth_scores(scores, path), "exists already", kind=OutputError)
     save_truth_scores(scores, path, overwrite=True)
     text = tmp_path / "s.txt"
-    fails(lambda: save_truth_scores(scores, text), "is no ending", kind=ParameterError)
+    fails(lambda: save_truth_scores(scores, text), "is not an ending", kind=ParameterError)
 
 
 def test_the_commands(run_cli, tmp_path, data, suite, scenes):

@@ -342,5 +342,5 @@ def test_a_fit_that_was_altered_is_none():
     saved = CE().fit(_boats(5, 6).select("train")).to_json()
     assert FittedCE.from_json(saved).left_out("boat") == (5, 10)
     for known in ({**saved["known"], "counts": [[1]]}, {"own": saved["known"]["own"]}):
-        with pytest.raises(FormatError, match="is no fitted CE criterion"):
+        with pytest.raises(FormatError, match="is not a fitted CE criterion"):
             FittedCE.from_json({**saved, "known": known})

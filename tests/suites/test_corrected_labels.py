@@ -145,4 +145,4 @@ def test_as_typed(command, tmp_path, run_cli, monkeypatch):
     done = run_cli(f"{command} --overlay v.csv --overlay v.csv").ok()
     assert "reviewers differ on 1 verdict: 10 (Y)" in done.err
     (tmp_path / "v.csv").write_text("image_id,task,verdict\n10,Y,maybe\n")
-    run_cli(f"{command} --overlay v.csv --overwrite").refused("record 1 is no verdict", "v.csv")
+    run_cli(f"{command} --overlay v.csv --overwrite").refused("record 1 is not a verdict", "v.csv")

@@ -100,7 +100,7 @@ def test_a_folder_of_the_name_comes_first(tmp_path, monkeypatch):
     source = PlanSource(tmp_path, Path(name), BenchConfig())
     assert source.absolute().suite == Path(name)
     (tmp_path / name).mkdir()
-    fails(lambda: load_suite(name), "is no suite", kind=FormatError)
+    fails(lambda: load_suite(name), "is not a suite", kind=FormatError)
     assert source.absolute().suite == tmp_path / name
     fails(lambda: load_suite("no-such-suite"), "nooch-coco", kind=FormatError)
 
@@ -133,4 +133,4 @@ def test_commands_take_its_name(suite, run_cli, tmp_path):
     assert report.code == 0, report.err
     assert (tmp_path / "site" / "index.html").is_file()
     (tmp_path / NAME).mkdir()
-    assert "is no suite" in run_cli(f"show {NAME}", cwd=tmp_path).err
+    assert "is not a suite" in run_cli(f"show {NAME}", cwd=tmp_path).err

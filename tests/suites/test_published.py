@@ -95,7 +95,7 @@ def test_an_image_of_the_other_label_is_in_another_set(tmp_path):
 
 def test_bad_folders_are_refused(tmp_path):
     fails(lambda: read_published(tmp_path / "nowhere"), "no such folder", helps=False)
-    fails(lambda: read_published(tmp_path), "holds no published set")
+    fails(lambda: read_published(tmp_path), "contains no published set")
 
 
 @pytest.mark.parametrize(

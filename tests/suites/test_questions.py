@@ -139,8 +139,8 @@ def test_a_template_of_ones_own():
     ("options", "part"),
     [
         ({"per_set": 0}, "is 0"),
-        ({"template": "Is it there?"}, "no template"),
-        ({"template": "{task} {0}"}, "no template"),
+        ({"template": "Is it there?"}, "not a template"),
+        ({"template": "{task} {0}"}, "not a template"),
         ({"template": "{task"}, "expected '}'"),
     ],
 )

@@ -262,7 +262,7 @@ def test_without_the_file_of_splits(tmp_path):
         ({"labels": np.zeros((11, 2))}, ["shape (11, 2)"]),
         ({"image_ids": np.array([1, 1, *IDS[2:]])}, ["more than once: 1", "each image once"]),
         ({"image_ids": np.array([f"img_{i}" for i in IDS])}, ["are text: img_1", "integers"]),
-        ({"image_ids": np.array(IDS) + 0.5}, ["image ids that are no whole numbers", "1.5"]),
+        ({"image_ids": np.array(IDS) + 0.5}, ["image ids that are not whole numbers", "1.5"]),
         ({"image_ids": np.array([{}] * 12, dtype=object)}, ["cannot be read"]),
         ({"category_names": np.array(["tie", "tie"])}, ["classes occur more than once: tie"]),
         (
@@ -279,7 +279,7 @@ def test_labels_that_are_refused(tmp_path, change, parts):
 
 
 def test_what_is_no_labels(tmp_path):
-    fails(lambda: read_labels(tmp_path), "is no dataset folder", ".npz")
+    fails(lambda: read_labels(tmp_path), "is not a dataset folder", ".npz")
     fails(lambda: read_labels(tmp_path / "none.npz"), "cannot be read", "image_ids")
     np.savez(tmp_path / "part.npz", image_ids=IDS)
     fails(lambda: read_labels(tmp_path / "part.npz"), "has no array labels, category_names")

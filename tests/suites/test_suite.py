@@ -110,7 +110,7 @@ def test_tampering_and_foreign_versions_are_refused(tmp_path):
     header = (folder / "suite.json").read_text()
     for change, message in (
         ({"version": 99}, "version 99.*\n.*up to version 1\n.*newer nooch"),
-        ({"format": "other"}, "holds other"),
+        ({"format": "other"}, "contains other"),
         ({"header": 3}, "cannot be read"),
     ):
         write_header(folder / "suite.json", {**json.loads(header), **change})
@@ -125,7 +125,7 @@ def test_tampering_and_foreign_versions_are_refused(tmp_path):
     fails(lambda: load_suite(folder), "was altered", kind=FormatError)
     table.unlink()
     fails(lambda: load_suite(folder), "is missing", kind=FormatError)
-    fails(lambda: load_suite(tmp_path), "is no suite", kind=FormatError)
+    fails(lambda: load_suite(tmp_path), "is not a suite", kind=FormatError)
 
 
 def test_existing_output_is_not_touched(tmp_path):
@@ -137,7 +137,7 @@ def test_existing_output_is_not_touched(tmp_path):
     save_suite(suite, folder, overwrite=True)
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.tex").write_text("x")
-    with pytest.raises(OutputError, match=r"holds no suite\.json"):
+    with pytest.raises(OutputError, match=r"contains no suite\.json"):
         save_suite(suite, tmp_path / "mine", overwrite=True)
     assert [p.name for p in tmp_path.iterdir() if p.name.startswith(".")] == []
 
@@ -162,7 +162,7 @@ def test_training_images_in_context_are_those_with_phi_0():
     data = dataset_of(images, ["Y", "A"], ["train"] * 4 + ["test"])
     suite = find(data, {"ce": CE()}, tasks="Y", splits=["train", "test"])
     assert suite.in_context("ce", "Y") == [1, 4]
-    with pytest.raises(ParameterError, match="'train' is no split of the suite"):
+    with pytest.raises(ParameterError, match="'train' is not a split of the suite"):
         find(data, {"ce": CE()}, tasks="Y").in_context("ce", "Y")
 
 
@@ -170,21 +170,21 @@ def test_wrong_requests_are_refused():
     suite, data = _suite()
     for arguments, message in (
         (("cee", "Y", "test"), "did you mean ce"),
-        (("ce", "Z", "test"), "'Z' is no task"),
-        (("ce", "Y", "train"), "'train' is no split"),
+        (("ce", "Z", "test"), "'Z' is not a task"),
+        (("ce", "Y", "train"), "'train' is not a split"),
     ):
         with pytest.raises(ParameterError, match=message):
             suite.set(*arguments)
     combined = {"ce": CE(), "c": Combination("ce & gist")}
     for criteria, options, message in (
         ({"gist": Gist("e")}, {}, "gist has no thresholds of its own"),
-        ({"gist": Gist("e")}, {"match": "ce"}, "'ce' is no criterion of `match`"),
-        (combined, {}, "'gist' is no criterion of the combination"),
+        ({"gist": Gist("e")}, {"match": "ce"}, "'ce' is not a criterion of `match`"),
+        (combined, {}, "'gist' is not a criterion of the combination"),
         ({"ce": CE()}, {"tasks": "Y,Y"}, "named twice"),
     ):
         with pytest.raises(ParameterError, match=message):
             find(data, criteria, **options)
-    refused(lambda: resolve_tasks(data.classes, "nooch"), "'car' is no class")
+    refused(lambda: resolve_tasks(data.classes, "nooch"), "'car' is not a class")
 
 
 def test_summary_and_overlap_agree_with_the_sets():

@@ -431,7 +431,7 @@ def test_what_is_not_read_is_not_loaded(tmp_path):
     data = open_dataset(tmp_path / "data")
     find(data, {"ce": CE(0.01)}, out=tmp_path / "suite")
     gist = {"gist": Gist("e", 0.1)}
-    fails(lambda: find(data, gist), "e.npy is missing or has another size", kind=FormatError)
+    fails(lambda: find(data, gist), "e.npy is missing, or its size differs", kind=FormatError)
 
 
 def test_an_engine_needs_folders(tmp_path):
@@ -450,13 +450,13 @@ def test_an_engine_needs_folders(tmp_path):
     [
         (_Own(), {}, ["own", "partial, merge and finish", "three methods", "`fitted`"]),
         (Gist("e"), {}, ["own has no thresholds"]),
-        (CE(), {"tasks": ["Z"]}, ["'Z' is no class"]),
-        (CE(), {"splits": ["all"]}, ["'all' is no split"]),
-        (Gist("f", 0.1), {}, ["'f' is no embedding"]),
+        (CE(), {"tasks": ["Z"]}, ["'Z' is not a class"]),
+        (CE(), {"splits": ["all"]}, ["'all' is not a split"]),
+        (Gist("f", 0.1), {}, ["'f' is not an embedding"]),
         (CE(), {"match": "own"}, ["`match` own has no effect", "without thresholds", "leave out"]),
         (Gist("e", 0.1), {"match": "own"}, ["`match` own has no effect"]),
         (CE().fit(_data(30).select("train")), {"match": "own"}, ["`match` own has no effect"]),
-        (CE(), {"task": "Y"}, ["'task' is no option of FindOptions", "did you mean tasks?"]),
+        (CE(), {"task": "Y"}, ["'task' is not an option of FindOptions", "did you mean tasks?"]),
     ],
 )
 def test_what_cannot_be_done_is_refused_before_any_work(tmp_path, criterion, options, words):

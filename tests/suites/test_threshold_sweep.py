@@ -140,7 +140,7 @@ def test_lift_equals_finding_at_each_value(splits):
         ({"tau": [0.5]}, ["embedding"]),
         ({"tau": [0.5], "embedding": "f"}, ["'f'"]),
         ({"alpha": [0.1], "beta": [0.1], "splits": ["all"]}, ["all"]),
-        ({"alphas": [0.1], "beta": [0.1]}, ["'alphas' is no option", "did you mean alpha?"]),
+        ({"alphas": [0.1], "beta": [0.1]}, ["'alphas' is not an option", "did you mean alpha?"]),
     ],
 )
 def test_what_cannot_be_swept(options, words):

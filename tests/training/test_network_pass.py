@@ -456,7 +456,7 @@ def test_what_cannot_be_trained_is_refused_before_training(resnet, tmp_path, mon
     for more, *parts in (
         ({"settings": auxiliary}, "0 auxiliary outputs with the weight 1"),
         ({"pixels": Pictures(PIXELS.array[:, :24])}, "pixels of 24 x 32", "32 x 32"),
-        ({"hooks": BatchHooks(rows=lambda _: np.arange(9))}, "no training images"),
+        ({"hooks": BatchHooks(rows=lambda _: np.arange(9))}, "not training images"),
         ({"hooks": BatchHooks(mix=lambda _: (train[:9], np.ones(9)))}, "partners", "(55,)"),
         ({"hooks": BatchHooks(mix=lambda _: (train, np.full(55, 2.0)))}, "shares"),
     ):
@@ -465,7 +465,7 @@ def test_what_cannot_be_trained_is_refused_before_training(resnet, tmp_path, mon
     empty.mkdir()
     (empty / "config.json").write_bytes((resnet / "config.json").read_bytes())
     fails(lambda: begin(folder=empty), "no weights")
-    fails(lambda: begin(folder=tmp_path / "none"), "is no backbone")
+    fails(lambda: begin(folder=tmp_path / "none"), "is not a backbone")
 
 
 def test_networks_that_take_other_input_cannot_share_it(resnet, tmp_path):

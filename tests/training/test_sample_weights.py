@@ -87,13 +87,13 @@ def test_a_sampler_draws_environments_equally_and_repeats_itself():
 
 @pytest.mark.parametrize("groups", [[], [[0, 1]], [0.5, 1.0], [-1, 0], ["a"]])
 def test_what_is_no_environment_is_refused(groups):
-    fails(lambda: nooch.training.EnvironmentSampler(groups), "are no environments")
+    fails(lambda: nooch.training.EnvironmentSampler(groups), "are not environments")
 
 
 def test_what_is_asked_wrongly_is_refused():
     data = _data([0, 1, 2, 3])
     refused(lambda: nooch.training.sample_weights(data, "car", "gdro"), "'gdro'")
-    refused(lambda: nooch.training.sample_weights(data, "cat"), "'cat' is no class")
+    refused(lambda: nooch.training.sample_weights(data, "cat"), "'cat' is not a class")
     negative = {"alpha": -1.0, "criterion": CUES}
     refused(lambda: nooch.training.sample_weights(data, "car", **negative), "-1")
     refused(lambda: nooch.training.EnvironmentSampler([0], alpha=-1.0), "-1")
@@ -105,7 +105,7 @@ def test_what_is_asked_wrongly_is_refused():
     )
     environments = partial(nooch.training.environments, task="car")
     refused(lambda: environments(alone), "no environments", kind=UndefinedError)
-    refused(lambda: environments(test), "'train' is no split")
+    refused(lambda: environments(test), "'train' is not a split")
 
 
 def test_a_label_must_be_known_in_training():

@@ -43,7 +43,8 @@ def cross_fitted(
     """Log odds of presence by logistic regressions, each fitted on the rows of the other folds.
 
     ``columns``: dense or sparse, (n, k); ``labels``: bool (n,); ``folds``: int64 (n,); negative:
-    fitted on alone. Returns float64 (n,), NaN where the other folds have one label alone.
+        the only rows fitted on. Returns float64 (n,), NaN where the other folds have only one
+        label.
     """
     odds = np.full(len(labels), np.nan)
     for fold in np.unique(folds[folds >= 0]):
@@ -57,7 +58,7 @@ def cross_fitted(
 
 
 def values_of(run: Predictions, task: str, ids: pl.Series) -> NDArray[np.float64]:
-    """A run's log odds of presence in images, float64 (n,); NaN where it has none."""
+    """A run's log odds of presence in images, float64 (n,); NaN if it has none."""
     values = run.outputs(task, ids)
     return values if run.scale == "logit" else logit(np.clip(values, _SURE, 1 - _SURE))
 
@@ -133,8 +134,8 @@ class Audit(TabularResult):
 
     Attributes:
         table: ``image_id, task, label, score``, and a column for each source. All numbers are
-            natural log odds against the label: above 0, they contradict it. A source is null where
-            it says nothing; ``score`` is of all together.
+            natural log odds against the label: above 0, they contradict it. A source is null if it
+            has no evidence; ``score`` is of all together.
         notes: what a reader should know.
     """
 
@@ -177,7 +178,7 @@ def audit(
         suite: whose labels.
         predictions: as for ``nooch.evaluate``: outputs, or answers in words, of several models.
         data: the dataset, whose other labels are the context; by default the one that the suite
-            records, where it is there.
+            records, if it is there.
         out: folder to write: ``audit.parquet``, and ``index.html`` to review labels.
         overwrite: replace an earlier audit.
         split: one or several; by default ``test``, or the only one.
@@ -187,7 +188,7 @@ def audit(
         captions: files of captions, see ``nooch.vlm.score_captions``.
         synonyms: how captions mention tasks: ``coco``, or a YAML file.
         most: labels on the page at most.
-        images: folder of images; by default the one that the dataset records, where it exists.
+        images: folder of images; by default the one that the dataset records, if it exists.
         reading: how files of predictions are read: keywords of ``nooch.load_predictions``.
         progress: called with what is being done, and how much of how much is done.
 
@@ -218,7 +219,9 @@ def audit(
             notes.append(f"no context: {error.problem}")
         progress("fitting contexts", 1, 1)
     else:
-        notes.append("no context: the dataset is not where it was; it can be given as `dataset`")
+        notes.append(
+            "no context: the dataset was not found at its recorded path; give it as `dataset`"
+        )
     table = _ranked(suite, keys, runs, progress)
     if out is not None:
         with atomic_folder(out, overwrite=overwrite, marker=_TABLE) as folder:

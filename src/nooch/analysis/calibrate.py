@@ -36,7 +36,7 @@ _AGAIN = "make it again with nooch calibrate"
 
 
 class Calibration(msgspec.Struct, frozen=True, kw_only=True):
-    """What ``nooch.calibrate`` found, as its file keeps it.
+    """Result of ``nooch.calibrate``, as saved in its file.
 
     Attributes:
         criterion: with betas by task and cue, and what to expect of them.
@@ -46,7 +46,7 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True):
             auc`` (of the predicted area for true areas above beta) of each class.
         verdicts: ``task, cue`` (null: all cues together), ``set`` (one of the four cells), ``true``
             (images truly in it); ``precision`` and ``recall``, each with its 95 % interval, by beta
-            itself and, as ``calibrated_*``, out of fold. One cue alone has no row of its own.
+            itself and, as ``calibrated_*``, out of fold. A single cue has no row of its own.
         notes: what could not be calibrated, does not reach the precision, or keeps beta; and how
             many images are neither hard nor easy.
         hash: of all that.
@@ -71,7 +71,7 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True):
         """The criterion to find with. Raises ParameterError for areas of another model."""
         if (other := data.provenance.get("predicted")) != self.predicted:
             raise ParameterError(
-                f"is of areas by {self.predicted}, those of the dataset are by {other}",
+                f"is of areas by {self.predicted}, but the dataset's are by {other}",
                 where="calibration",
                 allowed="areas by the same model, merged in the same way",
             )
@@ -79,13 +79,13 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_calibration(path: str | Path) -> Calibration:
-    """Read a file of ``nooch.calibrate``. Raises FormatError where it is none, or was altered."""
+    """Read a file of ``nooch.calibrate``. Raises FormatError if it is none, or was altered."""
     make = "make one with nooch calibrate"
     file = load_header(
         Path(path), Calibration, name="calibration", version=1, make=make, again=_AGAIN
     )
     if file.sealed() != file:
-        problem = "was altered: its hash is not that of its contents"
+        problem = "was altered: its hash does not match its contents"
         raise FormatError(problem, where=path, remedy=_AGAIN)
     return file
 
@@ -122,14 +122,14 @@ def calibrate(
     Args:
         predicted: a dataset with predicted areas, or its folder.
         true: an annotated one with images (by id) in common; cues are fitted on its training split,
-            which it needs not have where they are given by hand.
+            which it needs not have if they are given by hand.
         out: JSON file to write.
         overwrite: replace that file.
-        criterion: its alpha or cues say which cues a task has, its beta what is truly hard;
+        criterion: its alpha or cues define the cues of a task, its beta what is truly hard;
             ``CE()`` by default.
         precision: of hard images, to be reached with the highest recall.
         tasks: true classes; by default all that have cues, and a predicted class; without a
-            training split those of cues given by hand.
+            training split, all with cues given by hand.
         match: true class -> predicted class, where their names differ.
         folds: of the images in common.
         seed: of the draw of the folds.
@@ -239,7 +239,7 @@ def _expected(
 
 
 def _names(p: Dataset, t: Dataset, match: Mapping[str, str]) -> dict[str, str]:
-    """True class -> predicted class, matched by name unless said otherwise."""
+    """True class -> predicted class, matched by name unless given."""
     for name, other in match.items():
         check_one_of("class", name, t.classes, owner="the true dataset")
         check_one_of("class", other, p.classes, owner="the predicted dataset")
@@ -268,7 +268,7 @@ class _TaskPair:
         folds: int64 (n,).
         labels: predicted and true, bool (2, n).
         areas: of the predicted cues, float64 (n, n_cues).
-        true: of the true cues, those of ``areas`` first, float64 (n, n_cues and more).
+        true: of the true cues, the ones in ``areas`` first, float64 (n, at least n_cues).
     """
 
     task: str
@@ -309,7 +309,7 @@ class _TaskPair:
 
 @dataclass(frozen=True)
 class _Judged:
-    """What betas say of a task's images, by beta itself and by those that other folds chose.
+    """Predicted hard images of a task, by beta itself and by the betas that other folds chose.
 
     Attributes:
         betas: of positives and negatives that all images choose, or beta itself, (2, n_cues).
@@ -326,7 +326,7 @@ class _Judged:
 
     @classmethod
     def of(cls, one: _TaskPair, beta: float, precision: float, folds: int) -> Self:
-        """Chosen betas count for a side where they raise its precision out of fold."""
+        """Chosen betas count for a side if they raise its precision out of fold."""
         used = np.full((2, 2, *one.areas.shape), beta)
         for fold in range(folds):
             used[1][:, one.folds == fold] = one.betas(one.folds != fold, beta, precision)[:, None]

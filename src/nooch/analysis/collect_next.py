@@ -80,7 +80,7 @@ def collect_next(
             image, or an array: with them near-duplicates of its images, and of chosen ones, are
             left out.
         pool_features: of the pool, by the same backbone.
-        dataset: that of the suite, where it is no longer where it was.
+        dataset: the suite's dataset, if it has moved.
         budget: images, at most.
         tasks: names; all that have sets under the criterion by default.
         criterion: of the suite, with thresholds of its own; the first by default.
@@ -140,7 +140,7 @@ def _counted(tasks: Sequence[str], before: NDArray[Any], added: NDArray[Any]) ->
 
 
 def _known(pool: Dataset, data: Dataset) -> NDArray[np.bool_]:
-    """Which images of the pool the dataset has, by id and file name; without names, none."""
+    """Mask of pool images that the dataset has, by id and file name; without names, none."""
     theirs, ours = (one.images.select("image_id", "file_name") for one in (pool, data))
     if theirs.schema != ours.schema:
         return np.zeros(len(pool), dtype=bool)
@@ -181,7 +181,7 @@ def _vectors(features: Any, pool_features: Any, data: Dataset, pool: Dataset) ->
     ]
     if vectors[0].shape[1] != vectors[1].shape[1]:
         problem = f"features have {vectors[0].shape[1]} and {vectors[1].shape[1]} columns"
-        raise InputError(problem, allowed="those of one backbone")
+        raise InputError(problem, allowed="features of one backbone")
     return [v / np.maximum(np.linalg.norm(v, axis=1, keepdims=True), 1e-30) for v in vectors]
 
 

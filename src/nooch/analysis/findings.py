@@ -39,13 +39,13 @@ COLUMNS: dict[str, Any] = {
 }  # fmt: skip
 """Columns of ``findings.parquet``. ``side`` is ``positive`` (objects that are missed) or
 ``negative`` (objects that are claimed); ``cue`` is null for the criterion as a whole; ``by_size``
-says that the effect compares objects of similar size; ``images`` are ids of some errors."""
+means that the effect compares objects of similar size; ``images`` are ids of some errors."""
 _SHOWN = 6
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Findings(TabularResult):
-    """What a model gets wrong because of the context.
+    """Errors of a model that are due to the context.
 
     Attributes:
         table: a row for each run, criterion, task, cue and side, see ``COLUMNS``; first what is
@@ -89,7 +89,7 @@ class Findings(TabularResult):
 
     @property
     def counts(self) -> str:
-        """How many have each verdict."""
+        """Number of rows with each verdict."""
         return ", ".join(f"{self.table.filter(verdict=v).height:,} {v}" for v in VERDICTS)
 
     @property
@@ -135,7 +135,7 @@ def sentence(row: Mapping[str, Any]) -> str:
     if row["by_size"]:
         by_size = f"; {points:+.0f} points for objects of the same size"
     if row["by_size"] and points * (misleading - usual) < 0:
-        # sizes differ so much between the contexts that the rates of all sizes say the opposite
+        # sizes differ so much between the contexts that the rates of all sizes show the opposite
         more = "more" if points > 0 else "less"
         often = f"of the same size are {verb} {abs(points):.0f} points {more} often"
         by_size, rates = "", f"of all sizes {rates}"
@@ -178,8 +178,8 @@ def cue_findings(
 ) -> Findings:
     """Compare error rates in a misleading context with those in the usual one.
 
-    For positives (a miss is an error), a context cue misleads where it is absent: its area is below
-    the criterion's threshold. For negatives (a claim is an error) it misleads where it is present.
+    For positives (a miss is an error), a context cue misleads if it is absent: its area is below
+    the criterion's threshold. For negatives (a claim is an error) it misleads if it is present.
     Of criteria without cues, hard images are compared with easy ones of the same side. The effect
     of positives compares objects of the same size, by quartiles of the target's area, because small
     objects are both harder and found in other contexts.
@@ -198,7 +198,7 @@ def cue_findings(
         a row for each run, criterion, task, cue (null for the criterion as a whole) and side.
 
     Raises:
-        InputError: see ``nooch.evaluate``; a suite of hard images alone; another dataset.
+        InputError: see ``nooch.evaluate``; a suite of only hard images; another dataset.
         ParameterError: an unknown task or split.
     """
     suite = as_suite(suite)
@@ -218,7 +218,7 @@ def cue_findings(
 
 
 def _said_once(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Without the cues of a criterion that an earlier one has, too."""
+    """Without the cues of a criterion that an earlier one also has."""
     seen: dict[tuple[Any, ...], str] = {}
     kept = []
     for row in rows:
@@ -236,8 +236,8 @@ def checked_split(data: Dataset, split: str | None) -> str:
 
 
 def errors_of(run: Predictions, challenge: ChallengeSet) -> NDArray[np.bool_]:
-    """Where a run's answer is not the label, bool (n,): positive where logit > 0, or probability >
-    0.5.
+    """Mask of images where a run's answer is not the label, bool (n,): positive where logit > 0, or
+    probability > 0.5.
     """
     return np.asarray(said_positive(values_of(run, challenge), run.scale) != challenge.labels)
 
@@ -265,7 +265,7 @@ def labeled_images(
 
 
 def size_strata(data: Dataset | None, challenge: ChallengeSet) -> NDArray[np.intp] | None:
-    """Quartile of the target's area among the set's positives, 0 to 3, and 4 where it is unknown;
+    """Quartile of the target's area among the set's positives, 0 to 3, and 4 if it is unknown;
     intp (n,), or None where no area is known.
     """
     if data is None or not data.has_areas:
@@ -294,7 +294,7 @@ def _of_set(
             for bit, cue in enumerate(cues[:64])
         ]
         if len(cues) == 1:
-            # the cue says it in plainer words
+            # the cue describes it in plainer words
             del misleading[0]
     sizes = size_strata(data, challenge)
     for run in runs:

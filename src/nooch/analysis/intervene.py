@@ -90,7 +90,7 @@ class TaskEdits:
 
     Attributes:
         edit: one of ``EDITS``.
-        task: its name; ``cues`` are those of its context.
+        task: its name; ``cues`` are its context cues.
         images: ``image_id``, ``row`` in the split, and ``path``: those with the object or a cue.
         backgrounds: files of images without the object: those without a cue, those with one.
         masks: row of an image -> masks of classes; see ``nooch.report.images.cue_masks``.
@@ -227,13 +227,13 @@ _WORDS = {
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Intervention(TabularResult):
-    """How answers change with an edit.
+    """Changes of answers with an edit.
 
     Attributes:
         table: differences of scores as ``nooch.evaluate`` gives them, with paired intervals: of the
             edit from before, and on the images that have a control, of the edit and the control
             from before and from each other.
-        scores: before and with the edit, of the edited images alone.
+        scores: before and with the edit, of only the edited images.
         sentences: the main results.
         notes: what a reader should know.
     """
@@ -272,7 +272,7 @@ def intervene(
 
     Pixels are edited in the size of the network's input: filled with the mean color of the others,
     or blurred by a Gaussian of 5 % of the longer side. The control is the same for as many pixels
-    without object and cue, where there are; of ``swap-background``, a hard negative's background.
+    without object and cue, if there are; of ``swap-background``, a hard negative's background.
 
     Args:
         suite: the suite.
@@ -281,7 +281,7 @@ def intervene(
             images of the split (what is not edited is as before), ``edited.parquet``,
             ``changes.parquet``, ``thresholds.csv`` (above which an answer is yes) and
             ``examples.png``.
-        data: the dataset; by default the one that the suite records, where it is there.
+        data: the dataset; by default the one that the suite records, if it is there.
         overwrite: replace an earlier intervention.
         edit: ``hide-object``; ``hide-cue`` or ``blur-cue``, all cues of a task at once; or
             ``swap-background``, the object pasted onto an image without object and cue.
@@ -440,7 +440,7 @@ def _rows(
 def _sentences(
     suite: Suite, split: str, rows: pl.DataFrame, edit: str, bootstrap: int, seed: int
 ) -> Iterator[str]:
-    """How many errors on hard images go with the edit, and how many easy positives stay right."""
+    """Numbers of hard-image errors that the edit removes, and of easy positives that stay right."""
     when, control = _WORDS[edit]
     right = pl.col("yes_before") == pl.col("cell").str.ends_with("positive")
     shown = [("hard_negative", ~right, "wrong"), ("hard_positive", ~right, "wrong")]

@@ -64,7 +64,7 @@ def choose_heads(
     """Train all candidates on train, and choose by ``worst-hard`` on valid; test is not read.
 
     Returns ``task, method, setting``, a row for each task that has hard images of both sides on
-    valid, in the order of the suite; the heads of these tasks; and those of ``CONTROL``.
+    valid, in the order of the suite; the heads of these tasks; and the heads of ``CONTROL``.
     """
     plan = plan_bench(data, suite, features, config, device=choose_device("auto"))
     ids = data.images["image_id"].gather(plan.training.rows["valid"])
@@ -94,7 +94,7 @@ def choose_heads(
         metrics=["nll"],
         reading={"ignore_unknown": True},
     )
-    # one method, so that of all settings of all methods one is chosen
+    # one method, so that one setting is chosen among all methods
     rows = [(run, task, "repair", run, job.seed, None) for (task, run), (job, _) in heads.items()]
     columns = ("run", "task", "method", "setting", "seed", "environment")
     chosen = select(scores.table, pl.DataFrame(rows, columns, orient="row"))
@@ -157,8 +157,8 @@ class Repaired(TabularResult):
 def changes_of(scores: Scores) -> pl.DataFrame:
     """``Repaired.changes`` of scores of the runs ``before`` and ``after``.
 
-    Verdicts are made of the error rates of the four sides, and of hard images of each cue alone,
-    where both the interval excludes 0 and McNemar's exact p is at most .05.
+    Verdicts are made of the error rates of the four sides, and of the hard images of each single
+    cue, where both the interval excludes 0 and McNemar's exact p is at most .05.
     """
     values = scores.table.pivot("run", index=_KEYS, values="value", maintain_order=True)
     gaps = scores.differences.select(*_KEYS, "difference", "low", "high", "p", "n", "reason")
@@ -218,7 +218,7 @@ def repair(
     """Train new last layers on frozen features, and compare them on test with what was before.
 
     Heads are trained on train; for each task one is chosen on valid by the smallest worst-hard
-    loss, and its threshold there. Test is read for the comparison alone.
+    loss, and its threshold there. The test split is only read for the comparison.
 
     Args:
         suite: with sets on valid and test.
@@ -227,12 +227,12 @@ def repair(
         out: folder to write: ``head.safetensors``, ``head.json``, ``head.onnx`` (with the package
             onnx), ``predictions.parquet``, ``changes.parquet``, ``repair.json``.
         predictions: one run, what the model answers now; by default a head by ERM on the features.
-        dataset: where it is no longer where the suite was found.
+        dataset: if it is no longer where the suite was found.
         tasks: names; by default those with sets on valid and test, and with predictions if given.
         criterion: whose sets decide; the suite's first by default.
         methods: tried besides ERM, out of ``CANDIDATES``; all but ``afr`` need environments.
         threshold: of answers before and after, as for ``nooch.evaluate``.
-        bootstrap: resamples for intervals, 1 and more.
+        bootstrap: resamples for intervals, at least 1.
         seed: of heads, draws and resamples.
         overwrite: replace an earlier repair.
         reading: how files of predictions are read: keywords of ``nooch.load_predictions``.
@@ -304,7 +304,7 @@ def _repaired(
     n = changes["change"].count()
     compared = (
         f"{n:,} error rates compared, each by its own interval and exact test at 5 %: by chance"
-        f" alone up to {0.025 * n:.1f} would be better, and as many worse"
+        f" up to {0.025 * n:.1f} would be better, and as many worse"
     )
     return Repaired(table, changes, heads, [f"before: {source}", compared], out)
 

@@ -54,8 +54,8 @@ class SliceCondition:
     Attributes:
         name: of what it is about; conditions of one name are not combined.
         text: in words, "with a road".
-        phi: as phi says it, ``present(road)``; see ``nooch.Attribute``.
-        holds: bool (n_images,), false where it is unknown.
+        phi: as an expression of phi, ``present(road)``; see ``nooch.Attribute``.
+        holds: bool (n_images,), false if it is unknown.
     """
 
     name: str
@@ -66,13 +66,13 @@ class SliceCondition:
 
 @dataclass(frozen=True, eq=False)
 class SliceConditions:
-    """All conditions on images whose labels are known; most are those of every task.
+    """All conditions on images whose labels are known; most are shared by every task.
 
     Attributes:
         data: the images, in one order.
         half: bool (n_images,), one of the two halves.
         whole: all images that phi has to have a value for.
-        columns_alone: classes are no conditions: labels exclude each other.
+        columns_alone: classes are not conditions: labels exclude each other.
     """
 
     data: Dataset
@@ -93,8 +93,8 @@ class SliceConditions:
 
     @cached_property
     def _counts(self) -> tuple[dict[SliceCondition, int], list[Floats]]:
-        """The place of each condition that tasks share, and in how many images of either half two
-        of them hold.
+        """The place of each condition that tasks share, and the number of images of either half in
+        which two of them are true.
         """
         shared = [*chain(*self._of_classes.values()), *self._of_columns]
         counts = [pair_counts(shared, half) for half in self.halves]
@@ -106,13 +106,15 @@ class SliceConditions:
         return self.half, ~self.half
 
     def of_task(self, task: str, *, size: bool) -> list[SliceCondition]:
-        """Those of other classes and of columns; with ``size`` also of the target's area."""
+        """Conditions on other classes and on columns; with ``size`` also of the target's area."""
         others = [one for name, of in self._of_classes.items() if name != task for one in of]
         sizes = _of_size(self.data, task, self.whole) if size and self.data.has_areas else ()
         return [*others, *sizes, *self._of_columns]
 
     def counts(self, conditions: Sequence[SliceCondition], side: Booleans) -> list[Floats]:
-        """In how many images of a side, of either half, two conditions hold, float64 (k, k)."""
+        """Numbers of images of a side, in either half, in which two conditions are true, float64
+        (k, k).
+        """
         if 2 * side.sum() > len(side) and self._counts[0].keys() >= set(conditions):
             # the other side is smaller
             at = [self._counts[0][one] for one in conditions]
@@ -124,7 +126,7 @@ class SliceConditions:
 
 
 def pair_counts(conditions: Sequence[SliceCondition], images: Booleans) -> Floats:
-    """In how many of the images any two conditions hold, float64 (k, k)."""
+    """Numbers of images in which any two conditions are true, float64 (k, k)."""
     rows = np.flatnonzero(images)
     # counts below 2**24 are exact
     holds = np.stack([one.holds[rows] for one in conditions]).astype(np.float32)
@@ -191,17 +193,17 @@ def _of_column(values: pl.Series, whole: pl.Series) -> Iterator[SliceCondition]:
 
 
 LEAST_DROP = 0.1
-"""How much larger a slice's error rate is at least; of pairs, on the half that is searched."""
+"""Minimum increase in a slice's error rate; for pairs, on the half that is searched."""
 MOST = 10
 """Pairs that each half finds, and unconfirmed slices listed, of each run, task and side."""
 _ERROR = 0.05
 """Chance that any slice is confirmed where none errs more often."""
 _OF_PAIRS = 0.1
-"""Of that, the share of pairs that a half finds; the rest is for conditions, which have as much
-power then as Fisher's test of them alone.
+"""Share of it for pairs that a half finds; the rest is for conditions, which then have as much
+power as Fisher's test of only them.
 """
 _FEWER = 0.6
-"""Of the error of a condition and its opposite, the share of the one with fewer images."""
+"""Share of the error for the smaller one of a condition and its opposite."""
 _ALIKE = 0.8
 """Share of images (Jaccard) above which two slices are the same one."""
 
@@ -215,7 +217,7 @@ class SliceFamily:
         error: that chance.
         tested: how many tests there are, with those whose row was not kept; a condition and its
             opposite are one.
-        found: the slice of each row, and what the row says besides.
+        found: the slice of each row, and the row's other columns.
     """
 
     name: str
@@ -225,7 +227,7 @@ class SliceFamily:
 
     def judged(self) -> Iterator[dict[str, Any]]:
         """The rows with intervals and p-values corrected step by step (Holm, with weights). Tests
-        without a row count as those of p = 1.
+        without a row count with p = 1.
         """
         adjusted, left = 0.0, float(self.tested)
         for one, row in sorted(self.found, key=lambda found: _order(found[0])):
@@ -241,7 +243,7 @@ class SliceFamily:
 
 
 def slice_families() -> tuple[SliceFamily, SliceFamily, SliceFamily]:
-    """Of conditions, and of pairs that the first and the second half find."""
+    """Results for conditions, and for pairs that the first and the second half find."""
     half = "pairs of the {} half"
     return (
         SliceFamily("conditions", _ERROR * (1 - 2 * _OF_PAIRS)),
@@ -257,10 +259,10 @@ class FoundSlice:
     Attributes:
         family: what it is tested with.
         conditions: one, or two.
-        inside: bool (n,), images of the side in which they hold.
+        inside: bool (n,), images of the side in which they are true.
         other: bool (n,), those compared with.
         gap: the comparison of the images that test it.
-        p: one-sided, 1 where there is nothing to compare.
+        p: one-sided, 1 if there is nothing to compare.
         weight: of the test, 1 at most.
     """
 
@@ -280,10 +282,10 @@ class SliceSide:
     Attributes:
         task: a class.
         conditions: those to test, chosen without a look at errors.
-        images: bool (n,), those of the side.
+        images: bool (n,), images of the side.
         wrong: bool (n,), errors among them.
         halves: bool (n,) each.
-        n: images of the side in which any two conditions hold, of either half, float64 (k, k).
+        n: images of the side in which any two conditions are true, of either half, float64 (k, k).
         sizes: of the target, intp (n,), to compare within; None for claims.
         groups: integers (n,), of images that are alike; None where each is one.
     """
@@ -298,9 +300,9 @@ class SliceSide:
     groups: NDArray[np.integer[Any]] | None
 
     def tested(self, least: int, families: Sequence[SliceFamily]) -> Iterator[FoundSlice]:
-        """Slices of one and two conditions, each family's most significant first, without those
-        of nearly the same images as an earlier one. All are counted as tests. ``least``: images of
-        a slice.
+        """Slices of one and two conditions, each family's most significant first, except slices of
+        nearly the same images as an earlier one. All are counted as tests. ``least``: images of a
+        slice.
         """
         errors = [pair_counts(self.conditions, half & self.wrong) for half in self.halves]
         families[0].tested += self._partitions()
@@ -320,11 +322,11 @@ class SliceSide:
         yield from kept
 
     def strata(self, conditions: Sequence[SliceCondition]) -> NDArray[np.intp] | None:
-        """The sizes to compare within, None for a slice that is about the size alone."""
+        """The sizes to compare within, None for a slice that is only about the size."""
         return None if all(one.name == self.task for one in conditions) else self.sizes
 
     def _partitions(self) -> int:
-        """How many conditions there are, where one and its opposite are one."""
+        """Number of conditions, counting one and its opposite once."""
         rows = [one.holds[self.images] for one in self.conditions]
         return len({np.packbits(row ^ row[0]).tobytes() for row in rows})
 
@@ -349,7 +351,7 @@ class SliceSide:
         return FoundSlice(family, conditions, inside, other, gap, p, weight)
 
     def _far(self, errors: Sequence[Floats]) -> Iterator[SliceCondition]:
-        """Conditions whose error rate is far enough above that of the other images."""
+        """Conditions whose error rate is far enough above the other images' rate."""
         support, hits = (np.diag(first) + np.diag(second) for first, second in (self.n, errors))
         rest = (self.wrong.sum() - hits) / (self.images.sum() - support)
         for at in np.flatnonzero(hits / support - rest >= LEAST_DROP).tolist():
@@ -434,7 +436,7 @@ class Slices(TabularResult):
 
     @property
     def counts(self) -> str:
-        """How many were tested, how many are listed, and how many are confirmed."""
+        """Numbers of slices tested, listed and confirmed."""
         tested = sum(self.settings.get("tested", {}).values())
         confirmed = self.table.filter("confirmed").height
         text = f"{tested:,} tested, {len(self):,} listed, {confirmed:,} confirmed"
@@ -455,7 +457,7 @@ class Slices(TabularResult):
         return DisplayTable(title, words, rows, left=3, notes=self.sentences(5))
 
     def sentences(self, most: int = 10) -> list[str]:
-        """The first slices in words, each run's name before them where there are several."""
+        """The first slices in words, each run's name before them if there are several."""
         return with_runs(self.table.head(most), _sentence, self.table["run"])
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> None:
@@ -505,11 +507,11 @@ def find_slices(
 
     Conditions are presences, absences and large areas of classes, the size of the target (for
     positives) and attribute columns; they need not be context cues. Labels that exclude each other
-    are no conditions. Each condition is tested on all
+    are not conditions. Each condition is tested on all
     images. Pairs of conditions are searched in each half of the images, which a hash of the id or
-    group decides, and tested in the other; a pair is dropped where one of its conditions alone errs
-    as often, and a slice where another one has nearly the same images. The chance that anything is
-    confirmed where nothing errs more often is 5 %, over all runs, tasks and sides. Misses are
+    group decides, and tested in the other; a pair is dropped if one of its conditions errs as often
+    on its own, and a slice where another one has nearly the same images. The chance that anything
+    is confirmed where nothing errs more often is 5 %, over all runs, tasks and sides. Misses are
     tested within quartiles of the target's area, unless the slice is about its size.
 
     Args:
@@ -567,7 +569,7 @@ def _groups(part: Dataset, group: str | None) -> pl.Series:
 
 
 def _half(part: Dataset, group: str | None) -> Booleans:
-    """One of the halves, bool (n_images,): a group's, whatever other images there are."""
+    """One of the halves, bool (n_images,): a group's, independent of other images."""
     return np.asarray(fold_numbers(_groups(part, group), 2) == 0)
 
 
@@ -615,7 +617,7 @@ def _distinct(
 
 
 def _counts(found: FoundSlice, side: SliceSide, everything: ChallengeSet) -> dict[str, Any]:
-    """What a row says of all images of the slice."""
+    """A row's values on all images of the slice."""
     wrong, other = found.inside & side.wrong, found.other
     n, errors = int(found.inside.sum()), int(wrong.sum())
     low, high = wilson(np.array(errors / n), np.array(n))

@@ -46,7 +46,7 @@ _COLUMNS: dict[str, Any] = {
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Validity(TabularResult):
-    """What makes the challenge sets of each criterion worth their name.
+    """Evidence that the challenge sets of each criterion are valid.
 
     Attributes:
         table: ``criterion, quality, side, of, value, low, high, n``, with 95 % intervals.
@@ -54,9 +54,10 @@ class Validity(TabularResult):
             side, of the same task (and object size, where areas are known), among ``n`` hard
             images. ``discrimination``: the difference of two models' mean errors over tasks and
             sides on ``n`` hard images. ``convergence``: Kendall's tau of the order of ``n`` models
-            with that of another criterion; without an interval below ``LEAST_MODELS``.
+            with the order under another criterion; without an interval below ``LEAST_MODELS``.
             ``tenth 1`` to ``tenth 10``: the rate of errors of the model ``of`` on ``n`` images of a
-            side, from the tenth of the least support in their task and split to that of the most.
+            side, from the tenth with the least support in their task and split to the one with the
+            most.
         notes: what a reader should know.
     """
 
@@ -110,7 +111,7 @@ class Validity(TabularResult):
 
 
 def _curves(own: pl.DataFrame) -> Iterator[str]:
-    """How errors change with support, and whether they do so all the way."""
+    """Change of errors with support, and whether it is monotonic."""
     curves = own.filter(pl.col("quality").str.starts_with("tenth")).drop_nulls("value")
     for (side, run), rows in curves.group_by("side", "of", maintain_order=True):
         rates = rows["value"].to_numpy()
@@ -156,15 +157,15 @@ def validity(
         captions: files of captions, see ``nooch.vlm.score_captions``: a mention is a yes.
         synonyms: how captions mention tasks: ``coco``, or a YAML file.
         data: the dataset, whose areas give objects' sizes; by default the one that the suite
-            records, where it is there.
+            records, if it is there.
         split: one or several; ``test`` by default, or the only one.
         tasks: names; all of the suite's by default.
         seed: of the resamples of images.
         progress: called with what is being done, and how much of how much is done.
 
     Raises:
-        InputError: predictions that cannot be read, one model alone, no image that all have.
-        ParameterError: an unknown task or split; a suite of hard images alone.
+        InputError: predictions that cannot be read, only one model, no image that all have.
+        ParameterError: an unknown task or split; a suite of only hard images.
     """
     suite = as_suite(suite)
     suite.require_easy("comparing hard with easy images")
@@ -210,7 +211,7 @@ class _Images:
         task: number of the task, intp (n,).
         positive: bool (n,).
         hard: bool (n,).
-        size: stratum of the object's size, intp (n,); 0 where it is unknown.
+        size: stratum of the object's size, intp (n,); 0 if it is unknown.
         tenth: of support in the task's side and split, 1 to 10, intp (n,); 0 without support.
         wrong: bool (n, n_runs).
     """
@@ -232,7 +233,7 @@ class _Images:
         runs: Sequence[Predictions],
         data: Dataset | None,
     ) -> _Images:
-        """Those of some challenge sets; positions are those in ``every``."""
+        """Images of some challenge sets; positions refer to ``every``."""
         parts: list[tuple[NDArray[Any], ...]] = []
         numbers = {task: number for number, task in enumerate(dict.fromkeys(k[1] for k in keys))}
         for key in keys:
@@ -252,7 +253,7 @@ class _Images:
         return cls(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
     def failure(self, runs: Sequence[Predictions]) -> Iterator[dict[str, Any]]:
-        """How much more often each model errs on hard images of a side."""
+        """Increase in each model's error rate on hard images of a side."""
         strata = self.task * 8 + np.where(self.positive, self.size, 0)
         for side, rows in (("positive", self.positive), ("negative", ~self.positive)):
             for number, run in enumerate(runs):
@@ -276,8 +277,8 @@ class _Images:
                     }  # fmt: skip
 
     def _cells(self) -> tuple[NDArray[np.intp], NDArray[np.float64], int]:
-        """Of the hard images: their rows, each one's weight in the mean over cells (task and side),
-        and the number of cells.
+        """Hard images: their rows, each one's weight in the mean over cells (task and side), and
+        the number of cells.
         """
         rows = np.flatnonzero(self.hard)
         _, cell, sizes = np.unique(
@@ -330,7 +331,7 @@ def _tenths(challenge: ChallengeSet) -> NDArray[np.intp]:
 
 
 def _convergence(a: _Images, b: _Images, n_runs: int, seed: int) -> dict[str, Any]:
-    """How alike the orders of models by their errors on the hard images of two criteria are."""
+    """Agreement of two criteria on the order of models by errors on hard images."""
     n = 1 + max(int(one.image.max(initial=0)) for one in (a, b))
     resamples = _RESAMPLES if n_runs >= LEAST_MODELS else 0
     random = np.random.default_rng(seed)

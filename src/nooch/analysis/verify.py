@@ -37,9 +37,9 @@ def verify(
 ) -> pl.DataFrame:
     """Compare a suite with a second one, or with the published sets.
 
-    Only images that both hold for a task, in whatever splits, are compared. Criteria are those of
-    the same name, or the only ones of the two suites; the published sets are of CE and gist, and
-    their easy images those of the suite in the published splits.
+    Only images that both have for a task, in any split, are compared. Criteria match by name, or
+    are the only ones of the two suites; the published sets are of CE and gist, and their easy
+    images are the suite's in the published splits.
 
     Args:
         suite: a suite or its folder.
@@ -52,14 +52,14 @@ def verify(
         A row for each criterion, task, set (one of the four cells) and metric: ``criterion, task,
         set, metric, value, low, high, images, first, second, both, only_first, only_second``. Of
         the ``images`` that both suites have for the task, ``first`` and ``second`` are in the set
-        of the first and of the second suite, ``both`` in both; ``only_*`` count the images that one
-        suite alone has. Metrics are ``jaccard``, ``precision`` (the share of the first set that is
-        in the second), ``recall`` (the reverse) and Cohen's ``kappa``; null where undefined. Task
-        ``all tasks`` pools tasks, ``average`` is the mean over those that define the metric.
+        of the first and of the second suite, ``both`` in both; ``only_*`` count the images that
+        only one suite has. Metrics are ``jaccard``, ``precision`` (the share of the first set that
+        is in the second), ``recall`` (the reverse) and Cohen's ``kappa``; null where undefined.
+        Task ``all tasks`` pools tasks, ``average`` is the mean over those that define the metric.
 
     Raises:
         InputError: the suites share no criterion, task or image, have ids of different types, or
-            a suite, if not compared with the published sets, holds hard images alone.
+            a suite, if not compared with the published sets, contains only hard images.
         ParameterError: a negative number of resamples.
     """
     first = as_suite(suite)
@@ -181,7 +181,7 @@ def _sizes(sums: Floats) -> Floats:
 
 
 def _metrics(sizes: Floats) -> Floats:
-    """``_METRICS`` by task and set, in the shape of ``sizes``; NaN where one is undefined."""
+    """``_METRICS`` by task and set, in the shape of ``sizes``; NaN if one is undefined."""
     images, first, second, both = sizes
     with np.errstate(invalid="ignore", divide="ignore"):
         observed = (images - first - second + 2 * both) / images

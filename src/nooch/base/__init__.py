@@ -1,1 +1,1 @@
-"""What every other package stands on: files, folders, errors, words, engines and downloads."""
+"""Foundations of every other package: files, folders, errors, words, engines and downloads."""

@@ -1,4 +1,4 @@
-"""What public functions share: a ``map``, progress, and options of which fields can be named."""
+"""Shared by public functions: a ``map``, progress, and options whose fields can be named."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def options_from(kind: type[T], options: T | None, named: Mapping[str, Any]) -> 
 
 
 Count = Annotated[int, Meta(ge=1)]
-"""How many, of what there must be one at least."""
+"""A count of at least one."""
 Seed = Annotated[int, Meta(ge=0, lt=2**63)]
 Share = Annotated[float, Meta(ge=0, le=1)]
 
@@ -87,7 +87,7 @@ class Options:
 def checked(function: Callable[P, T]) -> Callable[P, T]:
     """A public function whose keywords are checked against their annotations, as ``Options`` are.
 
-    Raises ParameterError for an unknown keyword, too.
+    Also raises ParameterError for an unknown keyword.
     """
     owner: Any = function
 
@@ -102,7 +102,7 @@ def checked(function: Callable[P, T]) -> Callable[P, T]:
 
 
 def _check(owner: Any, name: str, value: Any) -> None:
-    """Raise WrongTypeError or ParameterError where a value does not fit its annotation."""
+    """Raise WrongTypeError or ParameterError if a value does not fit its annotation."""
     hint = _hints(owner)[name]
     if not _fits(value, hint):
         default = inspect.signature(owner).parameters[name].default
@@ -117,7 +117,7 @@ def _check(owner: Any, name: str, value: Any) -> None:
 
 @cache
 def _hints(owner: Any) -> dict[str, Any]:
-    """Name -> annotation; what is imported for type checkers alone is not checked."""
+    """Name -> annotation; names imported only for type checkers are not checked."""
     return get_type_hints(owner, localns=_Unknown(owner), include_extras=True)
 
 
@@ -169,7 +169,7 @@ def _written(owner: Any, name: str) -> str:
 
 
 def _fits(value: object, hint: Any) -> bool:
-    """Whether a value has the type of an annotation, as far as that is easy to say."""
+    """True if a value has the type of an annotation; annotations that are hard to check pass."""
     origin, inner = get_origin(hint), get_args(hint)
     if origin is Annotated:
         return _fits(value, inner[0])
@@ -191,7 +191,7 @@ _OBJECT = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 
 
 def is_named(text: str) -> bool:
-    """Whether a text has the form ``package.module:Name``."""
+    """True if a text has the form ``package.module:Name``."""
     return _OBJECT.fullmatch(text) is not None
 
 

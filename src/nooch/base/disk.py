@@ -1,4 +1,4 @@
-"""What survives a power loss: files and folders on the disk, names that change at once, locks."""
+"""Writes that survive a power loss: synced files and folders, atomic renames, locks."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _HERE, _EXCHANGE = -100, 2
 def sync(path: Path) -> None:
     """Return when the content of a file, or the names in a folder, are on the disk.
 
-    Raises OSError where they cannot be; a file system that syncs no folders is none.
+    Raises OSError if they cannot be; a file system that syncs no folders is none.
     """
     try:
         handle = os.open(path, os.O_RDONLY)
@@ -94,7 +94,7 @@ def locked(
     """
     # to lock a file empties it
     if file.is_file() and file.stat().st_size:
-        raise OutputError("is no lock of nooch", where=file, remedy="rename it, or delete it")
+        raise OutputError("is not a lock of nooch", where=file, remedy="rename it, or delete it")
     # not needed by workers, whose start it would delay
     from filelock import FileLock, Timeout
 

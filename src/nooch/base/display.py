@@ -1,4 +1,4 @@
-"""What print and notebooks show of an object: a small table, as aligned text and as HTML."""
+"""Display of an object by print and notebooks: a small table, as aligned text and as HTML."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from nooch.base.errors import MissingExtraError
 from nooch.base.words import cell_text, counted, printable
 
 MOST_ROWS = 24
-"""Rows that are shown; a last line says how many there are."""
+"""Number of rows shown; a last line gives the total."""
 _MOST_TASKS = 3
 
 _LONGEST, _WIDEST = 200, 32

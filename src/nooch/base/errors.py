@@ -1,6 +1,6 @@
-"""Every exception of nooch, and the one way to word an error.
+"""Every exception of nooch, and the wording that all errors share.
 
-An error says what is wrong, where, what would have been allowed, and how to fix it. The command
+An error names what is wrong, where, what would have been allowed, and how to fix it. The command
 line prints it without a traceback and exits with code 2.
 """
 
@@ -38,12 +38,12 @@ class NoochError(Exception):
         super().__init__("\n  ".join(lines))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # errors travel from worker processes, whatever their constructor takes
+        # errors travel from worker processes, regardless of their constructor's signature
         return _restore, (type(self), self.args, self.__dict__)
 
 
 class InputError(NoochError, ValueError):
-    """A file or table that was given holds something that cannot be used."""
+    """A file or table that was given contains something that cannot be used."""
 
 
 class FormatError(InputError):
@@ -59,7 +59,7 @@ class WrongTypeError(NoochError, TypeError):
 
 
 class UndefinedError(NoochError, ValueError):
-    """What was asked for has no value here, for example a CE set of a task without cues."""
+    """The requested value is undefined here, for example for a CE set of a task without cues."""
 
 
 class OutputError(NoochError, OSError):
@@ -82,7 +82,7 @@ class MissingExtraError(NoochError, ImportError):
 
 def _restore(kind: type[NoochError], args: tuple[Any, ...], state: dict[str, Any]) -> NoochError:
     error = kind.__new__(kind, *args)
-    # an OSError takes its arguments in its constructor alone, which is not run again
+    # an OSError takes its arguments only in its constructor, which is not run again
     error.args = args
     error.__dict__.update(state)
     return error
@@ -145,15 +145,16 @@ def check_one_of(name: str, value: str, options: Collection[str], *, owner: str 
         return value
     near = difflib.get_close_matches(value, list(options), n=3, cutoff=0.6)
     raise ParameterError(
-        f"{value!r} is no {name}" + (f" of {owner}" if owner else ""),
+        f"{value!r} is not {'an' if name[:1] in 'aeiou' else 'a'} {name}"
+        + (f" of {owner}" if owner else ""),
         allowed=some_of(sorted(options), 12) or "nothing: there are none",
         remedy=f"did you mean {' or '.join(near)}?" if near else None,
     )
 
 
 def check_fraction(name: str, value: float, where: str) -> None:
-    """Raise a ParameterError where ``value`` is no fraction of an image, but a percentage, say, and
-    a WrongTypeError where it is no number.
+    """Raise a ParameterError if ``value`` is not a fraction of an image (a percentage, for
+    example), and a WrongTypeError if it is not a number.
     """
     if not isinstance(value, Real):
         raise wrong_type(name, value, "a fraction of the image, 0 to 1", f"{name}=0.1")

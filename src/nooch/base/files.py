@@ -47,7 +47,7 @@ def place(text: str | Path) -> str | Path:
     """
     if not is_address(text):
         return Path(text)
-    # protocols are written small, whatever the case that they were typed in
+    # protocols are lowercased
     text = re.sub(r"[A-Za-z][A-Za-z0-9+.-]*(?=://|::)", lambda name: name[0].lower(), str(text))
     *links, last = text.split("::")
     if links and "://" not in last:
@@ -62,7 +62,7 @@ def place(text: str | Path) -> str | Path:
 
 
 def is_address(text: object) -> bool:
-    """Whether this is an address of fsspec, not a path of this machine."""
+    """True if this is an address of fsspec, not a path of this machine."""
     return isinstance(text, str) and "://" in text and _ADDRESS.match(text) is not None
 
 
@@ -94,7 +94,7 @@ def _check_protocol(name: str, text: str) -> None:
         get_filesystem_class(name)
     except ValueError as error:
         raise ParameterError(
-            f"{name}:// is no kind of address that fsspec knows", where=text, allowed=_ADDRESSES
+            f"{name}:// is not a kind of address that fsspec knows", where=text, allowed=_ADDRESSES
         ) from error
     except ImportError as error:
         module = known_implementations[name]["class"].partition(".")[0]
@@ -202,7 +202,7 @@ def _check_free(path: Path, overwrite: bool, marker: str | None, *, ours: bool =
         )
     if exists and not ours:
         raise OutputError(
-            f"exists and holds no {marker}, so it is not replaced", where=path, remedy=_ELSEWHERE
+            f"exists and contains no {marker}, so it is not replaced", where=path, remedy=_ELSEWHERE
         )
     if marker is not None and path.is_dir():
         refuse_foreign(path, marker)
@@ -245,7 +245,7 @@ def atomic_folder(
 
 
 RESUME = "fix that and give the same command again: it resumes, and finished work is kept"
-"""What to do where work that can be resumed could not be written."""
+"""Remedy if resumable work could not be written."""
 
 
 @contextlib.contextmanager
@@ -281,7 +281,7 @@ def _install(partial: Path, path: Path, old: Path) -> None:
                 sync(old.parent)
             partial.rename(path)
         except BaseException:
-            # a signal, too, may come between the two
+            # a signal may also arrive between the two calls
             if old.exists() and not path.exists():
                 old.rename(path)
             raise
@@ -292,19 +292,21 @@ _NEW, _OLD = "new", "old"
 
 
 def _temporary(path: Path) -> Path:
-    """Where a folder is written, as ``_NEW``, and the one that it replaces is, as ``_OLD``."""
+    """Temporary paths of a folder being written (``_NEW``) and of the one it replaces
+    (``_OLD``).
+    """
     return path.with_name(f".{path.name}.partial")
 
 
 def _held(path: Path) -> contextlib.AbstractContextManager[None]:
-    """Hold the name of a folder. Raises OutputError where another process does."""
+    """Lock the name of a folder. Raises OutputError if another process does."""
     return locked(path.with_name(f".{path.name}.lock"), "writing there", path)
 
 
 def _clear_leftovers(path: Path) -> None:
     """Remove what a killed process left; a folder that was being replaced gets its name back.
 
-    The name is held.
+    The name stays locked.
     """
     work = _temporary(path)
     if is_ours(work) and (work / _OLD).exists() and not path.exists():
@@ -330,7 +332,7 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def replace_file(path: Path, content: bytes) -> None:
-    """Write a file under a temporary name and rename it. Raises OutputError where that fails."""
+    """Write a file under a temporary name and rename it. Raises OutputError if that fails."""
     try:
         with replacing(path) as partial:
             partial.write_bytes(content)

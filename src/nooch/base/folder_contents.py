@@ -1,4 +1,4 @@
-"""Whose files are in a folder: which names nooch writes, and folders that it alone uses."""
+"""Ownership of files in a folder: names that nooch writes, and folders that only it uses."""
 
 from __future__ import annotations
 
@@ -77,13 +77,13 @@ def foreign_files(folder: Path, marker: str) -> list[str]:
 def refuse_foreign(folder: Path, marker: str) -> None:
     """Raise an OutputError that names the files in a folder that nooch did not write."""
     if foreign := foreign_files(folder, marker):
-        problem = f"holds what nooch did not write: {some_of(foreign)}"
+        problem = f"contains what nooch did not write: {some_of(foreign)}"
         remedy = "move them to another folder, or choose another path"
         raise OutputError(problem, where=folder, remedy=remedy)
 
 
 def is_ours(folder: Path) -> bool:
-    """Whether nooch made a folder of intermediate files, or it is empty."""
+    """True if nooch made a folder of intermediate files, or it is empty."""
     try:
         whole = folder.is_dir() and not folder.is_symlink()
         return whole and ((folder / _MARK).is_file() or not any(folder.iterdir()))
@@ -92,7 +92,7 @@ def is_ours(folder: Path) -> bool:
 
 
 def check_own(folder: Path) -> None:
-    """Raise an OutputError where something has the name of a folder of intermediate files that
+    """Raise an OutputError if something has the name of a folder of intermediate files that
     nooch did not make.
     """
     if os.path.lexists(folder) and not is_ours(folder):
@@ -109,7 +109,7 @@ def own_folder(folder: Path) -> None:
 
 
 def remove_ours(folder: Path) -> None:
-    """Remove a folder that nooch made, as far as possible; its mark goes last."""
+    """Try to remove a folder that nooch made; its marker goes last."""
     if not folder.is_dir() or not is_ours(folder):
         return
     for entry in folder.iterdir():

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 import msgspec
 
 BROKEN_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""What msgspec raises for JSON that is damaged, of other types, or nested too deeply: beyond
+"""Exceptions of msgspec for JSON that is damaged, of other types, or nested too deeply: beyond
 Python's recursion limit, about 1,000 levels.
 """
 
@@ -40,7 +40,7 @@ THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"
 
 
 def usable_cpus() -> int:
-    """How many CPUs this process may use."""
+    """Number of CPUs this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

@@ -30,7 +30,7 @@ def _exists(path: str) -> bool:
 
 @dataclass(frozen=True)
 class SplitPlan(Options):
-    """How images are divided into train, valid and test.
+    """A division of images into train, valid and test.
 
     Attributes:
         source: percentages such as ``70/10/20`` (train/valid/test), or a file: ``.npz`` with

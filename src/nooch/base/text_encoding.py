@@ -33,26 +33,26 @@ def reading_as(encoding: str | None) -> Iterator[None]:
 
 
 def check_encoding(encoding: str | None) -> str | None:
-    """The encoding. Raises ParameterError where it is none of text."""
+    """The encoding. Raises ParameterError if it is none of text."""
     try:
         if encoding is not None:
             "".encode(encoding)
     except LookupError as error:
         allowed = "a name that Python knows, such as cp1252, latin-1, utf-16-le, shift_jis"
         raise ParameterError(
-            f"{encoding!r} is no encoding", where="`encoding`", allowed=allowed
+            f"{encoding!r} is not an encoding", where="`encoding`", allowed=allowed
         ) from error
     return encoding
 
 
 def decoded(content: bytes, where: object) -> str:
-    """The text of a file. Raises InputError where that is not known for sure."""
+    """The text of a file. Raises InputError if that is not known for sure."""
     return utf8_bytes(content, where).decode()
 
 
 def text_lines(path: Path, where: object = None, allowed: str | None = None) -> list[str]:
     """The lines of a text file, which errors call ``where``. Raises InputError: it cannot be read,
-    or is not ``decoded``; ``allowed`` says what it should hold.
+    or is not ``decoded``; ``allowed`` describes the expected content.
     """
     with unreadable(where or path, allowed):
         content = path.read_bytes()
@@ -77,7 +77,7 @@ def utf8_bytes(content: bytes, where: object) -> bytes:
 
 
 def transcoded(path: Path) -> bytes | None:
-    """The content of a text file as UTF-8 where it is in another encoding; None where it can be
+    """The content of a text file as UTF-8 if it is in another encoding; None if it can be
     read as it is. At most a few megabytes of such a file are in memory. Raises OSError and, as
     ``decoded``, InputError.
     """
@@ -115,7 +115,7 @@ def _refused(
         problem = f"line {number} is not text in {encoding}"
         return InputError(problem, where=where, remedy="give another `encoding`")
     if b"\0" in word:
-        problem = f"line {number} holds zero bytes, as UTF-16 without a mark does"
+        problem = f"line {number} contains zero bytes, as UTF-16 without a mark does"
         remedy = "give `encoding` utf-16-le or utf-16-be"
     else:
         shown = word.decode("cp1252", "replace")[:60]

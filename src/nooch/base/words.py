@@ -38,7 +38,8 @@ _VOWEL_SOUND = re.compile(r"(?!(?:u[bcfhjkqrstn][aeiou]|eu|one\b|ouija))[aeiou]|
 UNPRINTABLE = re.compile(
     "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
 )
-"""What moves a terminal's cursor, ends a line, turns the direction of text, or is no character."""
+"""Characters that move a cursor, end a line or turn the direction of text, and non-characters.
+"""
 
 
 def readable(name: str) -> str:
@@ -53,7 +54,7 @@ def readable(name: str) -> str:
 
 
 def is_plural(name: str) -> bool:
-    """Whether a readable name takes "are": skis, hills."""
+    """True if a readable name takes "are": skis, hills."""
     word = _last_word(name)
     return word in _ONLY_PLURAL or (word not in _SINGULAR and bool(_PLURAL.search(word)))
 
@@ -112,7 +113,7 @@ def cell_text(value: object, longest: int | None = None) -> str:
 
 
 def printable(text: str, keep: str = "") -> str:
-    """The text on one line: control characters, which a name may hold, are spelled out, except
+    """The text on one line: control characters, which a name may contain, are spelled out, except
     those in ``keep``, such as ends of lines.
     """
     return UNPRINTABLE.sub(

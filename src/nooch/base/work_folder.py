@@ -50,7 +50,7 @@ def key_of(
 ) -> str:
     """A key of JSON-like content in hexadecimal digits, all where ``digits`` is None.
 
-    The order of a mapping counts unless ``order`` says otherwise.
+    The order of a mapping counts unless ``order`` is false.
     """
     return str(hashed(msgspec.json.encode(content, order=order)).hexdigest()[:digits])
 
@@ -91,13 +91,13 @@ def held(folder: Path, doing: str, *, clear_if_refused: bool = False) -> Iterato
 
 @contextlib.contextmanager
 def _resuming(folder: Path) -> Iterator[None]:
-    """Turn an unexpected error into one that says what to do where kept work may be damaged."""
+    """Turn an unexpected error into one with a remedy, since kept work may be damaged."""
     try:
         yield
     except (NoochError, OSError, MemoryError, KeyboardInterrupt, SystemExit, GeneratorExit):
         raise
     except BaseException as error:
-        # polars' panics are no Exceptions
+        # polars' panics are not Exceptions
         problem = f"cannot resume from what is kept here: {type(error).__name__}"
         remedy = "delete this folder of intermediate files, and give the same command again"
         raise OutputError(f"{problem}: {reason_of(error)}", where=folder, remedy=remedy) from error
@@ -148,15 +148,15 @@ def remove_folder(folder: Path) -> None:
 class Steps:
     """Steps of a work that are done once: each result has a file in ``folder``.
 
-    The ending of a step's name says what the result is: ``.msgpack`` a value of the type ``kind``,
-    ``.npy`` an array, which is mapped, ``.npz`` arrays by name, ``.arrow`` an iterable of frames,
-    read as ``Batches``.
+    The ending of a step's name is the type of its result: ``.msgpack`` a value of the type
+    ``kind``, ``.npy`` an array, which is mapped, ``.npz`` arrays by name, ``.arrow`` an iterable of
+    frames, read as ``Batches``.
     """
 
     folder: Path
 
     def has(self, name: str) -> bool:
-        """Whether a step is done: files are written whole."""
+        """True if a step is done: files are written whole."""
         return (self.folder / name).is_file()
 
     def read(self, name: str, kind: Any = None) -> Any:
@@ -194,7 +194,7 @@ class Journal:
     kind: Any
 
     def entries(self) -> Iterator[Any]:
-        """What was added, also by earlier processes; a line that a kill cut off is left out."""
+        """The lines added, also by earlier processes; a line that a kill cut off is left out."""
         for line in self.file.read_bytes().split(b"\n") if self.file.exists() else []:
             with contextlib.suppress(ValueError):
                 yield msgspec.json.decode(line, type=self.kind)
@@ -218,7 +218,7 @@ def _plain(value: Any) -> Any:
 
     if isinstance(value, np.ndarray) and not value.dtype.hasobject:
         return value.dtype.str, value.shape, value.tobytes()
-    raise NotImplementedError(f"a result holds {type(value)}")
+    raise NotImplementedError(f"a result contains {type(value)}")
 
 
 def _array(kind: Any, value: Any) -> Any:
@@ -227,7 +227,7 @@ def _array(kind: Any, value: Any) -> Any:
     if (get_origin(kind) or kind) is np.ndarray:
         dtype, shape, content = value
         return np.frombuffer(content, np.dtype(dtype)).reshape(shape)
-    raise NotImplementedError(f"a result holds {kind}")
+    raise NotImplementedError(f"a result contains {kind}")
 
 
 def _read_array(file: Path, _kind: None) -> Any:
@@ -239,7 +239,7 @@ def _read_array(file: Path, _kind: None) -> Any:
 def _read_arrays(file: Path, _kind: None) -> dict[str, Any]:
     import numpy as np
 
-    # opened here: numpy leaves a file that is no archive open
+    # opened here: numpy leaves a file that is not an archive open
     with file.open("rb") as stream:
         return dict(np.load(stream, allow_pickle=False))
 

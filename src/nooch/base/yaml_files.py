@@ -11,7 +11,7 @@ from nooch.base.limits import MOST_ALIASES, MOST_NESTED
 
 
 def yaml_value(text: str, where: object) -> Any:
-    """What a YAML text says: numbers, text, lists and mappings alone. Raises InputError."""
+    """Content of a YAML text: only numbers, text, lists and mappings. Raises InputError."""
     import yaml
 
     # written in C, where PyYAML was built with it: ten times as fast
@@ -26,7 +26,7 @@ def yaml_value(text: str, where: object) -> Any:
 
 
 def _beyond_limits(events: Iterable[Any]) -> tuple[str, int] | None:
-    """What exceeds its limit, and the limit; no later event is parsed."""
+    """Name the exceeded limit and its value; no later event is parsed."""
     import yaml
 
     aliases = nested = 0
@@ -48,7 +48,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
         return {}
     if not isinstance(content, dict):
         allowed = "names and values, such as 'seeds: [0, 1, 2]'"
-        raise InputError(f"holds a {type(content).__name__}", where=path, allowed=allowed)
+        raise InputError(f"contains a {type(content).__name__}", where=path, allowed=allowed)
     return content
 
 
@@ -56,7 +56,7 @@ def read_yaml_list(path: Path) -> list[str]:
     """The texts that a YAML file lists."""
     content = _parsed(path)
     if not isinstance(content, list) or not all(isinstance(t, str) for t in content) or not content:
-        raise InputError("is no list of texts", where=path, allowed="lines such as '- a text'")
+        raise InputError("is not a list of texts", where=path, allowed="lines such as '- a text'")
     return content
 
 

@@ -42,7 +42,7 @@ class Setting:
     most: float | None = None
 
     def parameter(self, group: str | None, **given: Any) -> inspect.Parameter:
-        """The option as typer reads it; ``given`` replaces what the function says of it."""
+        """The option as typer reads it; ``given`` replaces the function's declaration."""
         flags = given.get("flags") or [f"--{self.name.replace('_', '-')}"]
         kind: Any = given.get("type", self.type)
         shown, text = self.default, self.help
@@ -64,7 +64,7 @@ class Setting:
         )
 
     def value(self, typed: Any, *, whole: bool) -> Any:
-        """What the function gets for what was typed; None where nothing was."""
+        """Value of the function's keyword for the typed text; None if nothing was typed."""
         if self.type is bool:
             return (not self.default) if typed else None
         if self.many and self.type is str and not whole:
@@ -96,7 +96,7 @@ def _body(module: str) -> list[ast.stmt]:
 
 
 def _constant(name: str, body: list[ast.stmt]) -> tuple[ast.expr, list[ast.stmt]] | None:
-    """What a name of a module stands for, and the module that says it; None where none does."""
+    """The object of a name in a module, and the module that defines it; None if there is none."""
     for node in body:
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == name:
             return node.value, body

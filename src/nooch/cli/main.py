@@ -105,12 +105,12 @@ _NOOCH = Path(__file__).parents[1]
 
 def report_failure(error: BaseException) -> int:
     """Print one line about an unexpected error, write the report file, and return the exit code.
-    An error in a criterion, method or model that the user wrote names the line, and is no internal
-    error.
+    An error in a criterion, method or model that the user wrote names the line, and is not an
+    internal error.
 
-    The file holds the versions, the command without its arguments' values, and the places in the
-    code that led to the error. It holds no message, since messages quote data; the terminal shows
-    the message, shortened.
+    The file contains the versions, the command without its arguments' values, and the places in the
+    code that led to the error. It contains no message, since messages quote data; the terminal
+    shows the message, shortened.
     """
     frames = traceback.extract_tb(error.__traceback__)
     message = " ".join(str(error).split())[:LONGEST]
@@ -137,7 +137,7 @@ def report_failure(error: BaseException) -> int:
 
 
 def _is_installed(file: str) -> bool:
-    """Whether code is Python's own or an installed package's, but not nooch's."""
+    """True if code is Python's own or an installed package's, but not nooch's."""
     # takes milliseconds, which every command would wait for
     import sysconfig
 
@@ -149,14 +149,14 @@ def _is_installed(file: str) -> bool:
 
 
 def _written(lines: list[str]) -> str:
-    """Write the report; says where it is."""
+    """Write the report and print its path."""
     try:
         handle, path = tempfile.mkstemp(prefix="nooch-error-", suffix=".txt")
         with os.fdopen(handle, "w", encoding="utf-8", errors="replace") as file:
             file.write("\n".join(lines) + "\n")
     except OSError as error:
         return f"report it; the report could not be written: {error.strerror}"
-    return f"report it with the file {path}, which holds none of your data"
+    return f"report it with the file {path}, which contains none of your data"
 
 
 _IMPORTS = group(
@@ -216,7 +216,7 @@ _SECTIONS = {
         "verify": info.verify_command,
     },
 }  # fmt: skip
-"""What the commands are for -> name -> command or group, as the help lists them."""
+"""Purpose -> name -> command or group, as the help lists them."""
 
 
 class _Nooch(Group):
@@ -237,7 +237,7 @@ class _Nooch(Group):
         try:
             return super().invoke(ctx)
         except EOFError as error:
-            # click takes it for the end of a dialog and says "Aborted!"
+            # click takes it for the end of a dialog and prints "Aborted!"
             raise InputError(
                 f"a file is empty or ends too early: {error}", remedy="make that file again"
             ) from error
@@ -254,7 +254,7 @@ class _Nooch(Group):
 def _root(
     ctx: typer.Context,
     version: bool = Option(False, "--version", help="Print the version and stop.", is_eager=True),
-    encoding: str = Option(None, help="Of text that is not UTF-8, such as cp1252."),
+    encoding: str = Option(None, help="Encoding of text that is not UTF-8, such as cp1252."),
 ) -> None:
     ctx.with_resource(reading_as(encoding))
     if version:
@@ -283,7 +283,7 @@ def run() -> None:
     received: list[int] = []
 
     def stop(number: int, frame: FrameType | None) -> None:
-        # as an exception, so that temporary folders are removed on the way out; noted, too, since
+        # as an exception, so that temporary folders are removed on the way out; also noted, since
         # polars, and modules that are being imported, turn such exceptions into errors of theirs
         received.append(number)
         if number == signal.SIGINT:
@@ -291,7 +291,7 @@ def run() -> None:
         raise SystemExit(128 + number)
 
     signal.signal(signal.SIGTERM, stop)
-    # not where it is ignored, as in the background
+    # not if it is ignored, as in the background
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, stop)
     code = _unusable_streams_or_names() or _exit_code(received)
@@ -331,7 +331,7 @@ def _exit_code(received: list[int]) -> int | str | None:
     except BrokenPipeError:
         # the reader of our output went away (head, less): no error, but Python must not flush again
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except BaseException as error:  # noqa: BLE001 - panics of polars, too: the report has the traceback
+    except BaseException as error:  # noqa: BLE001 - also panics of polars: the report has the traceback
         return None if received else _failure(error)
     return 0
 

@@ -51,7 +51,7 @@ def dataset_place(text: str) -> str:
 
 
 def _names_in_suite(kind: str) -> Callable[[typer.Context, str], list[str]]:
-    """What a shell completes: ``tasks`` or ``criteria`` of the suite that was typed before."""
+    """Completions of a shell: ``tasks`` or ``criteria`` of the suite that was typed before."""
 
     def complete(ctx: typer.Context, incomplete: str) -> list[str]:
         from nooch.suites import load_suite
@@ -82,7 +82,7 @@ DatasetArgument: Any = Argument(
 DatasetOption: Any = Option(
     None,
     metavar="DATASET",
-    help="Dataset folder or address, where it is no longer where it was.",
+    help="Dataset folder or address, if it has moved.",
     parser=dataset_place,
 )
 """The dataset of a suite."""
@@ -100,7 +100,7 @@ PredictionsArgument: Any = Argument(
 )
 
 ImagesOption: Any = Option(
-    None, help="Folder of images, where it is not the one that the dataset records."
+    None, help="Folder of images, if it is not the one that the dataset records."
 )
 AnnotationsOption: Any = Option(
     [],
@@ -169,7 +169,7 @@ RuleOption: Any = Option("worst-hard", help="Which hyperparameters of runs: as f
 ThresholdOption: Any = Option(
     "0.5",
     help="Positive above this probability: a number, a file of task and threshold, valid (chosen"
-    " there for each task), or worst-side (likewise, for hard and easy images alike).",
+    " there for each task), or worst-side (the same, for hard and easy images alike).",
 )
 BaselineOption: Any = Option(None, help="Run to compare the others with; the first by default.")
 BootstrapOption: Any = Option(1000, min=0, help="Resamples for intervals; 0 for none.")
@@ -182,7 +182,7 @@ WORDS: dict[str, dict[str, Any]] = {
     "tasks": {"autocompletion": complete_tasks},
     "threshold": {"type": str},
 }
-"""Settings that are typed in another way than their name and annotation say."""
+"""Settings that are typed in another way than their name and annotation imply."""
 
 OverlayOption: Any = Option(
     [], help="Corrected labels, such as the verdicts of nooch audit's page. Repeat for several."
@@ -205,19 +205,19 @@ AllowUnannotatedOption: Any = Option(
 
 
 class Format(StrEnum):
-    """How results are printed."""
+    """Output format of results."""
 
     text = "text"
     json = "json"
 
 
 FormatOption: Any = Option(
-    Format.text, "--format", help="text for people, json for programs (on standard output alone)."
+    Format.text, "--format", help="text for people, json for programs (only on standard output)."
 )
 
 
 class Precision(StrEnum):
-    """What a sentence encoder computes in."""
+    """Precision of a sentence encoder."""
 
     float32 = "float32"
     bf16 = "bf16"
@@ -263,7 +263,7 @@ def parse_pairs(text: str | None, option: str, example: str) -> dict[str, str]:
         key, sign, value = part.partition("=")
         if not sign or not key.strip() or not value.strip() or key.strip() in pairs:
             raise ParameterError(
-                f"{part!r} is no pair",
+                f"{part!r} is not a pair",
                 where=option,
                 allowed=f"pairs such as {example}, each key once",
             )
@@ -287,12 +287,12 @@ def question_options(per_set: str | None, template: str | None, seed: int | None
         return {**options, "per_set": None if per_set == "all" else int(per_set)}
     except ValueError as error:
         raise ParameterError(
-            f"is {per_set!r}", where="--per-set", allowed="1 and more, or all"
+            f"is {per_set!r}", where="--per-set", allowed="at least 1, or all"
         ) from error
 
 
 def parse_range(text: str | None) -> tuple[float, float] | None:
-    """``0,4095`` as two numbers; None where there is no text."""
+    """``0,4095`` as two numbers; None if there is no text."""
     if text is None:
         return None
     try:
@@ -304,7 +304,7 @@ def parse_range(text: str | None) -> tuple[float, float] | None:
 
 
 def parse_grid(text: str | None, option: str) -> list[float]:
-    """``0:0.2:20`` (from, to, how many) or ``0.05,0.1`` as numbers; none where there is no text."""
+    """``0:0.2:20`` (from, to, how many) or ``0.05,0.1`` as numbers; none if there is no text."""
     if text is None:
         return []
     try:
@@ -314,7 +314,7 @@ def parse_grid(text: str | None, option: str) -> list[float]:
         return _steps(float(start), float(stop), int(count) - 1)
     except ValueError as error:
         raise ParameterError(
-            f"{text!r} is no grid",
+            f"{text!r} is not a grid",
             where=option,
             allowed="from:to:how many, such as 0:0.2:20, or numbers such as 0.05,0.1",
         ) from error

@@ -1,4 +1,4 @@
-"""How predictions are read: options declared once for all commands that read them."""
+"""Options for reading predictions, declared once for all commands that read them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def read_predictions(
     suite: Suite | None = None,
     data: Dataset | Callable[[], Dataset | None] | None = None,
 ) -> list[Predictions]:
-    """The runs of files; a note says what was recognized."""
+    """The runs of files; a note lists what was recognized."""
     from nooch.evaluation import described, load_predictions
 
     if not files:

@@ -1,4 +1,4 @@
-"""Where the logs of work with an engine are."""
+"""Location of the logs of work with an engine."""
 
 from __future__ import annotations
 

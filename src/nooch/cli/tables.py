@@ -90,7 +90,7 @@ def print_calibration(found: Calibration, format: Format, out: Path) -> None:
 
 
 def print_agreement(table: pl.DataFrame, format: Format) -> None:
-    """How far the sets of two suites agree: a row for each task and set, metrics with intervals."""
+    """Agreement of the sets of two suites: a row for each task and set, metrics with intervals."""
     if format is Format.json:
         print_json(table.to_dicts())
         return

@@ -1,7 +1,7 @@
 """Output: results on standard output; notes, progress and errors on standard error.
 
-Names come from files of others: on the way out of here they are no markup, move no cursor, and turn
-no direction of text. Nothing else in the project prints.
+Names come from files of others: on the way out of here they are not markup, move no cursor, and
+turn no direction of text. Nothing else in the project prints.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _WIDE = 1000
 
 
 def console() -> Console:
-    """Standard output for people; wide where it is no terminal: nothing is cut in files."""
+    """Standard output for people; wide if it is not a terminal: nothing is cut in files."""
     return Console(width=None if sys.stdout.isatty() else 160, highlight=False, emoji=False)
 
 
@@ -79,7 +79,7 @@ def print_result(format: Format, facts: Any, text: str, following: str | None = 
 def print_json(content: Any) -> None:
     """Print one JSON document; NaN becomes null, and ``notes`` are worded as ``note`` does.
 
-    JSON itself escapes some control characters; the others are escaped, too, and read the same.
+    JSON itself escapes some control characters; the others are also escaped, and read the same.
     """
     if isinstance(content, dict) and "notes" in content:
         content = {**content, "notes": [with_flags(text) for text in content["notes"]]}
@@ -120,8 +120,8 @@ def with_flags(text: str) -> str:
     """A message with its parameters as options: ```part_size``` is shown as ``--part-size``.
 
     A name is first looked for in the command that is running, whose arguments are shown as its
-    usage line has them, then among the options of all others, such as those of an import that a
-    message recommends. Other words in backticks stay as they are; so do fields of a file.
+    usage line has them, then among the options of all others, such as of an import that a message
+    recommends. Other words in backticks stay as they are; so do fields of a file.
     """
     if "`" not in text or _all_commands is None:
         return text
@@ -165,7 +165,7 @@ def print_table(
 
 
 def print_tables(tables: Iterable[DisplayTable]) -> None:
-    """Print tables likewise, with their notes, each once, below."""
+    """Print tables the same way, with their notes, each once, below."""
     notes: dict[str, None] = {}
     for table in tables:
         _draw(console(), table)

@@ -22,7 +22,7 @@ class _Command(TyperCommand):
     """A command whose help has its options in groups."""
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write arguments, the command's own options, and then those of each group."""
+        """Write arguments, the command's own options, and then the options of each group."""
         groups: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
         for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx)
@@ -84,7 +84,7 @@ def _summary(command: Command | Group) -> str:
 
 
 def group(help: str, sections: Sections, *, cls: type[Group] = Group, **settings: Any) -> Any:
-    """Commands below one name; ``settings`` are those of ``typer.Typer``."""
+    """Commands below one name; ``settings`` are passed to ``typer.Typer``."""
     made = typer.Typer(
         cls=cls, help=help, no_args_is_help=True, context_settings=_SETTINGS, rich_markup_mode=None,
         **{"callback": lambda: None, "add_completion": False, **settings},
@@ -95,7 +95,7 @@ def group(help: str, sections: Sections, *, cls: type[Group] = Group, **settings
 
 
 def commands_of(group: Group) -> Iterator[tuple[str, Any]]:
-    """What is typed and the command, for all commands of a group and of the groups in it."""
+    """The typed words and the command, for all commands of a group and of the groups in it."""
     for name in group.list_commands(None):
         command = group.get_command(None, name)
         if isinstance(command, Group):

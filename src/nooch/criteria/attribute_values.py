@@ -1,4 +1,4 @@
-"""What phi reads of a dataset: labels, attribute columns, presences and areas of its images."""
+"""Inputs of phi from a dataset: labels, attribute columns, presences and areas of its images."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from nooch.data import Dataset
 LABELS = ("y", "label")
 """Names of the task's label in phi; the task's own name is a third."""
 HIDDEN = ("file_name", "split")
-"""Columns that phi may not use, for they say nothing about an image's context."""
+"""Columns that phi may not use: they are not about an image's context."""
 
 
 @dataclass(frozen=True)
 class AttributeState:
-    """What a part of so many images adds to ``unseen``: column -> its values, ascending."""
+    """Contribution of a part of so many images to ``unseen``: column -> its values, ascending."""
 
     seen: Mapping[str, Sequence[Any]]
     images: int
@@ -93,14 +93,14 @@ def _label(data: Dataset, task: str, name: str) -> pl.Series:
 
 
 def _present(data: Dataset, name: str) -> pl.Series:
-    """1 where a class is present, 0 where it is not, null where that is unknown."""
+    """1 where a class is present, 0 if it is not, null where that is unknown."""
     unknown = data.unknown_labels(name)
     labels = pl.Series(data.labels(name, unknown=False).astype(np.int64))
     return labels if unknown is None else labels.set(pl.Series(unknown), value=None)
 
 
 def values_seen(train: Dataset, name: str) -> list[Any]:
-    """What ``unseen(name)`` compares with."""
+    """Values that ``unseen(name)`` compares with."""
     if name not in _columns(train):
         allowed = some_of(_columns(train), 12)
         raise ParameterError(
@@ -114,7 +114,7 @@ def values_seen(train: Dataset, name: str) -> list[Any]:
 def no_value(
     language: Phi, values: Mapping[str, pl.Series], missing: pl.Series, ids: pl.Series
 ) -> InputError:
-    """Which images phi has no value for, and why: a missing attribute, or undefined arithmetic."""
+    """Images for which phi is undefined, and why: a missing attribute, or undefined arithmetic."""
     reason = "0/0, x % 0 or ln of a negative number"
     remedy = "guard it, as in x > 0 AND ln(x) > 1"
     absent = {

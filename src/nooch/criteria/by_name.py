@@ -47,7 +47,7 @@ class Combination:
             tree = ast.parse(self.expression.strip(), mode="eval").body
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             raise ParameterError(
-                f"{self.expression!r} is no combination of criteria", allowed=_EXPRESSIONS
+                f"{self.expression!r} is not a combination of criteria", allowed=_EXPRESSIONS
             ) from error
         for node in ast.walk(tree):
             if not isinstance(node, _NODES):

@@ -33,7 +33,7 @@ def checked_betas(betas: CueBetas, beta: float) -> dict[str, dict[str, tuple[flo
 def scaled(
     areas: NDArray[np.float64], labels: NDArray[np.bool_], pair: tuple[float, float], beta: float
 ) -> NDArray[Any]:
-    """Areas, float64 (n,), scaled so that a cue's own beta becomes ``beta``; with floats, too, what
+    """Areas, float64 (n,), scaled so that a cue's own beta becomes ``beta``; with floats also, what
     was above its own beta, equal to it or below it is so to ``beta``.
     """
     # a quotient is rounded to 1 only where the two are equal, and so is its product with beta
@@ -48,7 +48,7 @@ def between_betas(
 ) -> NDArray[np.bool_]:
     """Images with areas between the two betas of cues, which are neither hard nor easy.
 
-    A positive is hard where all cues are below their first beta, and easy where one is not below
+    A positive is hard where all cues are below their first beta, and easy if one is not below
     its second. A negative is hard where a cue is above its second beta, and easy where none is
     above its first. ``own`` is the support, ``other`` what it were with the other label.
     """

@@ -1,4 +1,5 @@
-"""What CE learns from parts of a dataset: exact sums of areas by pairs of classes, and their JSON.
+"""Statistics of CE from parts of a dataset: exact sums of areas by pairs of classes, and their
+JSON.
 
 Where a class was not annotated in an image, pairs with it leave the image out.
 """
@@ -28,7 +29,7 @@ class KnownPairs:
         own: (n_classes, n_classes); sums of area(Y) over such images where Y is present.
         counts: int64 (n_classes, n_classes); the number of these images.
         positives: int64 (n_classes,); all images where Y is present.
-        missing: int64 (n_classes, len(KINDS)); those of them where the kind was not annotated.
+        missing: int64 (n_classes, len(KINDS)); the ones in which the kind was not annotated.
     """
 
     own: ExactSums
@@ -38,7 +39,9 @@ class KnownPairs:
 
     @classmethod
     def of(cls, state: CEState) -> KnownPairs:
-        """Those of a shard; where all classes were annotated in all images every pair is known."""
+        """Statistics of a shard; where all classes were annotated in all images every pair is
+        known.
+        """
         if state.known is not None:
             return state.known
         n = len(state.counts)
@@ -61,7 +64,7 @@ class CEState:
     """Additive statistics of one shard of training images.
 
     Attributes:
-        exact: (n_classes, n_classes); the sums, the same bits whatever the shards.
+        exact: (n_classes, n_classes); the sums, the same bits for any shards.
         counts: int64 (n_classes,); images where Y is present, and annotated completely.
         known: statistics of pairs of classes in images where both were annotated; None where all
             classes were annotated in all images.
@@ -93,7 +96,7 @@ class CEState:
 
 
 def areas_summed(shard: Dataset) -> CEState:
-    """Sums over a part for all pairs of classes. Raises InputError where areas are unknown."""
+    """Sums over a part for all pairs of classes. Raises InputError if areas are unknown."""
     require_areas(shard)
     areas = shard.areas if shard.gaps is None else shard.gaps.annotated(shard.areas)
     state = CEState(group_sums(presence_of(areas), areas, "areas"), _class_counts(areas))
@@ -103,10 +106,10 @@ def areas_summed(shard: Dataset) -> CEState:
 
 
 def _known_pairs(shard: Dataset, gaps: Gaps, areas: csr_array, state: CEState) -> KnownPairs:
-    """Statistics of all positives, minus those of positives where the other class is unknown.
+    """Statistics of all positives, minus statistics of positives where the other class is unknown.
 
     No matrix of unknown pairs is made: it is the one of kinds, (n_images, 2), spread over classes,
-    plus that of exceptions.
+        plus the matrix of exceptions.
     """
     every, presence = KnownPairs.of(state), presence_of(areas)
     high, low, counts = every.own.high.copy(), every.own.low.copy(), every.counts.copy()
@@ -160,7 +163,7 @@ class SavedCE(msgspec.Struct):
 
 
 def read_saved(content: Mapping[str, Any]) -> tuple[SavedCE, CEState]:
-    """Parameters, classes and statistics from JSON. Raises ValueError where they do not fit."""
+    """Parameters, classes and statistics from JSON. Raises ValueError if they do not fit."""
     saved, known = msgspec.convert(content, SavedCE), None
     if (pairs := saved.known) is not None:
         counts = (np.array(of, np.int64) for of in (pairs.counts, pairs.positives, pairs.missing))

@@ -1,4 +1,4 @@
-"""What the context criterion learns: which classes are context of a task, and its regression."""
+"""A fit of the context criterion: the classes that are context of a task, and its regression."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Names = Sequence[str] | Mapping[str, Sequence[str]]
 
 
 class Regression(msgspec.Struct, frozen=True):
-    """What expects a class, and how strongly.
+    """Context that predicts a class, and how strongly.
 
     Attributes:
         rate: share of the fitted images that have the class; ``images`` is their number.
@@ -35,10 +35,10 @@ class Regression(msgspec.Struct, frozen=True):
         weights: float64, a row per regression of (intercept, weights of ``context``): of all
             images, then of those outside each fold.
         means: share of the fitted images that have each of ``context``.
-        left_out: class -> why it is no context, such as ``implies car``.
+        left_out: class -> why it is not a context, such as ``implies car``.
         parents: classes in nearly all images that have the class.
-        cues: those of ``context`` that come with the class most, with their odds ratios: how many
-            times as large the odds of the cue are where the class is present as where it is not.
+        cues: classes of ``context`` that come with the class most, with their odds ratios: how many
+            times as large the odds of the cue are where the class is present as if it is not.
         problem: why there is no regression, or None.
         unannotated: images left out since something in them was not annotated.
     """
@@ -56,7 +56,7 @@ class Regression(msgspec.Struct, frozen=True):
 
 
 def no_context(data: Dataset) -> InputError | None:
-    """Why the labels of a dataset's training images are no context of each other; None: they are.
+    """Why the labels of a dataset's training images are not context of each other; None: they are.
 
     There is one class, or they exclude each other.
     """
@@ -83,7 +83,7 @@ def _no_context(state: Presences, n_classes: int) -> InputError | None:
 
 
 def check_size(n_tasks: int, n_names: int, folds: int) -> None:
-    """Raise InputError where tasks and classes are more than memory holds."""
+    """Raise InputError if tasks and classes do not fit into memory."""
     weights = n_tasks * n_names * (1 + folds)
     if weights > _MOST_WEIGHTS:
         raise InputError(
@@ -173,7 +173,7 @@ class Table:
         shares = (np.stack([counts - of_y, of_y]) + 0.5) / (n + 1)
         odds = shares / (1 - shares)
         ratio = odds[1] / odds[0]
-        # what never comes with a class of few images has a share by that half alone
+        # what never comes with a class of few images has a share only by that half
         chosen = np.flatnonzero((of_y > 0) & (shares[1] >= _COMMON) & (ratio >= _STRONG))
         order = np.argsort((shares[0] - shares[1])[chosen], kind="stable")[:_MOST_CUES]
         return {self.state.names[context[one]]: float(ratio[one]) for one in chosen[order]}
@@ -190,7 +190,7 @@ class Table:
         if self.source != LABELS:
             candidate[: self.n_classes] = False
         candidate[column] = False
-        # a constant tells nothing; a column that stands for unknown values is one, too
+        # a constant has no information; a column that stands for unknown values is also one
         told = candidate & (counts > 0) & (counts < n)
         with np.errstate(invalid="ignore", divide="ignore"):
             given, without = both / counts, (n_positive - both) / (n - counts)
@@ -198,7 +198,9 @@ class Table:
         implies = labels & (counts >= _LEAST) & (given >= _IMPLIES)
         opposite = labels & (n - counts >= _LEAST) & (given <= 1 - _IMPLIES) & (without >= _IMPLIES)
         reasons = dict.fromkeys(np.flatnonzero(implies).tolist(), f"implies {task}")
-        reasons |= dict.fromkeys(np.flatnonzero(opposite).tolist(), f"says that {task} is absent")
+        reasons |= dict.fromkeys(
+            np.flatnonzero(opposite).tolist(), f"implies that {task} is absent"
+        )
         for name in self._named(self.include, task):
             reasons.pop(names.index(name), None)
         excluded = [names.index(name) for name in self._named(self.exclude, task)]

@@ -50,13 +50,14 @@ class Criterion(Protocol):
         ...
 
     def fit(self, train: Dataset, tasks: Sequence[str]) -> Fitted:
-        """Estimate what the criterion needs for these tasks, from training images alone."""
+        """Estimate what the criterion needs for these tasks, only from training images."""
         ...
 
 
 @runtime_checkable
 class Summable(Protocol):
-    """A criterion that is fitted by adding statistics of parts, whatever the division into parts.
+    """A criterion that is fitted by adding statistics of parts, independent of the division into
+    parts.
 
     A dataclass may also have ``state``, the type of what ``partial`` gives (a dataclass, arrays,
     numbers, texts, lists, ...): a part's statistics are then kept on disk until the suite is
@@ -77,7 +78,7 @@ class Summable(Protocol):
 
 
 def reads_of(criteria: Iterable[Any]) -> frozenset[str] | None:
-    """What criteria read of a dataset together; None where one does not say: maybe everything."""
+    """All that criteria read of a dataset; None if one does not declare it: maybe everything."""
     together: set[str] = set()
     for criterion in criteria:
         reads: Collection[str] | None = getattr(criterion, "reads", None)
@@ -88,9 +89,9 @@ def reads_of(criteria: Iterable[Any]) -> frozenset[str] | None:
 
 
 def require_areas(data: Dataset) -> None:
-    """Raise InputError where an area of the dataset is unknown."""
+    """Raise InputError if an area of the dataset is unknown."""
     if not data.has_areas:
-        problem = "areas are unknown: the annotations say which classes are present, not how large"
+        problem = "areas are unknown: the annotations give no sizes of classes"
         remedy = (
             "use the context criterion, if images have several labels; or gist or attribute; or"
             " import segmentations, label maps or boxes; or predict areas with `annotate`"
@@ -105,7 +106,7 @@ class Fitted(ABC):
 
     @property
     def reads(self) -> Collection[str] | None:
-        """What it reads in addition to images and areas: ``captions``, ``embeddings/NAME``.
+        """Inputs in addition to images and areas: ``captions``, ``embeddings/NAME``.
 
         None: everything. A criterion that is not fitted yet may have this too. Nothing else is then
         read of a dataset folder.
@@ -117,12 +118,12 @@ class Fitted(ABC):
         """The criterion's parameters, JSON-like, for display."""
 
     def undefined(self, task: str) -> str | None:
-        """Why the task has no challenge set under this criterion, or None where it has one."""
+        """Why the task has no challenge set under this criterion, or None if it has one."""
         del task
         return None
 
     def notes(self, tasks: Sequence[str]) -> list[str]:
-        """What a reader of the challenge sets of these tasks should know of the fit."""
+        """Notes on the fit for readers of the challenge sets of these tasks."""
         del tasks
         return []
 
@@ -142,7 +143,7 @@ class Fitted(ABC):
     @classmethod
     @abstractmethod
     def from_json(cls, content: Mapping[str, Any]) -> Self:
-        """Read back what ``to_json`` gave. Raises FormatError where it does not fit."""
+        """Read back what ``to_json`` gave. Raises FormatError if it does not fit."""
 
 
 @contextlib.contextmanager
@@ -151,14 +152,14 @@ def saved_as(kind: str) -> Iterator[None]:
     try:
         yield
     except (msgspec.ValidationError, ParameterError, ValueError) as error:
-        raise FormatError(f"is no fitted {kind} criterion: {error}") from error
+        raise FormatError(f"is not a fitted {kind} criterion: {error}") from error
 
 
 class SupportFitted(Fitted):
     """A fitted criterion that measures support: larger = a more usual context for the class."""
 
     needs_annotation: ClassVar[bool] = False
-    """Whether only missing annotations leave an image without support, so that find limits them."""
+    """True if only missing annotations leave an image without support, so that find limits them."""
 
     thresholds: TaskThresholds
     """The criterion's own thresholds, or None where they come from matching."""
@@ -182,7 +183,7 @@ class SupportFitted(Fitted):
     def support(self, data: Dataset, task: str) -> NDArray[np.float64]:
         """Support of every image, shape (n_images,); NaN = no notion of context there.
 
-        Raises UndefinedError where the task has no set under this criterion.
+        Raises UndefinedError if the task has no set under this criterion.
         """
 
     def supports(self, data: Dataset, tasks: Sequence[str]) -> NDArray[np.float64]:
@@ -204,22 +205,22 @@ class SupportFitted(Fitted):
         return ()
 
     def strength(self, cue: str, task: str) -> float:
-        """How strong a cue is: A(cue, task) for CE, an odds ratio for context; or NaN."""
+        """Strength of a cue: A(cue, task) for CE, an odds ratio for context; or NaN."""
         del cue, task
         return np.nan
 
     def hard_by_cue(
         self, data: Dataset, task: str, labels: NDArray[np.bool_]
     ) -> NDArray[np.uint64] | None:
-        """Bit i: hard by the task's i-th cue alone, uint64 (n_images,); None without cues."""
+        """Bit i: hard by the task's i-th cue, uint64 (n_images,); None without cues."""
         del data, task, labels
         return None
 
     def between(
         self, data: Dataset, task: str, labels: NDArray[np.bool_]
     ) -> NDArray[np.bool_] | None:
-        """Images between two thresholds, neither hard nor easy, bool (n_images,); None where there
-        is one threshold alone.
+        """Images between two thresholds, neither hard nor easy, bool (n_images,); None if there is
+        only one threshold.
         """
         del data, task, labels
         return None
@@ -271,7 +272,7 @@ def checked_tau(tau: Tau | None, where: str, low: float, high: float, allowed: s
 
 
 def thresholds_of(tau: Tau | None) -> TaskThresholds:
-    """What ``SupportFitted.thresholds`` holds for a ``tau``."""
+    """Value of ``SupportFitted.thresholds`` for a ``tau``."""
     if isinstance(tau, Mapping):
         return {task: None if pair is None else Thresholds(*pair) for task, pair in tau.items()}
     return None if tau is None else Thresholds(tau, tau)
@@ -300,14 +301,14 @@ def read_task_numbers(path: str | Path, columns: Sequence[str]) -> dict[str, tup
         raise InputError(f"lacks the columns {', '.join(missing)}", where=path, allowed=allowed)
     for name in columns:
         if not (kind := frame[name].dtype).is_numeric():
-            raise InputError(f"column {name} holds {kind}", where=path, allowed="numbers")
+            raise InputError(f"column {name} contains {kind}", where=path, allowed="numbers")
     frame = frame.select(pl.col("task").cast(pl.String), pl.col(columns).cast(pl.Float64))
     no_value = pl.any_horizontal(pl.all().is_null(), pl.col(columns).is_nan())
     empty = frame.filter(no_value)["task"]
     twice = frame["task"].filter(frame["task"].is_duplicated()).unique(maintain_order=True)
     problem = None
     if not frame.height:
-        problem = "holds no row"
+        problem = "contains no row"
     elif len(empty):
         problem = f"has an empty or NaN cell for {some_of(empty)}"
     elif len(twice):

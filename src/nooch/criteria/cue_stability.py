@@ -24,7 +24,7 @@ _WORDS = 4
 
 @dataclass(frozen=True)
 class CueStability:
-    """How sure it is that C is a context cue of Y.
+    """Evidence that C is a context cue of Y.
 
     Attributes:
         cue: C, a class.
@@ -41,7 +41,7 @@ class CueStability:
 
     @property
     def near_alpha(self) -> bool:
-        """Whether some resamples make it a cue and others do not: more than 5 % either way."""
+        """True if some resamples make it a cue and others do not: more than 5 % either way."""
         return _RARE < self.share < 1 - _RARE
 
 
@@ -55,11 +55,11 @@ def cue_stability(
 ) -> dict[str, list[CueStability]]:
     """Resample the training images, each drawn Poisson(1) times, and count how often C is a cue.
 
-    An image's draws depend on the seed and on its place among the training images alone, so the
+    An image's draws depend on the seed and only on its place among the training images, so the
     division into parts does not matter, and all tasks share the same draws.
     """
     if resamples < 20:
-        raise ParameterError(f"resamples is {resamples}", allowed="20 and more")
+        raise ParameterError(f"resamples is {resamples}", allowed="at least 20")
     n_classes = len(fitted.classes)
     columns = [fitted.classes.index(task) for task in tasks]
     sums = np.zeros((len(tasks), resamples, n_classes))
@@ -76,7 +76,7 @@ def cue_stability(
 
 
 def _draws(start: int, n: int, resamples: int, seed: int) -> NDArray[np.float64]:
-    """How often each of n images from ``start`` on is drawn, float64 (n, resamples)."""
+    """Number of times each of n images from ``start`` on is drawn, float64 (n, resamples)."""
     blocks = -(-resamples // _WORDS)
     generator = np.random.Philox(key=seed).advance(start * blocks)
     uniform = np.random.Generator(generator).random((n, blocks * _WORDS))[:, :resamples]

@@ -3,7 +3,7 @@
 Floating-point addition depends on its order: with other shards, sums would differ in their last
 bits, and a support equal to a threshold could be on either side of it. Here numbers are cut into
 two pieces on fixed grids. Sums of pieces are exact in float64 (in a block) and in int64 (in all),
-whatever the order.
+in any order.
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ def cosines(
 
 
 def _lengths(vectors: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
-    """Lengths of vectors, float64 (n, 1); NaN for those of zeros."""
+    """Lengths of vectors, float64 (n, 1); NaN for vectors of zeros."""
     lengths: NDArray[np.float64] = np.linalg.norm(vectors.astype(np.float64), axis=1, keepdims=True)
     lengths[lengths == 0] = np.nan
     return lengths

@@ -1,4 +1,4 @@
-"""What the gist criterion learns from parts of a dataset: exact sums of embeddings, and JSON."""
+"""Statistics of the gist criterion from parts of a dataset: exact sums of embeddings, and JSON."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class GistState:
     """Additive statistics of one shard over the positives of tasks.
 
     Attributes:
-        exact: (n_tasks, d); sums of embeddings, the same bits whatever the shards.
+        exact: (n_tasks, d); sums of embeddings, the same bits for any shards.
         counts: int64 (n_tasks,); positives with an embedding.
     """
 
@@ -78,7 +78,7 @@ class SavedGist(msgspec.Struct):
 
 
 def read_saved(content: Mapping[str, Any]) -> tuple[SavedGist, GistState]:
-    """Parameters, tasks and statistics from JSON. Raises ValueError where they do not fit."""
+    """Parameters, tasks and statistics from JSON. Raises ValueError if they do not fit."""
     saved = msgspec.convert(content, SavedGist)
     sums = np.array(saved.sums, np.float64)
     if not len(saved.tasks) == len(sums) == len(saved.counts):

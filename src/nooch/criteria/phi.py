@@ -88,7 +88,7 @@ def literal(value: bool | float | str) -> Term:
 
 
 def compare(left: Term, right: Term, operation: Callable[[pl.Expr, pl.Expr], pl.Expr]) -> pl.Expr:
-    """A comparison: Boolean, null where a side is. Raises ParameterError where types do not match.
+    """A comparison: Boolean, null where a side is. Raises ParameterError if types do not match.
 
     Numbers compare with numbers, text with text; a Boolean with numbers as 0 or 1; text that is a
     literal is read as ISO 8601 where the other side is a date or a time.
@@ -109,7 +109,7 @@ def compare(left: Term, right: Term, operation: Callable[[pl.Expr, pl.Expr], pl.
 
 
 def as_boolean(term: Term) -> pl.Expr:
-    """The term as a condition. Raises ParameterError where it is no Boolean."""
+    """The term as a condition. Raises ParameterError if it is not a Boolean."""
     if term.kind != BOOLEAN:
         raise ParameterError(
             f"needs a condition where {term.text} stands, which is {term.kind}",
@@ -121,7 +121,7 @@ def as_boolean(term: Term) -> pl.Expr:
 
 
 def as_number(term: Term) -> pl.Expr:
-    """The term as Float64. Raises ParameterError where it is no number."""
+    """The term as Float64. Raises ParameterError if it is not a number."""
     if term.kind != NUMBER:
         raise ParameterError(
             f"calculates with {term.text}, which is {term.kind}",
@@ -133,7 +133,7 @@ def as_number(term: Term) -> pl.Expr:
 
 
 def unseen(term: Term, seen: Sequence[Any]) -> pl.Expr:
-    """Whether a value is not among those of training (from ``json_values``); null for null."""
+    """True if a value is not among the training values (from ``json_values``); null for null."""
     values = [_converted(term, literal(value)) for value in seen]
     if term.kind != NUMBER:
         return ~term.expr.is_in(pl.Series(values).implode())
@@ -144,7 +144,7 @@ def unseen(term: Term, seen: Sequence[Any]) -> pl.Expr:
 
 
 def json_values(values: pl.Series) -> list[Any]:
-    """The different values of a column, ascending, as JSON holds them: dates and times as text."""
+    """The different values of a column, ascending, as JSON stores them: dates and times as text."""
     # a column is never addressed by its own name: polars takes "*" and "^a$" for patterns
     term = column(pl.col("values"), values.name, values.dtype)
     different = values.to_frame("values").select(term.expr).to_series().drop_nulls().unique().sort()
@@ -207,7 +207,8 @@ ARITHMETIC: dict[type, Callable[..., pl.Expr]] = {
     exp.Sub: operator.sub,
     exp.Mul: operator.mul,
     exp.Div: operator.truediv,
-    # SQL's remainder has the sign of the dividend; that of polars has the sign of the divisor
+    # SQL's remainder has the sign of the dividend; the remainder of polars has the sign of the
+    # divisor
     exp.Mod: lambda a, b: a.sign() * (a.abs() % b.abs()),
     exp.Neg: operator.neg,
     exp.Abs: operator.abs,
@@ -224,7 +225,7 @@ class Scope:
 
 
 def build(node: Node, scope: Scope) -> Term:
-    """The term of a checked tree. Raises ParameterError where types do not fit together."""
+    """The term of a checked tree. Raises ParameterError if types do not fit together."""
     value = value_of(node)
     return literal(value) if value is not None else _BUILDERS[type(node)](node, scope)
 
@@ -249,7 +250,7 @@ def _number(text: str) -> float:
 
 
 def is_storable(value: bool | float | str | None) -> bool:
-    """Whether 64 bits or a float64 can hold a number; true for everything else."""
+    """True if 64 bits or a float64 can represent a number; true for everything else."""
     if isinstance(value, int):
         return -(2**63) <= value < 2**64
     return not isinstance(value, float) or math.isfinite(value)
@@ -270,7 +271,7 @@ def _arithmetic(node: Node, scope: Scope) -> Term:
     while isinstance(outer, exp.Paren):
         outer = outer.parent
     if type(outer) not in ARITHMETIC:
-        # NaN would be larger than every number; null can be caught by a guard. At the end alone:
+        # NaN would be larger than every number; null can be caught by a guard. Only at the end:
         # arithmetic keeps NaN, and polars computes twice what it fills
         expr = expr.fill_nan(None)
     return Term(expr, NUMBER, node.sql())
@@ -369,8 +370,8 @@ class Phi:
 
     Attributes:
         text: as it was written.
-        tree: sqlglot's tree, which holds only what is allowed.
-        names: the names that occur in it, in their order, without those of ``calls``.
+        tree: sqlglot's tree, which contains only what is allowed.
+        names: the names that occur in it, in their order, without the names of ``calls``.
         unseen: the names inside ``unseen(...)``.
         calls: text of each ``area(...)`` and ``present(...)`` -> function, class.
     """
@@ -431,7 +432,7 @@ def identifier(name: str) -> str:
 
 
 def literal_text(value: object) -> str:
-    """A value as phi writes it. Raises ParameterError for one that phi cannot hold."""
+    """A value as phi writes it. Raises ParameterError for one that phi cannot represent."""
     if isinstance(value, date):
         value = value.isoformat()
     if isinstance(value, str):
@@ -443,7 +444,8 @@ def literal_text(value: object) -> str:
     if isinstance(value, float) and math.isfinite(value):
         return repr(float(value))  # a float of NumPy writes its type
     raise ParameterError(
-        f"{value!r} is no value of phi", allowed="text, finite numbers, Booleans, dates and times"
+        f"{value!r} is not a value of phi",
+        allowed="text, finite numbers, Booleans, dates and times",
     )
 
 
@@ -459,7 +461,7 @@ def _parse(text: str) -> Any:
         # as a condition and not as a statement, so that a second word is an error and not an alias
         trees = _DIALECT.parser().parse_into(exp.Condition, tokens, text)
     except UnicodeEncodeError:
-        problem = "holds half a character (a lone surrogate)"
+        problem = "contains half a character (a lone surrogate)"
         raise _error(problem, "write the whole character") from None
     except RecursionError:
         raise _too_deep() from None
@@ -470,7 +472,7 @@ def _parse(text: str) -> Any:
             f"cannot be read: {reason} (character {detail.get('col', '?')} of {_short(text)})"
         ) from None
     if len(trees) != 1 or trees[0] is None:
-        raise _error(f"holds no condition: {_short(text)}", 'write one, such as "place != y"')
+        raise _error(f"contains no condition: {_short(text)}", 'write one, such as "place != y"')
     # sqlglot adds parentheses to a = b IS NULL, and not those that other SQL implies
     opened = sum(token.token_type == TokenType.L_PAREN for token in tokens)
     if opened < sum(isinstance(node, _WITH_PARENTHESES) for node in trees[0].walk()):
@@ -484,7 +486,7 @@ def _check_tokens(tokens: Sequence[Any]) -> None:
     for token in tokens:
         kind, piece = token.token_type, token.text
         if token.comments:
-            problem = f"holds a comment near {_short(piece)}"
+            problem = f"contains a comment near {_short(piece)}"
             raise _error(problem, "leave it out; a - -1 needs the space")
         quoted = kind in (TokenType.STRING, TokenType.IDENTIFIER)
         is_number = kind == TokenType.NUMBER and _NUMBER.fullmatch(piece)

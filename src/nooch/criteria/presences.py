@@ -1,4 +1,4 @@
-"""Which classes, or values of attributes, are present in images, and where that is unknown."""
+"""Classes, or values of attributes, that are present in images, and where that is unknown."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from nooch.data import KINDS, Dataset
 LABELS = "labels"
 _COLUMNS = "columns"
 SOURCES = (LABELS, _COLUMNS)
-"""What a context is made of: the other classes, or attribute columns of the images."""
+"""Kinds of context: the other classes, or attribute columns of the images."""
 
 
 def image_hashes(ids: pl.Series) -> NDArray[np.uint64]:
-    """A number for each image that depends on its id alone, as if drawn, uint64 (n_images,)."""
+    """A number for each image that depends only on its id, as if drawn, uint64 (n_images,)."""
     if ids.dtype != pl.Int64:
         digests = b"".join(blake3(str(one).encode()).digest(8) for one in ids)
         return np.frombuffer(digests, np.uint64).copy()
@@ -35,21 +35,21 @@ def image_hashes(ids: pl.Series) -> NDArray[np.uint64]:
 
 
 def fold_numbers(ids: pl.Series, folds: int) -> NDArray[np.int64]:
-    """Which of so many folds each image is in, by its id, int64 (n_images,)."""
+    """Index of the fold of each image, by its id, int64 (n_images,)."""
     return (image_hashes(ids) % np.uint64(folds)).astype(np.int64)
 
 
 @dataclass(frozen=True)
 class Presences:
-    """What is present in images: classes, then values of attributes; parts are joined.
+    """Presences in images: classes, then values of attributes; parts are joined.
 
     Attributes:
         names: of all columns, the dataset's classes first.
         hashes: uint64 (n_images,), see ``image_hashes``.
         present: columns that are present, as starts int64 (n_images + 1,) and columns int32.
         missing: int8 (n_images, len(KINDS)), 1 where a kind of class was not annotated.
-        gaps: columns that differ from what ``missing`` says, likewise, with values int8: 1 where
-            they are unknown all the same, -1 where they are known all the same.
+        gaps: columns that differ from ``missing``, in the same form, with values int8: 1 where they
+            are unknown all the same, -1 if they are known all the same.
         kinds: int8 (n_columns,), each column's of ``missing``, or -1.
     """
 
@@ -62,7 +62,7 @@ class Presences:
 
     @classmethod
     def of(cls, data: Dataset, source: str = LABELS) -> Self:
-        """Those of a dataset. Raises InputError where it has no attribute column to read."""
+        """Presences of a dataset. Raises InputError if it has no attribute column to read."""
         present, gaps = presence_of(data.areas), data.gaps
         names, kinds = list(data.classes), np.full(len(data.classes), -1)
         missing, change = np.zeros((len(data), len(KINDS))), csr_array(present.shape)
@@ -138,7 +138,7 @@ class Presences:
         return self._made(list(names), self.hashes, present, self.missing, gaps, kinds)
 
     def rows(self, rows: NDArray[np.intp]) -> Presences:
-        """Those of some images, in this order."""
+        """Presences of some images, in this order."""
         present, gaps = csr_array(self.matrix[rows]), csr_array(self._changes[rows])
         return self._made(
             self.names, self.hashes[rows], present, self.missing[rows], gaps, self.kinds
@@ -150,7 +150,7 @@ class Presences:
         parts = list(parts)
         names = parts[0].names
         if any(part.names != names for part in parts):
-            # classes are the same in all parts; values of attributes may be in some alone
+            # classes are the same in all parts; values of attributes may be only in some
             names = list(dict.fromkeys(name for part in parts for name in part.names))
         parts = [part.with_names(names) for part in parts]
         hashes = np.concatenate([part.hashes for part in parts])
@@ -172,7 +172,7 @@ class Presences:
         return self.unknowns(np.array([column])) > 0
 
     def unknowns(self, columns: NDArray[np.intp]) -> NDArray[np.int64]:
-        """How many of these columns are unknown in each image, int64 (n_images,)."""
+        """Number of these columns that are unknown in each image, int64 (n_images,)."""
         chosen = np.zeros(len(self.names))
         chosen[columns] = 1
         of_kind = [(chosen * (self.kinds == kind)).sum() for kind in range(len(KINDS))]
@@ -209,6 +209,6 @@ def _one_hot(data: Dataset) -> tuple[csr_array, csr_array, list[str]]:
         nulls = np.flatnonzero(values.is_null().to_numpy())
         at = np.full(len(nulls), len(levels))
         unknown.append(csr_array((np.ones(len(nulls)), (nulls, at)), shape=shape))
-        # the last column is never present: it is unknown where there is no value
+        # the last column is never present: it is unknown if there is no value
         names += [f"{column}={level}" for level in levels] + [f"{column}="]
     return csr_array(hstack(present)), csr_array(hstack(unknown)), names

@@ -9,7 +9,7 @@ from nooch.base.errors import ParameterError, check_one_of, some_of
 from nooch.criteria.phi import identifier, literal_text
 
 PRESETS = {
-    # C != Y: the background is not that of the bird's kind
+    # C != Y: the background does not fit the bird's kind
     "waterbirds": "{column} != y",
     # C not in {1 ... 245}: a camera trap that training lacks; `fit` learns which it has
     "iwildcam": "unseen({column})",
@@ -41,7 +41,7 @@ def phi_preset(name: str, columns: Sequence[str] = (), values: Sequence[object] 
         values: the values that the row compares with; ``breeds`` needs some.
 
     Returns:
-        Text for ``Attribute(phi=...)``, with names and values quoted where they must be.
+        Text for ``Attribute(phi=...)``, with names and values quoted if they must be.
 
     Raises:
         ParameterError: no such preset, or columns or values that it cannot take.

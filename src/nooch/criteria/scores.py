@@ -117,5 +117,7 @@ def _column(data: Dataset, column: str, task: str) -> pl.Series:
     ]
     if not values.dtype.is_numeric():
         allowed = "numbers, larger = a more usual context"
-        raise ParameterError(f"column {name} holds {values.dtype}", where="scores", allowed=allowed)
+        raise ParameterError(
+            f"column {name} contains {values.dtype}", where="scores", allowed=allowed
+        )
     return values.cast(pl.Float64).fill_null(np.nan)

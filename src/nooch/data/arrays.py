@@ -28,7 +28,7 @@ UNREADABLE_ARRAY = (
     OverflowError,
     RecursionError,
 )
-"""What numpy raises for files that are empty, cut off or no arrays, and for damaged headers."""
+"""Exceptions of numpy for files that are empty, truncated or not arrays, and for bad headers."""
 
 
 def read_array(source: Path | BinaryIO, *, mapped: bool = False) -> NDArray[Any]:
@@ -46,7 +46,7 @@ def read_array(source: Path | BinaryIO, *, mapped: bool = False) -> NDArray[Any]
 
 
 def check_embedding_name(name: str) -> str:
-    """The name; ParameterError where it would be none of a file in the folder."""
+    """The name; ParameterError if it would be none of a file in the folder."""
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name):
         raise ParameterError(
             f"{name!r} cannot name an embedding", allowed="letters, digits, '.', '_' and '-'"
@@ -57,7 +57,7 @@ def check_embedding_name(name: str) -> str:
 def save_embedding(
     folder: Path, name: str, values: NDArray[np.floating[Any]], part: str = ""
 ) -> Path:
-    """Write an embedding, or a part of one; return its file. Raises OSError where that fails."""
+    """Write an embedding, or a part of one; return its file. Raises OSError if that fails."""
     check_embedding_name(name)
     path = folder / "embeddings" / (f"{name}/{part}.npy" if part else f"{name}.npy")
     make_folder(path.parent)
@@ -91,8 +91,8 @@ def embedding_precision(name: str) -> str:
     """``float32`` or ``bf16``, in which an embedding was computed, as its name ends; ``unknown``
     for other embeddings.
 
-    Encoders of sentence-transformers name theirs ``...-fp32`` or ``...-bf16``, those of earlier
-    versions too.
+    Encoders of sentence-transformers name their embeddings ``...-fp32`` or ``...-bf16``, as earlier
+    versions did.
     """
     return {"fp32": "float32", "bf16": "bf16"}.get(name.rpartition("-")[2], "unknown")
 
@@ -105,7 +105,7 @@ def in_main_memory(values: Any) -> Any:
 
 
 def float_array(values: Any) -> NDArray[np.float64]:
-    """Float64 from anything array-like. Raises InputError where it holds no numbers."""
+    """Float64 from anything array-like. Raises InputError if it contains no numbers."""
     values = in_main_memory(values)
     if str(getattr(values, "dtype", "")) == "torch.bfloat16":
         # NumPy has no such type
@@ -118,4 +118,4 @@ def float_array(values: Any) -> NDArray[np.float64]:
         problem: object = f"they are {array.dtype}"
     except (TypeError, ValueError) as error:
         problem = error
-    raise InputError(f"values are no numbers: {problem}", allowed="an array (n_images, n_tasks)")
+    raise InputError(f"values are not numbers: {problem}", allowed="an array (n_images, n_tasks)")

@@ -1,10 +1,10 @@
-"""What was annotated in which image: a class that was not annotated is not taken for absent.
+"""Annotation coverage per image: a class that was not annotated is not taken for absent.
 
 A column of the images for each kind (``annotated_things``, ``annotated_stuff``,
-``annotated_captions``) says where that kind was annotated; without a column, everywhere. Exceptions
-are single (image, class) pairs that differ from these columns: unknown in an annotated image (LVIS'
-lists that are not exhaustive), or known in another (LVIS' negative categories, Open Images'
-verified labels).
+``annotated_captions``) marks where that kind was annotated; without a column, everywhere.
+Exceptions are single (image, class) pairs that differ from these columns: unknown in an annotated
+image (LVIS' lists that are not exhaustive), or known in another (LVIS' negative categories, Open
+Images' verified labels).
 
 Areas and exceptions, sparse (n_images, n_classes), are stored as tables with a row per pair.
 """
@@ -31,13 +31,13 @@ KNOWN, UNKNOWN = 1, -1
 
 @dataclass(frozen=True, eq=False)
 class Gaps:
-    """Which (image, class) pairs were not annotated: the sum of two parts, never multiplied out.
+    """Unannotated (image, class) pairs: the sum of two parts, never multiplied out.
 
     Attributes:
         images: CSR float64 (n_images, len(KINDS)), 1 where the kind was not annotated in the image.
         kinds: intp (n_classes,), the class's column of ``images``, or -1 without a kind.
         pairs: CSR float64 (n_images, n_classes): 1 where a pair is unknown although its kind was
-            annotated, -1 where it is known although its kind was not; or None.
+            annotated, -1 if it is known although its kind was not; or None.
     """
 
     images: csr_array
@@ -49,7 +49,7 @@ class Gaps:
         return self.images.toarray()
 
     def at(self, rows: NDArray[Any], columns: NDArray[Any]) -> NDArray[np.bool_]:
-        """Whether pairs were not annotated, bool (n,)."""
+        """True if pairs were not annotated, bool (n,)."""
         kinds = self.kinds[columns]
         missing = np.where(kinds >= 0, self._dense[rows, kinds], 0.0)
         if self.pairs is not None and len(rows):
@@ -85,7 +85,7 @@ def gaps_of(
         of_kind = column[exceptions.indices]
         before = (of_kind >= 0) & dense[rows, of_kind]
         change = (exceptions.data == UNKNOWN).astype(np.float64) - before
-        # what an exception says again is none
+        # an exception that repeats the rule is dropped
         pairs = csr_array((change, exceptions.indices, exceptions.indptr), shape=exceptions.shape)
     if not dense.any() and (pairs is None or not (pairs.data > 0).any()):
         return None
@@ -93,7 +93,9 @@ def gaps_of(
 
 
 def unannotated(images: pl.DataFrame, column: str) -> NDArray[np.bool_] | None:
-    """Where a column of ``ANNOTATED`` is false, bool (n_images,); None: nowhere, or no column."""
+    """Mask of the images in which a column of ``ANNOTATED`` is false, bool (n_images,); None:
+    nowhere, or no column.
+    """
     if column not in images.columns or images[column].all():
         return None
     return ~images[column].to_numpy()
@@ -196,7 +198,7 @@ def pairs_matrix(
 
 
 def rows_of(column: pl.Series, ids: pl.Series, where: object) -> NDArray[np.int64]:
-    """Rows of images by their ids, int64 (n,). Raises FormatError where there is no such image."""
+    """Rows of images by their ids, int64 (n,). Raises FormatError if there is no such image."""
     if column.dtype != ids.dtype:
         allowed = f"{ids.dtype}, as of the images"
         raise dataset_error(f"column image_id is {column.dtype}", where, allowed)
@@ -205,7 +207,7 @@ def rows_of(column: pl.Series, ids: pl.Series, where: object) -> NDArray[np.int6
     runs = column.rle().struct.unnest().join(rows, on="value", how="left", maintain_order="left")
     stray = runs["value"].filter(runs["row"].is_null())
     if len(stray):
-        problem = "column image_id names images that the dataset does not hold here"
+        problem = "column image_id names images that are not in the dataset here"
         raise dataset_error(
             f"{problem}: {some_of(stray.unique().sort())}", where, "ids of the images"
         )

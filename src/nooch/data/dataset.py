@@ -46,7 +46,7 @@ _STORED = ("images", "areas", "captions", "embeddings", "exceptions", "confidenc
 
 
 def replaced_columns(table: csr_array, by: csr_array, columns: NDArray[np.int64]) -> csr_array:
-    """The entries of a table, but in these columns those of another, (n_images, len(columns))."""
+    """The entries of a table, with these columns taken from another, (n_images, len(columns))."""
     old, new = table.tocoo(), by.tocoo()
     kept = ~np.isin(old.col, columns)
     rows = np.concatenate([old.row[kept], new.row])
@@ -70,7 +70,7 @@ class Dataset(Displayed):
             null where unknown, relative to ``image_root``), ``width`` and ``height`` (Int64 pixels,
             null where unknown), ``split`` (one of train, valid, test, all), then attribute columns.
             The Boolean columns ``annotated_things``, ``annotated_stuff`` and ``annotated_captions``
-            say where that kind was annotated; without a column, everywhere.
+            mark where that kind was annotated; without a column, everywhere.
         classes: names in the order of the columns of ``areas``.
         areas: CSR float64, n_images x n_classes, fractions of the image. A stored entry means that
             the class is present, even where its area is 0; NaN means present with unknown area.
@@ -80,7 +80,7 @@ class Dataset(Displayed):
         provenance: how the dataset was made (JSON-like).
         kinds: class -> ``thing`` or ``stuff``; a class without a kind was annotated in every image.
         exceptions: CSR int8, n_images x n_classes: -1 where a pair is unknown although its kind was
-            annotated in the image, 1 where it is known although its kind was not; or None. A pair
+            annotated in the image, 1 if it is known although its kind was not; or None. A pair
             that is unknown and has an area is present, but its area is not complete.
         confidences: CSR float64, n_images x n_classes, from 0 to 1: how sure a model was of what
             it predicted, also where that was too little for presence; or None.
@@ -140,7 +140,7 @@ class Dataset(Displayed):
         return type(self), tuple(plain)
 
     def in_memory(self, reads: Collection[str] | None = None) -> Self:
-        """The dataset with everything read and checked now; itself where it is in memory."""
+        """The dataset with everything read and checked now; itself if it is in memory."""
         if self._files is None:
             return self
         if reads is None:
@@ -199,7 +199,7 @@ class Dataset(Displayed):
 
     @property
     def has_captions(self) -> bool:
-        """Whether there is a table of captions."""
+        """True if there is a table of captions."""
         return self.captions is not None if self._files is None else self._files.has("captions")
 
     @classmethod
@@ -221,14 +221,14 @@ class Dataset(Displayed):
             captions: frame ``image_id, caption``.
             rest: ``embeddings``, ``image_root``, ``provenance``; ``kinds``; ``unknown`` and
                 ``verified``: sparse or dense, n_images x n_classes, rows in the order of
-                ``images``, not zero where it is unknown (known) whether, and how large, the class
-                is in the image, whatever the image's ``annotated_*`` columns say; ``confidences``.
+                ``images``, not zero if it is unknown (known) whether, and how large, the class is
+                in the image, regardless of the image's ``annotated_*`` columns; ``confidences``.
 
         Raises:
             InputError: duplicate ids or classes, areas that are negative or more than ``MOST_AREA``
-                times the image, ids that are no whole numbers or text, sizes that are not positive,
-                a split name that is not allowed, captions of unknown images, unsafe file names,
-                ``annotated_*`` columns with nulls.
+                times the image, ids that are not whole numbers or text, sizes that are not
+                positive, a split name that is not allowed, captions of unknown images, unsafe file
+                names, ``annotated_*`` columns with nulls.
             ParameterError: kinds that are none, ``unknown`` or ``verified`` of another shape or
                 with the same pairs.
         """
@@ -297,12 +297,12 @@ class Dataset(Displayed):
 
     @cached_property
     def has_areas(self) -> bool:
-        """Whether every present class has a known area."""
+        """True if every present class has a known area."""
         return not bool(np.isnan(self.areas.data).any())
 
     @cached_property
     def gaps(self) -> Gaps | None:
-        """Which (image, class) pairs were not annotated; None where all were."""
+        """Unannotated (image, class) pairs; None if all were annotated."""
         return gaps_of(self.images, self.classes, self.kinds, self.exceptions)
 
     @cached_property
@@ -315,7 +315,7 @@ class Dataset(Displayed):
         return self.areas.tocsc()
 
     def column(self, name: str) -> int:
-        """Column of a class. Raises ParameterError with the nearest names where there is none."""
+        """Column of a class. Raises ParameterError with the nearest names if there is none."""
         if name not in self._columns:
             check_one_of("class", name, self._columns, owner="the dataset")
         return self._columns[name]
@@ -327,7 +327,9 @@ class Dataset(Displayed):
         return by_class.indices[part], by_class.data[part]
 
     def unannotated(self, kind: str) -> NDArray[np.bool_] | None:
-        """Where things, stuff or captions were not annotated, bool (n_images,); or None."""
+        """Mask of images in which things, stuff or captions were not annotated, bool (n_images,);
+        or None.
+        """
         columns = {**COLUMN_OF_KIND, "captions": "annotated_captions"}
         return unannotated(self.images, columns[check_one_of("kind", kind, columns)])
 
@@ -367,7 +369,7 @@ class Dataset(Displayed):
         return y
 
     def area(self, name: str, *, unknown: float | None = None) -> NDArray[np.float64]:
-        """Area of a class in every image as a fraction, 0 where it is absent, shape (n_images,).
+        """Area of a class in every image as a fraction, 0 if it is absent, shape (n_images,).
 
         Args:
             name: a class.

@@ -2,7 +2,7 @@
 
 ``areas.parquet`` has one row for each present class of an image: ``image_id, class, area``.
 ``exceptions.parquet`` is optional, with one row for each pair that differs from the image's
-``annotated_*`` columns: ``image_id, class, known``. ``confidences.parquet`` is optional, too:
+``annotated_*`` columns: ``image_id, class, known``. ``confidences.parquet`` is also optional:
 ``image_id, class, confidence`` of what a model predicted. Everything is hashed in ``dataset.json``,
 which is written last; a folder without it is not a dataset.
 """
@@ -40,7 +40,7 @@ class PartRecord(msgspec.Struct):
     Attributes:
         splits: number of images in each split that has any.
         sizes: number of classes of each image, as the bytes of an array of ``size_kind``.
-        captions: rows of captions, or None where there is no such table.
+        captions: rows of captions, or None if there is no such table.
         files: file name in the folder -> its size and hash.
         kinds: class -> thing or stuff.
     """
@@ -93,7 +93,7 @@ def save_dataset(
         records: list[PartRecord] = []
         for number, part in enumerate(chain((first, second), parts)):
             last = _check_part(first, part, last, number)
-            # the second is not held while the others come
+            # the second is not kept in memory while the others come
             second = None
             records.append(write_part(part, partial, number, of=2))
             progress(number + 1)
@@ -197,7 +197,7 @@ def seal_dataset(
 
 
 def _check_part(first: Dataset, part: Dataset, last: Any, number: int) -> Any:
-    """The part's largest id; InputError where it does not continue the parts before."""
+    """The part's largest id; InputError if it does not continue the parts before."""
     where = f"part {number}"
     if not len(part):
         raise InputError("has no image", where=where, allowed="one image at least")
@@ -215,7 +215,7 @@ def _check_part(first: Dataset, part: Dataset, last: Any, number: int) -> Any:
 
 
 def _layout(part: Dataset) -> dict[str, Any]:
-    """What all parts of a dataset must have in common."""
+    """Fields that all parts of a dataset must share."""
     return {
         "classes": part.classes,
         "kinds of classes": part.kinds,
@@ -253,7 +253,7 @@ def _fingerprint(folder: Path, classes: Sequence[str], records: Sequence[PartRec
 def add_embedding_files(folder: Path, name: str, files: Mapping[str, FileRecord]) -> None:
     """List an embedding whose files are in the folder; one of that name is replaced.
 
-    Raises OutputError where another process is listing one.
+    Raises OutputError if another process is listing one.
     """
     with locked(folder / f".{DATASET_MARKER}.lock", "changing this dataset", folder):
         # of a process that was killed

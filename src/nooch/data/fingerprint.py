@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from nooch.data.table_schema import ANNOTATED, COLUMN_OF_KIND
 
 Columns = Callable[[str, str], Iterable[pl.Series]]
-"""(table, column) -> one series per part, in order; none where there is no such table."""
+"""(table, column) -> one series per part, in order; none if there is no such table."""
 
 
 def fingerprint_of(
@@ -28,12 +28,13 @@ def fingerprint_of(
     hexadecimal.
 
     It does not depend on how files were compressed or how the dataset is divided, nor on
-    embeddings, which are derived. What was annotated counts where it is not everything: a dataset
-    in which all was annotated has the fingerprint of one that says nothing of it. One piece of one
+    embeddings, which are derived. What was annotated counts if it is not everything: a dataset
+    in which all was annotated has the fingerprint of one without this information. One piece of one
     column is in memory at a time.
 
-    ``images``: column of the images -> its type; ``captions``: columns of the captions; none where
-    there is no such table; ``columns``: gives the columns, those of ``areas`` (``class``, ``area``)
+    ``images``: column of the images -> its type; ``captions``: columns of the captions; none if
+        there is no such table; ``columns``: gives the columns, with ``areas`` as (``class``,
+        ``area``)
     and ``exceptions`` (``image_id``, ``class``, ``known``) too.
     """
     digest = blake3()
@@ -78,7 +79,7 @@ def _add_codes(digest: Any, parts: Iterable[pl.Series]) -> None:
 
 
 def _add_column(digest: Any, column: Callable[[], Iterable[pl.Series]]) -> None:
-    """Add values, whatever their layout in memory: numbers as bytes, all else as text."""
+    """Add values, regardless of their layout in memory: numbers as bytes, all else as text."""
     kinds = [(part.dtype, part.null_count() > 0) for part in column()]
     kind, nulls = kinds[0][0], any(missing for _, missing in kinds)
     if kind.is_numeric() and not nulls:

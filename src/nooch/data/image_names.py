@@ -1,7 +1,7 @@
 """Which image does a name mean? One rule for predictions, answers, captions and corrected labels.
 
-A column of names holds ids or file names: that is decided for the whole column. Numbers at the end
-of file names count as ids only where every known file name ends in its own id, as COCO's do.
+A column of names contains ids or file names: that is decided for the whole column. Numbers at the
+end of file names count as ids only where every known file name ends in its own id, as COCO's do.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from nooch.base.words import counted
 
 IMAGE_ENDINGS = (".jpg", ".jpeg", ".png", ".bmp", ".webp", ".tif", ".tiff", ".gif", ".ppm")
 MAP_ENDINGS = (".png", ".bmp", ".tif", ".tiff")
-"""Of label maps: what keeps every value."""
+"""For label maps: formats that keep every value."""
 _ENDING = rf"(?i)({'|'.join(map(re.escape, IMAGE_ENDINGS))})$"
 IMAGE_COLUMNS = ("image_id", "image", "filename", "file_name", "path", "id")
 """Columns and fields that names of images are in."""
@@ -48,7 +48,7 @@ class MatchedNames:
 
 @dataclass(frozen=True, eq=False)
 class ImageNames:
-    """What names can mean.
+    """Images that names can refer to.
 
     Attributes:
         ids: Int64 or String, unique, shape (n,).
@@ -63,7 +63,7 @@ class ImageNames:
 
     @classmethod
     def of(cls, images: pl.DataFrame) -> Self:
-        """Of a table with ``image_id`` and ``file_name``, such as a dataset's images."""
+        """From a table with ``image_id`` and ``file_name``, such as a dataset's images."""
         ids, files = images["image_id"], images["file_name"]
         named = files.is_not_null()
         if not named.any():
@@ -101,8 +101,7 @@ class ImageNames:
         unknown = texts.filter(found.is_null())
         if strict and rule == BY_FILE and len(unknown):
             raise InputError(
-                f"{len(unknown):,} of {len(texts):,} names are those of no image:"
-                f" {some_of(unknown)}",
+                f"{len(unknown):,} of {len(texts):,} names match no image: {some_of(unknown)}",
                 where=where,
                 allowed="ids, or file names of the dataset",
                 remedy="correct them, or leave them out",
@@ -142,7 +141,7 @@ class ImageNames:
         return by_file, BY_FILE
 
     def _known(self, ids: pl.Series) -> pl.Series:
-        """Ids in the type of the known ones, null where they are none of these."""
+        """Ids in the type of the known ones, null if they are none of these."""
         own = ids.cast(self.ids.dtype, strict=False)
         known = self.ids if own.dtype.is_integer() else _unified(self.ids)
         table = pl.DataFrame({"key": known, "image_id": self.ids})
@@ -191,7 +190,7 @@ class ImageNames:
             raise InputError(
                 f"{int(differ.sum()):,} of {len(texts):,} names are ids of other images than as"
                 f" file names: {texts[number]} is the id {by_id[number]}, and the file"
-                f" {self._names[of_file or 0]} is that of image {by_file[number]}",
+                f" {self._names[of_file or 0]} belongs to image {by_file[number]}",
                 where=where,
                 allowed="ids, or file names",
                 remedy="write file names with their endings, or ids as integers of a file with"
@@ -201,7 +200,7 @@ class ImageNames:
 
 def name_column(values: Sequence[Any], path: str | Path, *, typed: bool = False) -> pl.Series:
     """The names of images in a file's records: Int64, which are ids, where all are integers and the
-    file has types, or is known to hold ids (``typed``); else String.
+    file has types, or is known to contain ids (``typed``); else String.
     """
     typed = typed or Path(path).suffix.lower() not in UNTYPED
     if typed and all(type(value) is int and abs(value) < 2**63 for value in values):

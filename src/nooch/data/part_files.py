@@ -1,11 +1,11 @@
-"""The files of a dataset folder: ``dataset.json`` says what they are, and each is checked against
-that when it is read.
+"""The files of a dataset folder: ``dataset.json`` lists them, and each is checked against that when
+it is read.
 
 A dataset of one part is one file per table: ``images.parquet``, ``areas.parquet``,
 ``captions.parquet``, ``exceptions.parquet``, ``confidences.parquet``, ``embeddings/NAME.npy``. A
 dataset of several parts is a folder of part files per table: ``images/part-0000000.parquet`` and
 on, ``embeddings/NAME/part-0000000.npy``. Part k of every table is about the same images, and every
-image id in it is above those of the parts before. How a dataset is divided does not change its
+image id in it is above all ids of earlier parts. How a dataset is divided does not change its
 fingerprint.
 """
 
@@ -114,7 +114,7 @@ class PartFiles:
     def only(self, number: int) -> Self:
         """The files of one part.
 
-        Raises FormatError where the parts together have another number of images than recorded;
+        Raises FormatError if the parts together have another number of images than recorded;
         at an address, where each file would have to be fetched for it, that is not checked.
         """
         if isinstance(self.folder, Path) and len(self.parts) > 1:
@@ -125,9 +125,9 @@ class PartFiles:
     def rows(self) -> tuple[int, ...]:
         """Number of images of each part in a folder of this machine, from the ends of the files.
 
-        Raises FormatError where a file is missing, has another size or cannot be read.
+        Raises FormatError if a file is missing, has another size or cannot be read.
         """
-        # heavy, and needed for several parts alone
+        # heavy, and needed only for several parts
         import pyarrow as pa
         import pyarrow.parquet as pq
 
@@ -143,7 +143,7 @@ class PartFiles:
     def _check_count(self, n_images: int) -> None:
         if n_images != self.header.n_images:
             problem = (
-                f"images.parquet has {n_images} images, {DATASET_MARKER} says"
+                f"images.parquet has {n_images} images, {DATASET_MARKER} records"
                 f" {self.header.n_images}"
             )
             raise dataset_error(problem, self.folder)
@@ -156,7 +156,7 @@ class PartFiles:
         )
 
     def has(self, table: str) -> bool:
-        """Whether there is such a table."""
+        """True if there is such a table."""
         return table in self.parts[0]
 
     def images(self) -> pl.DataFrame:
@@ -172,18 +172,18 @@ class PartFiles:
         mixed = ALL in counts and len(counts) > 1
         if mixed or counts.keys() - recorded.keys() or (self.whole and counts != recorded):
             raise dataset_error(
-                f"column split has {_listed(counts)}, {DATASET_MARKER} says {_listed(recorded)}",
+                f"column split has {_listed(counts)}, {DATASET_MARKER} records {_listed(recorded)}",
                 where,
                 f"{', '.join(SPLITS)}, or {ALL} for every image",
             )
         return images
 
     def areas(self, images: pl.DataFrame) -> csr_array:
-        """Areas as CSR float64 (n_images, n_classes); ``images`` are those of these parts."""
+        """Areas as CSR float64 (n_images, n_classes); ``images`` are the images of these parts."""
         return self._numbers("areas", AREAS, images)
 
     def captions(self, images: pl.DataFrame) -> pl.DataFrame | None:
-        """Captions as a table, or None where there are none."""
+        """Captions as a table, or None if there are none."""
         if not self.has("captions"):
             return None
         table, where = self._table("captions", CAPTIONS)
@@ -194,7 +194,7 @@ class PartFiles:
         return table
 
     def exceptions(self, images: pl.DataFrame) -> csr_array | None:
-        """Exceptions as CSR int8 (n_images, n_classes), or None where there are none."""
+        """Exceptions as CSR int8 (n_images, n_classes), or None if there are none."""
         if not self.has("exceptions"):
             return None
         table, where = self._table("exceptions", EXCEPTIONS)
@@ -202,7 +202,7 @@ class PartFiles:
         return pairs_matrix(table, values, images["image_id"], self.header.classes, where)
 
     def confidences(self, images: pl.DataFrame) -> csr_array | None:
-        """Confidences as CSR float64 (n_images, n_classes), or None where there are none."""
+        """Confidences as CSR float64 (n_images, n_classes), or None if there are none."""
         if not self.has("confidences"):
             return None
         return self._numbers("confidences", CONFIDENCES, images)
@@ -223,7 +223,7 @@ class PartFiles:
         return {name: self._embedding(f"embeddings/{name}", images.height) for name in names}
 
     def check_others(self) -> None:
-        """Raise FormatError where a listed file that belongs to no table is missing or altered."""
+        """Raise FormatError if a listed file that belongs to no table is missing or altered."""
         for part in self.parts:
             for kind, name in part.items():
                 if kind not in _TABLES and not kind.startswith("embeddings/"):
@@ -259,7 +259,7 @@ class PartFiles:
             raise dataset_error(error.problem, where) from error
 
     def _embedding(self, kind: str, n_images: int) -> NDArray[Any]:
-        """An embedding: mapped where it is one file, else read and joined."""
+        """An embedding: mapped if it is one file, else read and joined."""
         files = [part[kind] for part in self.parts]
         if len(files) == 1:
             return _open_embedding(self.folder, self.header, files[0], n_images)
@@ -292,7 +292,7 @@ def open_parts(folder: str | Path) -> PartFiles:
         )
         raise dataset_error(f"{DATASET_MARKER} does not list {missing}", folder)
     if header.kinds.keys() - set(header.classes) or set(header.kinds.values()) - set(KINDS):
-        problem = f"{DATASET_MARKER} gives kinds of what is no class, or other kinds"
+        problem = f"{DATASET_MARKER} gives kinds of what is not a class, or other kinds"
         raise dataset_error(problem, folder, f"{' or '.join(KINDS)} for a class")
     return PartFiles(folder, header, parts)
 
@@ -322,7 +322,7 @@ def file_record(path: Path) -> FileRecord:
 
 
 def check_file(folder: str | Path, name: str, record: FileRecord, *, hashed: bool) -> bytes | None:
-    """Raise a FormatError where a file is missing, or is not the one that was recorded."""
+    """Raise a FormatError if a file is missing, or is not the one that was recorded."""
     if not isinstance(folder, Path):
         return _fetched(folder, name, record)
     path = folder / name
@@ -365,7 +365,7 @@ def _outside(folder: str | Path, name: str) -> FormatError:
 
 
 def _resized(folder: str | Path, name: str) -> FormatError:
-    problem = f"{name} is missing or has another size than {DATASET_MARKER} says"
+    problem = f"{name} is missing, or its size differs from the one in {DATASET_MARKER}"
     return dataset_error(problem, folder)
 
 

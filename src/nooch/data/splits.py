@@ -41,7 +41,7 @@ def apply_split(images: pl.DataFrame, plan: SplitPlan | None) -> pl.DataFrame:
 def named_splits(column: pl.Series, values: Mapping[str, str], where: object = None) -> pl.Series:
     """A column of split names of any spelling as train, valid and test."""
     if column.dtype.is_nested() or column.dtype == pl.Binary:
-        problem = f"column {column.name} holds {column.dtype}"
+        problem = f"column {column.name} contains {column.dtype}"
         raise InputError(problem, where=where, allowed="names of splits, as text or numbers")
     text = column.cast(pl.String)
     unknown = [
@@ -49,11 +49,11 @@ def named_splits(column: pl.Series, values: Mapping[str, str], where: object = N
     ]
     if unknown:
         problem = f"split values {some_of(sorted(map(str, unknown)))} are not known"
-        remedy = "say what they mean with `split_values`, such as 0=train,1=valid,2=test"
+        remedy = "map them with `split_values`, such as 0=train,1=valid,2=test"
         raise InputError(problem, where=where, allowed=", ".join(SPLITS), remedy=remedy)
     wrong = [v for v in values.values() if v not in SPLITS]
     if wrong:
-        raise ParameterError(f"{some_of(wrong)} is no split", allowed=", ".join(SPLITS))
+        raise ParameterError(f"{some_of(wrong)} is not a split", allowed=", ".join(SPLITS))
     meaning = {v: values.get(v) or SPLIT_NAMES[v.lower()] for v in text.unique().to_list()}
     return text.replace_strict(meaning, return_dtype=pl.String).alias("split")
 
@@ -112,7 +112,7 @@ def group_names(images: pl.DataFrame, group: str) -> pl.Series:
     parts = [match and match[min(1, pattern.groups)] for match in map(pattern.search, names)]
     missed = [name for name, part in zip(names, parts, strict=True) if part is None]
     if missed:
-        problem = f"`group` {group!r} is no column and matches no part of {some_of(missed, 3)}"
+        problem = f"`group` {group!r} is not a column and matches no part of {some_of(missed, 3)}"
         allowed = f"a column ({', '.join(images.columns)}) or a regular expression on the file name"
         raise ParameterError(problem, allowed=allowed)
     return pl.Series("group", parts, dtype=pl.String)
@@ -141,7 +141,9 @@ def _read_npz(path: Path) -> pl.DataFrame:
     arrays = read_arrays(path, _NPZ)
     of_split = {name: arrays[f"{name}_ids"] for name in SPLITS if f"{name}_ids" in arrays}
     if not of_split:
-        raise InputError(f"holds {some_of(arrays) or 'no named array'}", where=path, allowed=_NPZ)
+        raise InputError(
+            f"contains {some_of(arrays) or 'no named array'}", where=path, allowed=_NPZ
+        )
     columns = {name: id_column(ids, f"{path}, {name}_ids") for name, ids in of_split.items()}
     text = any(column.dtype == pl.String for column in columns.values())
     return pl.concat(

@@ -41,7 +41,7 @@ def read_table(path: str | Path, **csv_options: Any) -> pl.DataFrame:
     """A CSV, TSV, Parquet or JSON-lines table: one file, or a folder of part files of one kind.
 
     ``names`` are columns of CSV and TSV (in lower case) in which numbers with leading zeros are
-    text; other ``csv_options`` are those of Polars.
+    text; other ``csv_options`` go to Polars.
     """
     path = Path(path)
     frames = [
@@ -53,7 +53,7 @@ def read_table(path: str | Path, **csv_options: Any) -> pl.DataFrame:
 
 
 def alike(where: object) -> AbstractContextManager[None]:
-    """The context of joining part files. Raises InputError where they differ."""
+    """The context of joining part files. Raises InputError if they differ."""
     errors = (pl.exceptions.PolarsError,)
     return unreadable(where, "the same columns and types", errors, problem="part files differ")
 
@@ -64,7 +64,7 @@ def table_files(path: Path) -> list[Path]:
         raise InputError("no such file or folder", where=path)
     parts = sorted(p for p in path.iterdir() if p.suffix in _READ) if path.is_dir() else [path]
     if not parts:
-        raise InputError("the folder holds no table", where=path, allowed=", ".join(_READ))
+        raise InputError("the folder contains no table", where=path, allowed=", ".join(_READ))
     for part in parts:
         if part.suffix.lower() not in _READ:
             raise InputError(
@@ -144,11 +144,11 @@ def checked_read(where: object, read: Callable[[], _T]) -> _T:
 BROKEN_TABLE = (
     pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, UnicodeDecodeError
 )  # fmt: skip
-"""What reading a broken table raises; polars panics on some."""
+"""Exceptions of reading a broken table; polars panics on some."""
 
 
 def table_of(content: bytes, where: object) -> pl.DataFrame:
-    """The table in a Parquet file's bytes. Raises InputError where they cannot be read."""
+    """The table in a Parquet file's bytes. Raises InputError if they cannot be read."""
     source: IO[bytes] = io.BytesIO(content)
     return checked_read(where, lambda: parquet_rows([source], where))
 
@@ -158,9 +158,9 @@ def parquet_rows(
 ) -> pl.DataFrame:
     """The rows of Parquet files with the same columns, or of some of these that there are.
 
-    Raises InputError where a file has too many rows; what is broken as errors of ``BROKEN_TABLE``.
+    Raises InputError if a file has too many rows; what is broken as errors of ``BROKEN_TABLE``.
     """
-    # not by polars, which ends the process where a page says that it has -1 values
+    # not by polars, which ends the process if a page claims to have -1 values
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -175,7 +175,7 @@ def parquet_rows(
         table = pa.concat_tables(tables)
         table.validate(full=True)
     except pa.ArrowNotImplementedError:
-        # types that polars alone has, such as Int128
+        # types that only polars has, such as Int128
         return pl.scan_parquet(sources, glob=False).select(columns or pl.all()).collect()
     except pa.ArrowException as error:
         raise OSError(reason_of(error)) from error
@@ -190,10 +190,10 @@ def parquet_rows(
 def read_arrays(path: str | Path, allowed: str) -> dict[str, NDArray[Any]]:
     """The arrays of an ``.npz`` by name, or of an ``.npy``, whose name is empty.
 
-    ``allowed`` says, for errors, what the file should hold.
+    ``allowed`` describes, for errors, the expected content.
     """
     broken = (*UNREADABLE_ARRAY, RuntimeError, BadZipFile, zlib.error)
-    # opened here: numpy leaves a file that is no archive open
+    # opened here: numpy leaves a file that is not an archive open
     with unreadable(path, allowed, broken), Path(path).open("rb") as file:
         arrays = np.load(file, allow_pickle=False)
         for member in arrays.zip.infolist() if hasattr(arrays, "zip") else ():
@@ -201,7 +201,7 @@ def read_arrays(path: str | Path, allowed: str) -> dict[str, NDArray[Any]]:
             if size > max(MOST_UNPACKED, MOST_RATIO * member.compress_size):
                 raise ValueError(f"{member.filename} would unpack to {size:,} bytes")
         members = {name: arrays[name] for name in getattr(arrays, "files", ())} or {"": arrays}
-    # members of an archive that are no arrays come as bytes
+    # members of an archive that are not arrays come as bytes
     return {name: array for name, array in members.items() if isinstance(array, np.ndarray)}
 
 
@@ -213,7 +213,7 @@ def id_column(ids: NDArray[Any] | pl.Series, where: object = None) -> pl.Series:
         column = ids.rename("image_id")
     elif ids.ndim != 1 or ids.dtype.kind not in "iufU":
         allowed = "one dimension of integers or text"
-        raise InputError(f"holds {ids.dtype} of shape {ids.shape}", where=where, allowed=allowed)
+        raise InputError(f"contains {ids.dtype} of shape {ids.shape}", where=where, allowed=allowed)
     else:
         # polars has no float of 16 bits
         column = pl.Series("image_id", ids.astype(np.float64) if ids.dtype.kind == "f" else ids)
@@ -226,14 +226,14 @@ def id_column(ids: NDArray[Any] | pl.Series, where: object = None) -> pl.Series:
         exact = numbers.cast(pl.Int64, strict=False).is_not_null()
     wrong = numbers.filter(~exact)
     if len(wrong):
-        problem = f"holds image ids that are no whole numbers, or too large: {some_of(wrong)}"
+        problem = f"contains image ids that are not whole numbers, or too large: {some_of(wrong)}"
         allowed = "integers of at most 64 bits (as floats up to 2^53), or text"
         raise InputError(problem, where=where, allowed=allowed)
     return column.cast(pl.Int64)
 
 
 def are_exact_integers(values: pl.Series) -> pl.Series:
-    """Which floats are whole numbers that float64 holds exactly, up to 2^53 in size: bool (n,)."""
+    """Mask of the floats that are exact whole numbers, at most 2^53 in size: bool (n,)."""
     return values.is_finite() & (values == values.round()) & (values.abs() <= 2**53)
 
 
@@ -245,7 +245,7 @@ def parquet_bytes(table: pl.DataFrame) -> bytes:
 
 
 class _BaseHeader(msgspec.Struct):
-    """What every version has."""
+    """Fields of every version."""
 
     format: str
     version: int
@@ -263,11 +263,11 @@ def load_header(
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
             if not isinstance(path, Path):
                 raise FormatError(
-                    f"is no {name}: nothing is there", where=path, remedy=make
+                    f"is not a {name} folder: nothing is there", where=path, remedy=make
                 ) from error
             local_path(path)
             raise FormatError(
-                f"is no {name}: it has no {path.name}", where=path.parent, remedy=make
+                f"is not a {name} folder: it has no {path.name}", where=path.parent, remedy=make
             ) from error
 
     def decoded(kind: type[_Kind]) -> _Kind:
@@ -277,11 +277,11 @@ def load_header(
     # first what every version has, so that a newer version is reported as such
     base = decoded(_BaseHeader)
     if base.format != f"nooch-{name}" or base.version > version:
-        problem = f"holds {base.format} version {base.version}"
+        problem = f"contains {base.format} version {base.version}"
         allowed = f"nooch-{name} up to version {version}"
         raise FormatError(problem, where=path, allowed=allowed, remedy="install a newer nooch")
     if base.checksum is not None and not is_intact(content):
-        problem = "was altered: its checksum is not that of its content"
+        problem = "was altered: its checksum does not match its content"
         remedy = f"{again}; if you changed it yourself, delete its line `checksum`"
         raise FormatError(problem, where=path, remedy=remedy)
     return decoded(kind)
@@ -306,7 +306,7 @@ def sealed_header(header: Any) -> bytes:
 
 
 def is_intact(content: bytes) -> bool | None:
-    """Whether a header is what its checksum says; None without one."""
+    """True if a header matches its checksum; None without one."""
     seal = _SEAL.search(content[-_TAIL:])
     if seal is None:
         return False if _ALTERED_SEAL.search(content[-_TAIL:]) else None
@@ -340,7 +340,9 @@ def json_records(path: str | Path) -> list[dict[str, Any]]:
 
 
 def file_records(path: str | Path) -> list[dict[str, Any]]:
-    """The rows of a table (Parquet, CSV, TSV, XLSX) as records, or those of ``json_records``."""
+    """The rows of a table (Parquet, CSV, TSV, XLSX) as records, or the records of
+    ``json_records``.
+    """
     ending = Path(path).suffix.lower()
     if ending == ".xlsx":
         try:
@@ -408,8 +410,8 @@ def result_contents(
     *,
     overwrite: bool = False,
 ) -> dict[Path, bytes]:
-    """What ``write_files`` writes of a result: its tables, the first of them without a name, or the
-    format of its ending that holds everything. Raises as ``result_files``.
+    """Files of a result for ``write_files``: its tables, the first of them without a name, or the
+    format of its ending that contains everything. Raises as ``result_files``.
     """
     files = result_files(path, what, whole, [*tables][1:], overwrite=overwrite)
     ending = files[0].suffix
@@ -436,7 +438,7 @@ def write_result(
     *,
     overwrite: bool = False,
 ) -> Path:
-    """Write a result of one table; as ``.json`` all of its content, where there is more. Raises as
+    """Write a result of one table; as ``.json`` all of its content, if there is more. Raises as
     ``result_files``.
     """
     form = {".json": lambda: msgspec.json.format(msgspec.json.encode(content))}

@@ -1,4 +1,6 @@
-"""What tables of nooch and datasets may hold: checked when one is read, and when one is built."""
+"""Schemas of the tables of nooch and of datasets: checked when one is read, and when one is
+built.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ ALL = "all"
 """The one split of a dataset that was not split: criteria are fitted on it and it is searched."""
 
 COLUMN_OF_KIND = {"thing": "annotated_things", "stuff": "annotated_stuff"}
-"""Kind of a class -> the column that says in which images classes of that kind were annotated."""
+"""Kind of a class -> the column that marks the images in which classes of that kind were
+annotated.
+"""
 
 KINDS = tuple(COLUMN_OF_KIND)
 ANNOTATED = (*COLUMN_OF_KIND.values(), "annotated_captions")
@@ -42,14 +46,14 @@ NAMES = (pl.Enum, pl.Categorical, pl.String)
 
 
 def unsafe_names(names: pl.Series) -> pl.Series:
-    """Mask of the names that lead out of the image folder, bool (n,); null where there is none."""
+    """Mask of the names that lead out of the image folder, bool (n,); null if there is none."""
     # a drive letter, a leading slash or backslash, or a step upwards anywhere
     return names.str.contains(r"(^[A-Za-z]:)|(^[/\\])|((^|[/\\])\.\.($|[/\\]))|\x00")
 
 
 @dataclass(frozen=True)
 class Column:
-    """What a column may hold.
+    """Allowed values of a column.
 
     Attributes:
         types: of polars.
@@ -73,7 +77,7 @@ Schema = Mapping[str, Column]
 _ID = Column((pl.Int64, pl.String), "Int64 or String, never null")
 _NAME = Column(NAMES, "names of classes, never null")
 _SIZE = Column(
-    (pl.Int64,), "Int64, 1 pixel and more, null where unknown", nulls=True, wrong=lambda n: n < 1
+    (pl.Int64,), "Int64, at least 1 pixel, null where unknown", nulls=True, wrong=lambda n: n < 1
 )
 
 IMAGES: Schema = {
@@ -137,9 +141,9 @@ def check_columns(
         elif column.among and (
             others := set(values.unique().drop_nulls().cast(pl.String)) - set(column.among)
         ):
-            problem = f"holds {some_of(sorted(others), 3)}"
+            problem = f"contains {some_of(sorted(others), 3)}"
         elif column.wrong is not None and (mask := column.wrong(values)).any():
-            problem = f"holds {some_of(values.filter(mask).head(3))}"
+            problem = f"contains {some_of(values.filter(mask).head(3))}"
             if "image_id" in table.columns:
                 problem += f" in images {some_of(table['image_id'].filter(mask), 3)}"
         else:
@@ -149,7 +153,7 @@ def check_columns(
 
 
 def type_name(kind: pl.DataType | None) -> str:
-    """A type for people, without its categories; ``missing`` where there is no such column."""
+    """A type for people, without its categories; ``missing`` if there is no such column."""
     return "missing" if kind is None else shorten(str(kind), 60)
 
 
@@ -159,7 +163,7 @@ def dataset_error(problem: str, where: object, allowed: str | None = None) -> Fo
 
 
 def is_ascending(ids: pl.Series) -> bool:
-    """Whether each id is above the one before."""
+    """True if each id is above the one before."""
     return bool((ids.head(-1) < ids.tail(-1)).all())
 
 
@@ -195,7 +199,7 @@ def identifiers(texts: Sequence[str]) -> pl.Series:
 
 
 def check_images(images: pl.DataFrame) -> None:
-    """Raise InputError for columns that hold what ``IMAGES`` does not allow, repeated ids, and a
+    """Raise InputError for columns with values that ``IMAGES`` does not allow, repeated ids, and a
     split next to ``ALL``.
     """
     check_columns(images, IMAGES, None, kind=InputError)
@@ -228,7 +232,7 @@ def check_areas(areas: csr_array, ids: pl.Series, classes: Sequence[str]) -> Non
     pairs = pl.DataFrame(
         {"image": images, "class": areas.indices[wrong], "area": areas.data[wrong]}
     )
-    # the first by id, whatever the number of parts
+    # the first by id, regardless of the number of parts
     image, column, area = pairs.sort("image", "class").row(0)
     allowed = f"fractions of the image, from 0 to {MOST_AREA:.0f} (overlaps count twice)"
     raise InputError(
@@ -266,6 +270,7 @@ def check_captions(captions: pl.DataFrame, images: pl.DataFrame) -> pl.DataFrame
     if len(stray):
         raise InputError(
             f"captions of {len(stray)} images that are not in the dataset: {some_of(stray)}",
-            remedy="give the annotation files that hold these images, or leave these captions out",
+            remedy="give the annotation files that contain these images, or leave these captions "
+            "out",
         )
     return captions.drop_nulls("caption").sort("image_id", maintain_order=True)

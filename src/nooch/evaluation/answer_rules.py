@@ -1,7 +1,7 @@
 """A rule turns the text of an answer into yes, no, or neither.
 
-The default is ``tolerant`` and reads what a person would. The other rules are those of tools, to
-the letter; their scores of the same answers differ.
+The default is ``tolerant`` and reads what a person would. The other rules copy the rules of tools
+exactly; their scores of the same answers differ.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _MARKS = re.compile(
 
 
 def opens_reasoning(text: str) -> bool:
-    """Whether a text ends within a block of reasoning that it opens."""
+    """True if a text ends within a block of reasoning that it opens."""
     start = 0
     for found in _CLOSE.finditer(text):
         start = found.end()
@@ -40,13 +40,13 @@ def opens_reasoning(text: str) -> bool:
 
 
 def closes_reasoning(text: str) -> bool:
-    """Whether a text ends a block of reasoning that it did not open: its template opened it."""
+    """True if a text ends a block of reasoning that it did not open: its template opened it."""
     found = _CLOSE.search(text)
     return found is not None and _OPEN.search(text, 0, found.start()) is None
 
 
 def ends_reasoning(text: str) -> bool:
-    """Whether a text ends a block of reasoning."""
+    """True if a text ends a block of reasoning."""
     return _CLOSE.search(text) is not None
 
 
@@ -60,7 +60,7 @@ def without_reasoning(text: str) -> tuple[int, int] | None:
 
 def answer_span(text: str) -> tuple[int, int] | None:
     r"""Start and end of the answer in a model's text: after the last block of reasoning, and within
-    the last ``\boxed{}``, ``<answer>`` or ``<conclusion>``; None where it is cut off.
+    the last ``\boxed{}``, ``<answer>`` or ``<conclusion>``; None if it is cut off.
     """
     span = without_reasoning(text)
     marks = [] if span is None else list(_MARKS.finditer(text, span[0]))
@@ -96,7 +96,7 @@ def pope(text: str) -> bool | None:
 def vlmevalkit(text: str) -> bool | None:
     """The letter of one of the options ``A. Yes`` and ``B. No``, else the one that is named.
 
-    VLMEvalKit's rule for multiple-choice files without a judge model. A letter counts where it is
+    VLMEvalKit's rule for multiple-choice files without a judge model. A letter counts if it is
     the only one; "A" may also be an article, so it counts in answers of up to three words.
     """
     tokens = text.translate(_SEPARATORS).split()
@@ -112,7 +112,7 @@ def lmms_eval(text: str) -> bool | None:
 
 
 def first_word(text: str) -> bool | None:
-    """Yes or no where it is the first word, in any case, whatever follows."""
+    """Yes or no if it is the first word, in upper or lower case."""
     found = _WORDS.search(text.lower())
     return {"yes": True, "no": False}.get(found.group()) if found else None
 

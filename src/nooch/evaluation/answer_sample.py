@@ -97,7 +97,7 @@ def rates_of_answers(
     bootstrap: int,
     seed: int,
 ) -> dict[tuple[str, str], ContextRates]:
-    """(run, criterion) -> how often the run says yes, by context; captions, a share of yes."""
+    """(run, criterion) -> how often the run answers yes, by context; captions, a share of yes."""
     rates = {}
     answered = [(run.run, run.said) for run in runs if run.said is not None]
     cells = {
@@ -121,10 +121,10 @@ def rates_of_answers(
 
 @dataclass(frozen=True, eq=False)
 class AskedSample:
-    """A suite as far as predictions are for it.
+    """The part of a suite that predictions are for.
 
     Attributes:
-        suite: with the images that were asked about alone; the whole suite where all were.
+        suite: with only the images that were asked about; the whole suite where all were.
         whole: the suite.
         weights: task -> ``image_id, weight`` of the images that were asked about; empty where all
             images of the suite have predictions.
@@ -138,8 +138,8 @@ class AskedSample:
 
     @classmethod
     def of(cls, suite: Suite, runs: Sequence[Predictions], keys: Sequence[Key]) -> Self:
-        """The sample that runs with ``weights`` are about; other runs are scored on it, too. The
-        whole suite where there is no such run.
+        """The sample that runs with ``weights`` are about; other runs are also scored on it. The
+        whole suite if there is no such run.
         """
         if all(run.weights is None for run in runs):
             return cls(suite, suite)

@@ -1,6 +1,6 @@
-"""The tolerant rule: what a person takes an answer in words to say, one language at a time.
+"""The tolerant rule: what a person takes an answer in words to mean, one language at a time.
 
-An answer is cut into clauses. A clause says yes or no by that word, or by saying that the object
+An answer is cut into clauses. A clause means yes or no by that word, or by stating that the object
 of the question is there or not; clauses that disagree, hedge or name no object decide nothing.
 """
 
@@ -26,7 +26,7 @@ LANGUAGES = tuple(sorted(path.stem for path in _FOLDER.glob("*.yaml")))
 _SENTENCE = re.compile(r"(?<=[.!?;:\n。！？])")
 _QUESTION_MARKS = ("?", "？")
 _LONGEST = 1000
-"""Characters of a clause; what is longer says nothing of an object."""
+"""Maximum characters of a clause that is read as about an object."""
 _VOWELS = "aeo"
 _CLAUSE = re.compile(r"[.,;:!?…()\[\]{}<>\"“”«»\n。，！？、|/=]+|\s[-–]\s|—")
 _TOKEN = re.compile(r"[^\W_]+")
@@ -61,7 +61,7 @@ class _WordFile(msgspec.Struct, forbid_unknown_fields=True):
 
 @dataclass(frozen=True)
 class AskedQuestion:
-    """What an answer is about: the text of the question, and the task; either may be unknown."""
+    """Subject of an answer: the text of the question, and the task; either may be unknown."""
 
     question: str = ""
     task: str = ""
@@ -97,7 +97,7 @@ class AnswerWords:
         }
 
     def _all(self, of: str, words: str) -> list[re.Match[str]]:
-        """Where phrases of a list are in words."""
+        """Positions of a list's phrases in words."""
         return list(self._phrases[of].finditer(words)) if of in self._phrases else []
 
     def verdict(self, text: str, asked: AskedQuestion, *, letters: bool = False) -> bool | None:
@@ -121,7 +121,7 @@ class AnswerWords:
         return self._phrases[of].split(words) if of in self._phrases else [words]
 
     def _stated(self, clause: str, letters: bool) -> bool | None:
-        """What a clause says by a word for yes or no at its start; it may lead up to that."""
+        """Meaning of a clause by a word for yes or no at its start; it may lead up to that."""
         words = clause.strip()
         if self._all("uncertain", clause):
             return None
@@ -138,7 +138,7 @@ class AnswerWords:
         return None
 
     def _of_object(self, clause: str, objects: Sequence[Sequence[str]]) -> bool | None:
-        """Whether a clause says that the object is there."""
+        """True if a clause states that the object is there."""
         words = self._phrases["ignored"].sub("", clause) if self.file.ignored else clause
         for says, short in ((True, self.file.short_affirmative), (False, self.file.short_negative)):
             if words.split() in [_spaced(phrase).split() for phrase in short]:
@@ -189,7 +189,7 @@ class AnswerWords:
         return None
 
     def _is_form(self, word: str, of: str) -> bool:
-        """Whether a word is another form of a noun."""
+        """True if a word is another form of a noun."""
         if word == of or (self.language == "en" and word == plural(of)):
             return True
         word, of = _unaccented(word), _unaccented(of)
@@ -201,7 +201,9 @@ class AnswerWords:
         )
 
     def _is_language(self, tokens: Sequence[str], objects: Sequence[Sequence[str]]) -> bool:
-        """Whether words that other languages have, too, are of this one: by all other words."""
+        """True if words shared with other languages belong to this one, judged by all other
+        words.
+        """
         nouns = {word for some in objects for word in some}
         others = {token for token in tokens if not any(self._is_form(token, n) for n in nouns)}
         # an option, such as "B. No"
@@ -225,7 +227,7 @@ def answer_words(language: str) -> AnswerWords:
     content = read_yaml(path)
     allowed = f"lists: affirmative, negative, any of {', '.join(_WordFile.__struct_fields__[2:])}"
     remedy = 'put "yes", "no", "on" and "off" in quotes, which YAML takes for true and false'
-    with unreadable(path, allowed, problem="is no file of words", remedy=remedy):
+    with unreadable(path, allowed, problem="is not a file of words", remedy=remedy):
         words = msgspec.convert(content, _WordFile)
     return AnswerWords(path.stem, words)
 

@@ -48,11 +48,13 @@ _COLUMNS: Mapping[str, type[pl.DataType]] = {
 
 @dataclass(frozen=True)
 class AnswerFormat:
-    """What a tool writes.
+    """Format of a tool's files.
 
     Attributes:
-        fields: alternatives of fields that identify it; each record has those of one.
-        columns: column of ``read_raw_answers`` -> fields that hold it, the first that is there.
+        fields: alternatives of fields that identify it; each record has all fields of one
+            alternative.
+        columns: column of ``read_raw_answers`` -> fields that contain it; the first present one
+            counts.
         letters: whether answers may be A for yes and B for no.
     """
 
@@ -61,7 +63,7 @@ class AnswerFormat:
     letters: bool = False
 
     def lacking(self, fields: set[str]) -> set[str]:
-        """The fields that a record lacks; none where it is in this format."""
+        """The fields that a record lacks; none if it is in this format."""
         return min((set(some.split()) - fields for some in self.fields), key=len)
 
 
@@ -105,7 +107,7 @@ def recognized_format(fields: set[str]) -> str | None:
 
 
 def holds_answers(path: str | Path) -> bool:
-    """Whether a file's first record has the fields of an answer; False where it cannot be read."""
+    """True if a file's first record has the fields of an answer; False if it cannot be read."""
     path = Path(path)
     ending = path.suffix.lower()
     if not path.is_file():
@@ -134,7 +136,7 @@ def holds_answers(path: str | Path) -> bool:
 def read_raw_answers(path: str | Path) -> tuple[str, pl.DataFrame]:
     """Name of the format of a file, and its answers in order.
 
-    Returns the name, and one row for each answer, null where the file does not say: ``answer`` (the
+    Returns the name, and one row for each answer, null where the file has no value: ``answer`` (the
     model's words), ``question_id`` (in its file of questions), ``question`` (its text), ``image``
     (name; Int64 where all are ids) and ``task``, where the answer itself names them, ``category``
     (part of the file of questions), ``position`` (Int64, from 0, in that file), ``probability``
@@ -146,11 +148,11 @@ def read_raw_answers(path: str | Path) -> tuple[str, pl.DataFrame]:
     if name is None:
         known = (f"{kind}: {' or '.join(of.fields)}" for kind, of in FORMATS.items())
         fields = ", ".join(sorted(records[0])) if records else "no record"
-        problem = f"holds no answers that are recognized: its first record has {fields}"
+        problem = f"contains no answers that are recognized: its first record has {fields}"
         raise InputError(problem, where=path, allowed="; ".join(known))
     if name == "llava" and {"image", "image_id"} & set(records[0]):
         raise InputError(
-            "holds questions or captions, which have an image, and no answers",
+            "contains questions or captions, which have an image, and no answers",
             where=path,
             allowed="answers of a model",
             remedy="give questions as `questions`, and captions to nooch captions",
@@ -197,33 +199,33 @@ def _frame(columns: Mapping[str, list[Any]], n: int, path: str | Path) -> pl.Dat
             continue
         values = columns.get(name, [None] * n)
         errors = (TypeError, OverflowError)
-        with unreadable(path, "numbers", errors, problem=f"{name} is no number"):
+        with unreadable(path, "numbers", errors, problem=f"{name} is not a number"):
             # ids and names may be numbers
             series.append(pl.Series(name, values, kind, strict=kind != pl.String))
     frame = pl.DataFrame(series).with_columns(pl.col("weight").fill_null(1.0))
     for name, most in (("probability", 1.0), ("mass", math.inf)):
         wrong = frame.filter(~pl.col(name).is_between(0, most))
         if wrong.height:
-            problem = f"{counted_are(wrong.height, 'value')} no {name}, such as {wrong[name][0]}"
+            problem = f"{counted_are(wrong.height, 'value')} not a {name}, such as {wrong[name][0]}"
             raise InputError(problem, where=path, allowed="0 to 1")
     return frame
 
 
 _MOST = 0.5
-"""Probability of yes and no together from which that of yes counts."""
+"""Least probability of yes and no together at which the probability of yes counts."""
 
 
 @dataclass(frozen=True, eq=False)
 class Answers:
-    """What a model said.
+    """Answers of a model.
 
     Attributes:
         run: its name.
         frame: one row for each image and task, ascending: ``image_id, task, question, answer``
-            (String, the model's words, those of the first phrasing), ``yes`` (Float64: the share of
-            phrasings whose answer is yes, null where they are neither yes nor no), ``probability``
-            (Float64, of yes, null where it is not recorded or does not count), ``weight``
-            (Float64), ``label`` (Int8, what the file of questions says, null where it does not).
+            (String, the model's words, of the first phrasing), ``yes`` (Float64: the share of
+            phrasings whose answer is yes, null if they are neither yes nor no), ``probability``
+            (Float64, of yes, null if it is not recorded or does not count), ``weight`` (Float64),
+            ``label`` (Int8, from the file of questions, null if it has none).
         rule: name of the rule.
         notes: counts of what was left out, answered in other ways, or differs.
     """
@@ -354,7 +356,7 @@ def _matched(raw: pl.DataFrame, asked: pl.DataFrame, path: str | Path) -> pl.Ser
 
 
 def _looked_up(raw: pl.DataFrame, asked: pl.DataFrame, keys: list[str]) -> pl.Series:
-    """Position of the question with an answer's keys, Int64; null where there is none."""
+    """Position of the question with an answer's keys, Int64; null if there is none."""
     places = asked.select(keys).with_row_index("at").unique(keys, keep="last")
     found = raw.select(keys).join(places, on=keys, how="left", maintain_order="left")
     return found["at"].cast(pl.Int64)
@@ -364,7 +366,7 @@ def _disagreeing(answers: pl.DataFrame, suite: Suite) -> list[str]:
     """A note where the file of questions labels images in another way than the suite."""
     labeled = answers.drop_nulls("label")
     tasks, wrong = set(labeled["task"]), []
-    # criteria differ in images alone
+    # criteria differ only in which images they cover
     for key in {key[1:]: key for key in suite.keys if key[1] in tasks}.values():
         rows = labeled.join(suite.set(*key).cell_frame, on=["image_id", "task"])
         positive = pl.col("cell").str.ends_with("positive")
@@ -375,7 +377,7 @@ def _disagreeing(answers: pl.DataFrame, suite: Suite) -> list[str]:
 
 
 def _judged(answers: pl.DataFrame, words: pl.Series) -> tuple[pl.DataFrame, list[str]]:
-    """Answers with ``yes`` (Boolean): by the probability where it counts, else by the words.
+    """Answers with ``yes`` (Boolean): by the probability if it counts, else by the words.
 
     A probability with its mass is of one token: it counts where yes and no have most of the mass,
     and where the words, if there are any, say yes or no: "No idea" begins with No. A probability
@@ -395,7 +397,8 @@ def _judged(answers: pl.DataFrame, words: pl.Series) -> tuple[pl.DataFrame, list
     of = of.with_columns(differ=pl.col("words") != pl.col("yes"))
     texts = {
         "low": "yes and no have less than half of the probability at the answer: the words count",
-        "void": "the words are neither yes nor no, whatever the probability of the first of them",
+        "void": "the words are neither yes nor no, regardless of the probability of the first of "
+        "them",
         "unread": "the words are neither yes nor no: the probability counts",
         "differ": "words and probability disagree: the probability counts",
     }

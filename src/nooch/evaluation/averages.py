@@ -1,4 +1,4 @@
-"""Averages over tasks, over the same tasks where they are next to each other."""
+"""Averages over tasks, over the same tasks if they are next to each other."""
 
 from __future__ import annotations
 
@@ -43,7 +43,8 @@ def averaged_tasks(
 ) -> dict[str, list[str]]:
     """The tasks that averages are over: those with images in each cell that any task has images in.
 
-    A task without hard positives, say, would count in the AUC on easy images but not on hard ones.
+    For example, a task without hard positives would count in the AUC on easy images but not on hard
+    ones.
     """
     over = {}
     for criterion in dict.fromkeys(key[0] for key in keys):
@@ -60,7 +61,7 @@ def averaged_tasks(
 
 
 def named_tasks(averaged: str, tasks: Iterable[str]) -> list[str]:
-    """Those of the tasks that a value of the column ``averaged_tasks`` names."""
+    """Rows of the tasks that a value of the column ``averaged_tasks`` names."""
     # a task's name may have a comma in it
     return [task for task in tasks if f", {task}, " in f", {averaged}, "]
 
@@ -147,15 +148,15 @@ class _Mean:
 
     @property
     def inflation(self) -> Floats:
-        """How much larger the variance of the mean is than that of independent tasks: images are
-        in several. (n_common, n_metrics), 1 to the number of tasks.
+        """Ratio of the variance of the mean to its variance if tasks were independent: they share
+        images. (n_common, n_metrics), 1 to the number of tasks.
         """
         with np.errstate(invalid="ignore", divide="ignore"):
             ratio = self.sums[..., 1:].var(axis=-1) / self.spread
         return np.asarray(np.clip(np.nan_to_num(ratio, nan=1.0), 1.0, len(self.scopes)))
 
     def closed(self) -> dict[str, Any]:
-        """``shares`` and ``reaches`` of the mean, where replicates say how tasks go together."""
+        """``shares`` and ``reaches`` of the mean, where replicates give the dependence of tasks."""
         if self.sums.shape[-1] == 1:
             return {}
         shares = [one for one in self.shares if one is not None]
@@ -274,7 +275,7 @@ _ROUNDING = 1e-9
 
 
 def with_worst_hard(values: pl.DataFrame) -> pl.DataFrame:
-    """Values of runs with those of ``worst_hard`` added, of error and NLL.
+    """Values of runs with ``worst_hard`` added, of error and NLL.
 
     ``values``: ``criterion, metric, subset, task, method, seed, value, n, n_positive, reason...``.
     """
@@ -316,13 +317,13 @@ def over_tasks(cells: pl.DataFrame, *, strict: bool = False) -> pl.DataFrame:
     """Unweighted means over tasks by criterion, metric, subset and method: rows of ``average``.
 
     All averages of a criterion are over the same tasks: those for which every metric and subset
-    that has a value for some task has one, of at least one method. Where there is no such task,
+    that has a value for some task has one, of at least one method. If there is no such task,
     each average is over the tasks that have its own metric and subset.
 
     ``cells``: ``criterion, metric, subset, task, method, mean, std``, a row for every task that
     there could be a value of; counts ``n, n_positive, n_seeds, seeds, n_settings, settings,
     n_worse``. Returns the same columns, ``reason, n_tasks`` and ``averaged_tasks`` (their names).
-    ``std`` is sqrt(sum of squared deviations) / number of tasks, null where one of them is.
+    ``std`` is sqrt(sum of squared deviations) / number of tasks, null if one of them is.
     ``mean`` is null where the method lacks one of these tasks: ``reason`` names them. Of the counts
     of images and ``n_worse`` the sum, of the others the smallest.
     """
@@ -380,7 +381,7 @@ def _averaged(cells: pl.DataFrame) -> pl.DataFrame:
 
 
 def with_best(cells: pl.DataFrame, *, by: tuple[str, ...] = ()) -> pl.DataFrame:
-    """Cells with a column ``best``: the deviation overlaps that of the best mean of its row.
+    """Cells with a column ``best``: the deviation overlaps the one of the best mean of its row.
 
     A row is a criterion, metric, subset and task. [mean - std, mean + std] overlaps [best - std,
     best + std] where |mean - best| <= std + std of the best, ends included (the paper's bold

@@ -14,7 +14,7 @@ from nooch.evaluation.metrics import Weights
 from nooch.evaluation.metrics.proportions import LEVEL, wilson
 
 FEWEST = 20
-"""Images below which percentiles cover far less than they say: .72 to .92 of AUC and NLL."""
+"""Number of images below which percentiles cover far less than 95%: .72 to .92 of AUC and NLL."""
 MOST_RESAMPLES = 100_000
 """Their draws of 24,657 images fill 5 GB."""
 _BLOCK = 64
@@ -22,12 +22,12 @@ _BLOCK = 64
 
 
 class BootstrapDraws:
-    """How often each of n images is drawn in each of many resamples of size n.
+    """Seeded draws of many resamples of size n: how often each of n images is drawn.
 
     Args:
         n: images of the split.
         resamples: how many.
-        seed: of the draws; the first k resamples are the same whatever the number of resamples.
+        seed: of the draws; the first k resamples are the same for any number of resamples.
     """
 
     def __init__(self, n: int, resamples: int, seed: int) -> None:
@@ -48,7 +48,7 @@ class BootstrapDraws:
     def weights(self, rows: NDArray[np.intp] | slice) -> Iterator[tuple[slice, Weights]]:
         """Blocks of resamples, and their counts of these images: (images, block size).
 
-        They are uint16 where sums over all images are uint16, too, else float64. Not to be changed.
+        They are uint16 if sums over all images also are, else float64. Not to be changed.
         """
         start = 0
         for block in self._blocks:
@@ -103,11 +103,11 @@ def auc_interval(
 ) -> tuple[Floats, Floats]:
     """Wilson's interval of AUCs (n,), of the number of images whose share has their variance.
 
-    The variance is that of the replicates, and of one more image of each label that outscores half
-    of the others: of an AUC of 1 it is not 0. The quantile is Student's.
+    The variance is the replicates' variance, plus the one of one more image of each label that
+    outscores half of the others: of an AUC of 1 it is not 0. The quantile is Student's.
 
     ``auc``: float64 (n,); of an average over tasks their mean; ``replicates``: float64 (n, k);
-    ``sizes``: (2, n), positives and negatives, of an average those of all tasks.
+    ``sizes``: (2, n), positives and negatives, for an average, of all tasks.
     """
     variance = _spread(replicates) ** 2
     variance += tasks * (auc - 0.5) ** 2 * (1 / (sizes + tasks) ** 2).sum(axis=0)

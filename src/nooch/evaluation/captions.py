@@ -54,7 +54,7 @@ def read_captions(paths: Sequence[str | Path], suite: Suite) -> list[ModelCaptio
     JSON (an array, one record per line, or one after the other) or a table, with the image's id or
     file name and the text: COCO's results (``image_id, caption``), POPE's (``image_id, text``),
     AMBER's (``id, response``). Reasoning before a caption is left out. A file without images, but
-    with ``question_id``, takes them from the other files, where they are given for these ids.
+    with ``question_id``, takes them from the other files, if they are given for these ids.
     """
     files = [(Path(path), file_records(path)) for path in paths]
     if len({path.absolute() for path, _ in files}) < len(files):
@@ -78,7 +78,7 @@ def _read(
     path: Path, records: Sequence[Mapping[str, Any]], images: Mapping[Any, Any], suite: Suite
 ) -> ModelCaptions:
     if not records:
-        raise InputError("holds no caption", where=path, allowed=_ALLOWED)
+        raise InputError("contains no caption", where=path, allowed=_ALLOWED)
     text_field, image_field = (
         next((name for name in names if name in records[0]), None) for names in (_TEXT, _IMAGE)
     )
@@ -98,7 +98,7 @@ def _read(
                 f"the images of {len(unknown):,} questions are not known: {some_of(unknown)}",
                 where=path,
                 allowed="records with image_id, or question_id where another file has both",
-                remedy="give a file of the same questions that has image_id, too",
+                remedy="give a file of the same questions that also has image_id",
             )
         names = [images[question] for question in names]
     matched = suite.match_names(name_column(names, path), path)
@@ -110,12 +110,12 @@ def _read(
     if outside := matched.ids.null_count():
         notes.append(f"{outside:,} captions are of images that the suite lacks")
     if cut := int((said.is_null() & matched.ids.is_not_null()).sum()):
-        notes.append(f"{counted(cut, 'text')} of reasoning alone left out")
+        notes.append(f"{counted(cut, 'text')} with only reasoning left out")
     return ModelCaptions(path.stem, captions, notes)
 
 
 def _caption_text(text: str) -> str | None:
-    """The caption after a model's reasoning; None where there is reasoning alone."""
+    """The caption after a model's reasoning; None if there is only reasoning."""
     span = answer_span(text)
     said = text[slice(*span)] if span else ""
     return said if said.strip() or not text.strip() else None
@@ -136,7 +136,7 @@ _NEGATIONS = tuple(
         "t an", "free of", "absence of", "devoid of", "lack of", "none of",
     )
 )  # fmt: skip
-"""What denies the objects that follow; "t any" ends "isn't any"."""
+"""Phrases that deny the objects that follow; "t any" ends "isn't any"."""
 _NO_NEGATIONS = {("no", "one"), ("no", "doubt"), ("nor", "is"), ("nor", "are")}
 _ENDS = frozenset(
     (
@@ -146,7 +146,7 @@ _ENDS = frozenset(
         "can", "as", "there", "it", "he", "she", "they",
     )
 )  # fmt: skip
-"""Words after which a negation holds no more: "no people on a boat" denies people alone."""
+"""Words after which a negation no longer applies: "no people on a boat" denies only people."""
 _LIST = frozenset({"or", "nor", "and"})
 _NEW = frozenset(["a", "an", "the", "one", "two", "three", "four", "several", "some", "many"])
 _VOCABULARY = "class: [words, ...]; or mentions: {class: [words, ...]} and any of other, plurals"
@@ -189,14 +189,15 @@ class Vocabulary:
         return cls(tuple(dict.fromkeys(name for _, name in listed)), phrases)
 
     def mentions(self, text: str) -> Counter[str]:
-        """How often a text says that each class is there; see ``read``."""
+        """Number of times a text states that each class is there; see ``read``."""
         return self.read(text)[0]
 
     def read(self, text: str) -> tuple[Counter[str], Counter[str]]:
-        """How often a text mentions each class, and how often it denies it; whole words in any
+        """Number of times a text mentions each class, and of times it denies it; whole words in any
         case.
 
-        The longest phrase at each place counts, and its words are used up: "hot dog" is no dog. A
+        The longest phrase at each place counts, and its words are used up: "hot dog" is not a dog.
+            A
         mention after "no", "without", "not any", "free of" or "absence of" in the same clause is
         a denial: "a road with no cars or trucks" mentions neither.
         """
@@ -217,7 +218,7 @@ class Vocabulary:
 
 
 def load_vocabulary(source: str | Path) -> Vocabulary:
-    """The vocabulary ``coco``, or that of a YAML file.
+    """The vocabulary ``coco``, or one from a YAML file.
 
     A file maps classes to lists of phrases, or has them below ``mentions``, with ``other`` (phrases
     to pass over) and ``plurals`` (true: plural forms are added) next to it.
@@ -225,7 +226,7 @@ def load_vocabulary(source: str | Path) -> Vocabulary:
     path = Path(__file__).parent / "coco_mentions.yaml" if str(source) == COCO else Path(source)
     content = read_yaml(path)
     content = content if "mentions" in content else {"mentions": content}
-    with unreadable(path, _VOCABULARY, problem="is no list of synonyms"):
+    with unreadable(path, _VOCABULARY, problem="is not a list of synonyms"):
         listed = msgspec.convert(content, _Synonyms, str_keys=True)
     return Vocabulary.of(listed.mentions, listed.other, plurals=listed.plurals)
 
@@ -254,7 +255,7 @@ def first_words(text: str, most: int) -> str:
 
 
 def _denied(tokens: Sequence[str]) -> list[bool]:
-    """Whether each word is denied by one before it in its clause."""
+    """True if each word is denied by one before it in its clause."""
     denied, negated = [], False
     for at, one in enumerate(tokens):
         if any(one == n[0] and tuple(tokens[at : at + len(n)]) == n for n in _NEGATIONS):
@@ -288,7 +289,7 @@ _SHOWN = (
     ("recall_% hard", "rate", "hard_positive", 100.0),
     ("recall_% easy", "rate", "easy_positive", 100.0),
 )
-"""What is shown: title, measure, subset, factor."""
+"""Displayed rows: title, measure, subset, factor."""
 POOLED = "pooled"
 """The task that stands for all tasks together."""
 _LENGTHS = {
@@ -303,7 +304,7 @@ _LENGTHS = {
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CaptionScores(Scores):
-    """How often captions mention objects: what evaluate says of mentions as answers, and CHAIR.
+    """Mentions of objects in captions: scores of mentions as answers, and CHAIR.
 
     Attributes:
         table: as of ``Scores``; an image has a yes where more than half of its captions mention
@@ -315,7 +316,7 @@ class CaptionScores(Scores):
             absent objects) and ``chair_s`` (of captions with one) (Rohrbach et al., EMNLP 2018);
             ``chair_i_equal`` and ``chair_s_equal``, where each caption of an image is cut to as
             many words as the shortest run's has; ``words``, the mean number of words; and
-            ``denied``, mentions that are denied ("no cars"), which are no mentions, as a share of
+            ``denied``, mentions that are denied ("no cars"), which are not mentions, as a share of
             all.
         differences: as of ``Scores``, of runs with captions of the same images as the baseline.
     """
@@ -386,7 +387,7 @@ def score_captions(
         criteria: names; all of the suite's by default.
         tasks: names; by default those that have synonyms.
         synonyms: ``coco``, or a YAML file, see ``load_vocabulary``.
-        bootstrap: resamples of the images, for intervals; 0 for score intervals alone.
+        bootstrap: resamples of the images, for intervals; 0 for only score intervals.
         seed: of the resamples.
         baseline: run that the others are compared with; the first by default.
         as_written: count mentions after "no" or "without" as mentions, and keep a last sentence
@@ -515,7 +516,7 @@ def _lengths(
     shorter: pl.DataFrame,
 ) -> pl.DataFrame:
     """``metric, subset, value, n, reason``: mean number of words, share of denials, and CHAIR over
-    the tasks whose labels are known, of whole captions and of those of equal length.
+    the tasks whose labels are known, of whole captions and of captions of equal length.
     """
     own = captions.join(cells, on="image_id", how="semi")
     known, denials = (of.join(cells, on=["image_id", "task"]) for of in (said, denied))

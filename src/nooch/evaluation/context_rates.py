@@ -32,7 +32,7 @@ _REASONS = ["no image"] * 4 + ["no yes on easy images, or no image"] * 4
 
 @dataclass(frozen=True)
 class Estimate:
-    """A value with its 95 % interval; None where it is undefined.
+    """A value with its 95 % interval; None if it is undefined.
 
     Attributes:
         value: of the data; ``low`` and ``high`` its interval.
@@ -98,13 +98,13 @@ class _Answers:
 
 @dataclass(frozen=True, eq=False)
 class ContextRates:
-    """How often a model says yes.
+    """Rates of yes of a model.
 
     Attributes:
         estimates: (measure, subset) -> estimate: ``rate``, the share of yes, pooled over tasks, by
-            cell (one of ``CELLS``); by side ``ratio``, the rate of its hard images over that of its
-            easy ones, and ``odds_ratio``, Mantel-Haenszel's of yes, hard to easy, over tasks.
-        unknown: cell -> its unknown answers; empty where there are no answers, but mentions.
+            cell (one of ``CELLS``); by side ``ratio``, the rate of its hard images over the rate of
+            its easy ones, and ``odds_ratio``, Mantel-Haenszel's of yes, hard to easy, over tasks.
+        unknown: cell -> its unknown answers; empty if there are no answers, but mentions.
     """
 
     estimates: Mapping[tuple[str, str], Estimate]
@@ -127,7 +127,7 @@ class ContextRates:
 
     @property
     def has_bounds_alone(self) -> bool:
-        """Whether more than ``MOST_UNKNOWN`` of the answers of a cell count, and are unknown."""
+        """True if more than ``MOST_UNKNOWN`` of the answers of a cell count, and are unknown."""
         return any(of.share > MOST_UNKNOWN for of in self.unknown.values())
 
     def bounded(self) -> list[dict[str, Any]]:
@@ -149,8 +149,8 @@ class ContextRates:
 def answer_rates(rows: pl.DataFrame, *, bootstrap: int = 1000, seed: int = 0) -> ContextRates:
     """Rates of yes by cell, with the share of unknown answers and what they leave open.
 
-    ``rows``: as of ``context_rates``, and ``unknown`` and ``skipped`` (Boolean): those that are
-    skipped are in the bounds alone.
+    ``rows``: as of ``context_rates``, and ``unknown`` and ``skipped`` (Boolean): skipped ones are
+        only in the bounds.
     """
     counted = rows.filter(~pl.col("skipped"))
     draws = {"bootstrap": bootstrap, "seed": seed}
@@ -226,9 +226,9 @@ def _measures(sums: Floats) -> Floats:
 
 
 def headline(rates: ContextRates, verb: str) -> str | None:
-    """The line that says it: "VERB an absent object: 16.7 % [..] with its context, 5.2 % [..]
-    without: 3.2 times; 0.0 % unknown"; None where there is no hard or no easy negative. Where more
-    than ``MOST_UNKNOWN`` of the answers are unknown, it has bounds in place of rates.
+    """Summary line: "VERB an absent object: 16.7 % [..] with its context, 5.2 % [..] without: 3.2
+    times; 0.0 % unknown"; None if there is no hard or no easy negative. Where more than
+    ``MOST_UNKNOWN`` of the answers are unknown, it has bounds in place of rates.
     """
     cells = [f"{kind}_negative" for kind in ("hard", "easy")]
     hard, easy = (rates.estimates["rate", cell] for cell in cells)

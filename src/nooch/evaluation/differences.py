@@ -91,7 +91,7 @@ def paired(
 
 def _check(methods: Mapping[str, Sequence[Predictions]], baselines: Sequence[str]) -> None:
     if len(methods) < 2:
-        raise ParameterError("one method alone cannot be compared", allowed="two methods and more")
+        raise ParameterError("a single method cannot be compared", allowed="at least two methods")
     for name in baselines:
         check_one_of("method", name, methods, owner="the results")
     for method, runs in methods.items():

@@ -400,7 +400,7 @@ def _with_conditions(
     names = list(dict.fromkeys([*default, *(c.metric for c in conditions)]))
     wrong = [name for name in names if name not in ANSWER_METRICS]
     if in_words and wrong:
-        problem = f"there is no {some_of(wrong)} without probabilities, which {in_words[0]} has not"
+        problem = f"{some_of(wrong)} needs probabilities, and run {in_words[0]} has none"
         raise ParameterError(problem, where="`metrics`", allowed=", ".join(ANSWER_METRICS))
     return names
 
@@ -420,7 +420,8 @@ def _notes(
     notes = []
     if suite.header.hard_only:
         notes.append(
-            "the suite holds hard images alone: nothing is known of all or easy images, and other"
+            "the suite contains only hard images: nothing is known of all or easy images, and "
+            "other"
             " images are left out"
         )
     notes += task_notes(runs, suite.tasks, "suite", asked)

@@ -1,4 +1,4 @@
-"""One image in words: what each criterion says of it, and how models answered."""
+"""One image in words: the verdict of each criterion, and the models' answers."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def explain(
         image_id: id of an image in one of its splits.
         data: the dataset, for cue areas and captions; without it, only the support is given.
         criteria: names; all of the suite's by default. A custom criterion explains itself only
-            where it is named here as ``package.module:Name``, which is imported.
+            if it is named here as ``package.module:Name``, which is imported.
         predictions: as for ``nooch.evaluate``; none by default.
 
     Returns:
@@ -85,7 +85,7 @@ def explain(
 
 
 def _label(data: Dataset | None, task: str, image_id: ImageId) -> bool | None:
-    """Whether the image has the task's class, as far as that is known."""
+    """True if the image is known to have the task's class."""
     if data is None:
         return None
     image = data.select(rows=np.array([data.row(image_id)]))
@@ -93,7 +93,7 @@ def _label(data: Dataset | None, task: str, image_id: ImageId) -> bool | None:
 
 
 def _answer(run: Predictions, task: str, image_id: ImageId, label: bool | None) -> dict[str, Any]:
-    """What a run answered, and whether that is an error."""
+    """A run's answer, and whether it is an error."""
     column = position_of(image_id, run.image_ids)
     nothing = dict.fromkeys(("probability", "answer", "error")) | {"run": run.run}
     if column is None or task not in run.tasks:
@@ -126,7 +126,7 @@ def _locate(
 
 
 def _fitted(suite: Suite, name: str, *, imports: bool) -> tuple[str, Fitted | None]:
-    """The suite's name of a criterion, and the criterion where it is known or may be imported."""
+    """The suite's name of a criterion, and the criterion if it is known or may be imported."""
     criteria = suite.header.criteria
     custom = imports and is_named(name)
     if custom and name not in criteria:
@@ -177,7 +177,7 @@ def _verdict(
 
 
 def _support_between(suite: Suite, criterion: str, task: str, image_id: ImageId) -> float | None:
-    """The support of an image that is neither hard nor easy; None where it is not that."""
+    """The support of an image that is neither hard nor easy; None if it is not that."""
     for key in suite.keys:
         between = suite.set(*key).between if key[:2] == (criterion, task) else None
         row = None if between is None else position_of(image_id, between["image_id"])
@@ -187,7 +187,7 @@ def _support_between(suite: Suite, criterion: str, task: str, image_id: ImageId)
 
 
 def _set_alone(suite: Suite, challenge: ChallengeSet, label: bool) -> str:
-    """What a set says of an image whose criterion is not known here."""
+    """The entry of an image in a set whose criterion is not known here."""
     if suite.header.criteria[challenge.criterion].fitted is not None:
         return "name the custom criterion (package.module:Name) for its own explanation"
     side = "hard positive" if label else "hard negative"
@@ -213,7 +213,7 @@ def _no_verdict(
         if missing := [cue for cue in cues if image.unknown(cue) is not None]:
             return f"no verdict: it was not annotated how much {some_of(missing)} there is"
     if suite.header.hard_only:
-        return "no verdict: the image is not hard, and the suite holds hard images alone"
+        return "no verdict: the image is not hard, and the suite contains only hard images"
     return "no verdict: the criterion has no notion of this image's context"
 
 

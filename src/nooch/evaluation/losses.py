@@ -34,7 +34,7 @@ def class_losses(
 ) -> pl.DataFrame:
     """Mean losses by criterion and task, over several runs (seeds) their mean.
 
-    Returns ``criterion, task``, the mean NLL (natural logarithm) on each of ``PARTS``, null where
+    Returns ``criterion, task``, the mean NLL (natural logarithm) on each of ``PARTS``, null if
     there is no image, then the counts ``n, positives, negatives, hard_positives, hard_negatives``
     and ``runs``. Tasks without predictions are missing; other predicted classes are ignored.
     """
@@ -104,7 +104,7 @@ def sweep_losses(
     data = as_dataset(data)
     asked = options_from(SweepOptions, options, named)
     if len(asked.grids(data)[3]):
-        raise ParameterError("lift is swept for counts alone", remedy="`sweep_thresholds`")
+        raise ParameterError("lift is swept only for counts", remedy="`sweep_thresholds`")
     check_one_of("split", split, data.splits, owner="the dataset")
     runs = load_predictions(predictions, data=data, scale=scale)
     chosen = None if asked.tasks is None else resolve_tasks(data.classes, asked.tasks)

@@ -163,12 +163,12 @@ def scale_of(
         scale = how.scale or ("probability" if name and inside and not declared else None)
     problem, remedy = None, "give `scale` logit or `scale` probability"
     if hard and how.scale is None:
-        problem = "holds only 0 and 1: AUC, AUPRC and calibration would have two levels"
+        problem = "contains only 0 and 1: AUC, AUPRC and calibration would have two levels"
         remedy = "give scores; or, if there are none, `scale` probability (or `scale` logit)"
     elif scale is None and declared:
-        problem = "holds only values from 0 to 1, as probabilities do"
+        problem = "contains only values from 0 to 1, as probabilities do"
     elif scale is None and name:
-        problem = f"holds values from {low:.6g} to {high:.6g}, which are no probabilities"
+        problem = f"contains values from {low:.6g} to {high:.6g}, which are not probabilities"
         remedy += ", or `percent` if values are percentages"
     elif scale is None:
         problem = "does not say whether its values are logits or probabilities"
@@ -195,14 +195,14 @@ def table_predictions(
     if "image_id" not in frame.columns:
         raise _refused(f"has columns {some_of(columns, 8)}", where, TABLES)
     if not frame.height:
-        raise _refused("holds no row", where, "a prediction for every image of the scored split")
+        raise _refused("contains no row", where, "a prediction for every image of the scored split")
     if column is None and "task" in frame.columns:
         raise _refused("has a column task, but neither logit nor probability", where)
     if column is None:
         frame = _unpivoted(frame, where)
     elif "task" not in frame.columns:
         if len(tasks) != 1:
-            allowed = f"{_LONG} (task may be left out where there is only one)"
+            allowed = f"{_LONG} (task may be left out if there is only one)"
             raise _refused("has no column task", where, allowed)
         frame = frame.with_columns(task=pl.lit(tasks[0]))
     frame = _checked(frame, column or "value", where)
@@ -221,7 +221,7 @@ def _answered(
         raise _refused(f"has columns {some_of(frame.columns, 8)}", where, TABLES)
     keys = [key for key in _KEYS if key in frame.columns]
     if not frame.height:
-        raise _refused("holds no row", where, "an answer for every image of the scored split")
+        raise _refused("contains no row", where, "an answer for every image of the scored split")
     asked = pl.col(image).alias("image_id"), pl.col(column).cast(pl.String).alias("task")
     rows = _checked(frame.select(*asked, *keys, value=pl.lit(1.0)), column, where)
     runs = []
@@ -256,7 +256,7 @@ def _unpivoted(frame: pl.DataFrame, where: str) -> pl.DataFrame:
     if wrong := [c for c in columns if not frame[c].dtype.is_numeric()]:
         shown = some_of(f"{c} ({frame[c].dtype})" for c in wrong)
         raise InputError(
-            f"columns are no numbers: {shown}",
+            f"columns are not numbers: {shown}",
             where=where,
             allowed=_WIDE,
             remedy=_text_hint(frame[wrong[0]]),
@@ -293,8 +293,8 @@ def _checked(frame: pl.DataFrame, column: str, where: str) -> pl.DataFrame:
         if strange.dtype == pl.String:
             numbers = strange.cast(pl.Float64, strict=False)
             strange = strange.filter(~numbers.is_finite().fill_null(value=False))
-        shown = f"such as {strange[0]!r}" if len(strange) else "which are no numbers"
-        problem, hint = f"column {column} holds {strange.dtype}, {shown}", _text_hint(strange)
+        shown = f"such as {strange[0]!r}" if len(strange) else "which are not numbers"
+        problem, hint = f"column {column} contains {strange.dtype}, {shown}", _text_hint(strange)
         raise InputError(problem, where=where, allowed="numbers", remedy=hint)
     errors = (pl.exceptions.PolarsError,)
     with unreadable(where, _LONG, errors, problem="columns are of the wrong kind"):
@@ -314,7 +314,7 @@ def _checked(frame: pl.DataFrame, column: str, where: str) -> pl.DataFrame:
     if "label" in frame.columns:
         label = frame["label"].cast(pl.Float64, strict=False)
         if not label.is_in([0.0, 1.0]).fill_null(value=False).all():
-            raise _refused("column label holds more than 0 and 1", where, "0 and 1 in every row")
+            raise _refused("column label contains more than 0 and 1", where, "0 and 1 in every row")
         frame = frame.with_columns(label=label.cast(pl.Int8))
     return frame.with_columns(
         task=frame["task"].replace({t: class_name(t) for t in frame["task"].unique()})
@@ -371,7 +371,7 @@ def array_predictions(path: Path, name: str, how: FileFormat) -> list[Prediction
     keys = keys or [key for key in arrays if key not in {"image_ids", "tasks", "runs"}]
     if len(keys) != 1 or not {"image_ids", "tasks"} <= given.keys():
         raise InputError(
-            f"holds {some_of(arrays, 8) or 'no named array'}", where=path, allowed=_ARRAYS
+            f"contains {some_of(arrays, 8) or 'no named array'}", where=path, allowed=_ARRAYS
         )
     ids = id_column(given["image_ids"], f"{path}, image_ids")
     tasks = [class_name(str(task)) for task in np.atleast_1d(given["tasks"])]
@@ -537,7 +537,7 @@ def load_predictions(
             about = suite or images.data
             if about is None:
                 raise InputError(
-                    "holds answers, which need the suite that they are about", where=part
+                    "contains answers, which need the suite that they are about", where=part
                 )
             said = read_answers(
                 part,
@@ -615,7 +615,7 @@ def _polars(source: Any) -> pl.DataFrame:
         return source.collect()
     if not hasattr(source, "columns") and not hasattr(source, "__arrow_c_stream__"):
         raise InputError(
-            f"a {type(source).__name__} is no predictions",
+            f"a {type(source).__name__} cannot be read as predictions",
             allowed="a path, a frame, or nooch.Predictions.of(values, image_ids, tasks, scale=...)"
             " for arrays and tensors",
         )

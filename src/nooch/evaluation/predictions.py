@@ -39,7 +39,7 @@ class Predictions:
         read: what was recognized in their file, in words.
         notes: what a reader of their scores should know.
         images_of: the fingerprint of the dataset that the images were looked up in.
-        weights: float64 (n_tasks, n), of a sample: the images that each one stands for, 0 where it
+        weights: float64 (n_tasks, n), of a sample: the images that each one stands for, 0 if it
             was not asked about; or None, where all images have predictions.
         in_words: whether values are 1 for yes, 0 for no, and NaN for neither.
         said: of answers: their frame, with the model's words (see ``Answers``); of captions
@@ -81,8 +81,8 @@ class Predictions:
             tasks: names in the order of the columns, or one name.
             scale: ``logit`` or ``probability``.
             run: name of the run.
-            method: name of the training method, where it is known.
-            seed: seed of the training, where it is known.
+            method: name of the training method, if it is known.
+            seed: seed of the training, if it is known.
 
         Raises:
             InputError: shapes that do not agree, repeated ids or tasks, NaN or infinite values,
@@ -129,7 +129,7 @@ class Predictions:
         )
 
     def outputs(self, task: str, ids: pl.Series) -> NDArray[np.float64]:
-        """Outputs for images, float64 (n,); NaN where there is none."""
+        """Outputs for images, float64 (n,); NaN if there is none."""
         if task not in self.tasks:
             return np.full(len(ids), np.nan)
         at = positions(ids, self.image_ids.cast(ids.dtype, strict=False))
@@ -154,7 +154,10 @@ def check_values(values: NDArray[np.float64], owner: Predictions) -> None:
     what, allowed = "NaN or infinite", "finite numbers"
     if not wrong.any() and owner.scale == "probability":
         wrong = (values < 0) | (values > 1)
-        what, allowed = "no probability", "0 to 1; logits go into a column logit (or `scale` logit)"
+        what, allowed = (
+            "not a probability",
+            "0 to 1; logits go into a column logit (or `scale` logit)",
+        )
     if wrong.any():
         task, image = np.argwhere(wrong)[0]
         problem = (
@@ -165,7 +168,7 @@ def check_values(values: NDArray[np.float64], owner: Predictions) -> None:
 
 
 def positions(values: pl.Series, known: pl.Series) -> NDArray[np.int64]:
-    """Position of each value in ``known``, int64 (n,), -1 where it is not there."""
+    """Position of each value in ``known``, int64 (n,), -1 if it is not there."""
     if values.equals(known):
         return np.arange(len(known))
     table = pl.DataFrame({"value": known, "at": np.arange(len(known))})
@@ -216,8 +219,8 @@ def predicted_tasks(
     owner: str,
     of: str = "task",
 ) -> list[str]:
-    """The known tasks, or those of them asked for, that a run has predictions for. Raises
-    ParameterError for one that the owner does not have, InputError where none has predictions.
+    """The known (or requested) tasks that a run has predictions for. Raises ParameterError for one
+    that the owner does not have, InputError where none has predictions.
     """
     for task in asked or ():
         check_one_of(of, task, known, owner=owner)
@@ -229,7 +232,7 @@ def predicted_tasks(
             f"there are no predictions for {some_of(wanted, 12)}, but for"
             f" {some_of(sorted(predicted))}",
             where="predictions",
-            allowed=f"those of at least one {of} of {owner}",
+            allowed=f"at least one {of} of {owner}",
         )
     return tasks
 
@@ -294,7 +297,7 @@ class Aligned:
 
 
 def one_each(given: pl.Series, ids: pl.Series, run: str) -> None:
-    """Raise InputError where two of the given ids or names stand for one image; null is none."""
+    """Raise InputError if two of the given ids or names stand for one image; null is none."""
     twice = given.filter(ids.is_duplicated() & ids.is_not_null())
     if len(twice):
         problem = f"image ids stand for one image: {some_of(twice.sort())}"
@@ -355,12 +358,12 @@ class KnownImages:
 
     @property
     def _has_names(self) -> bool:
-        """Whether the suite has a table of all the dataset's images."""
+        """True if the suite has a table of all the dataset's images."""
         return self.suite is not None and self.suite.name_rule == "table"
 
     @cached_property
     def names(self) -> ImageNames:
-        """What names of images can mean: as the suite records it, else by the dataset."""
+        """Images that names can refer to: as the suite records it, else by the dataset."""
         if self.data is not None and not self._has_names:
             return ImageNames.of(self.data.images)
         if self.suite is not None:
@@ -396,7 +399,7 @@ class KnownImages:
         return (names, "") if matched.rule == BY_ID else (matched.ids, matched.note)
 
     def _outside(self, ids: pl.Series) -> int:
-        """How many images are of the dataset, but not of the suite."""
+        """Number of images in the dataset, but not in the suite."""
         if self.suite is None or not (self._has_names or self.data is not None):
             return 0
         if self.data is not None:
@@ -423,7 +426,7 @@ class KnownImages:
             raise InputError(problem, where=f"run {run.run}", allowed=allowed, remedy=remedy)
 
     def _known(self) -> Iterator[pl.Series]:
-        """Ids of the sets and the dataset, read as far as they are asked for."""
+        """Ids of the sets and the dataset, read on demand."""
         yield from self._scored
         if self.data is not None:
             yield self.data.images["image_id"]
@@ -437,7 +440,7 @@ class KnownImages:
 
 
 def _absent(ids: pl.Series, known: Iterable[pl.Series]) -> pl.Series:
-    """Which ids are in none of the columns, bool; these are read as far as needed."""
+    """Mask of ids that are in none of the columns, which are read on demand."""
     absent = pl.Series([True]).new_from_index(0, len(ids))
     for column in known:
         inside = ids.cast(column.dtype, strict=False).is_in(column.implode())
@@ -453,8 +456,8 @@ def context_run(
     """Log odds of tasks in the images of splits, by the regressions of ``nooch.Context``.
 
     They are fitted on the training images or, where these are asked about themselves, on the other
-    four fifths of the images. Tasks without a regression are left out. Areas are no evidence here:
-    those of a map add up to 1, so that they tell the area of the class itself.
+    four fifths of the images. Tasks without a regression are left out. Areas are not evidence here:
+    the areas of a map add up to 1, so that they tell the area of the class itself.
     """
     folds = FOLDS if data.fitting_split in splits else 0
     fitted = Context(lift=None, folds=folds).fit(data.select(data.fitting_split), tasks)

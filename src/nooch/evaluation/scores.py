@@ -27,31 +27,31 @@ _SHOWN = {
     "nll": ("hard_positive", "easy_positive", "hard_negative", "easy_negative"),
     "error": ("hard_positive", "easy_positive", "hard_negative", "easy_negative"),
 }
-"""What is displayed, as far as it is there."""
+"""Displayed columns, if present."""
 
 _TEXTS = ("run", "baseline", "criterion", "task", "split", "subset", "cue", "group", "metric")
-"""Columns that say what a value is of."""
+"""Columns that identify a value."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Scores(TabularResult):
-    """What runs score on a suite.
+    """Scores of runs on a suite.
 
     Attributes:
         table: one row for each run, criterion, task, split, subset and metric: ``run, method, seed,
             criterion, task, split, subset, cue, group, metric, value, low, high, interval, n,
-            n_positive, n_tasks, averaged_tasks, reason``. ``value`` is null where it is undefined,
-            and ``reason`` says why; ``low`` and ``high`` bound the 95 % interval, whose kind
+            n_positive, n_tasks, averaged_tasks, reason``. ``value`` is null if it is undefined,
+            and ``reason`` explains why; ``low`` and ``high`` bound the 95 % interval, whose kind
             ``interval`` is ``bootstrap``, ``wilson`` or, of d', ``jeffreys``; of runs with more
-            than 5 % unknown answers ``unknown``: there is no value, and the bounds hold it
-            whatever these answers mean. Task ``average`` is the unweighted mean over ``n_tasks``
+            than 5 % unknown answers ``unknown``: there is no value, and the bounds contain it for
+            any meaning of these answers. Task ``average`` is the unweighted mean over ``n_tasks``
             tasks, which ``averaged_tasks`` names.
         differences: the same for each run minus the baseline run, in columns ``run, baseline, ...,
             difference, low, high``; of shares the interval is ``tango``, and ``p`` McNemar's exact.
         notes: what a reader should know.
         settings: how the values were made (JSON-like).
         verdicts: on the conditions of ``fail_if``.
-        contexts: (run, criterion) -> how often the run says yes in each context, of answers.
+        contexts: (run, criterion) -> how often the run answers yes in each context, of answers.
     """
 
     table: pl.DataFrame
@@ -63,7 +63,7 @@ class Scores(TabularResult):
 
     @property
     def headlines(self) -> list[str]:
-        """Of answers, a line for each run and criterion: how often absent objects get a yes."""
+        """For answers, a line for each run and criterion: how often absent objects get a yes."""
         lines = {of: headline(rates, "yes to") for of, rates in self.contexts.items()}
         return [f"{', '.join(of)}: {line}" for of, line in lines.items() if line]
 
@@ -109,7 +109,7 @@ class Scores(TabularResult):
             more = f"more of run, criterion, task, split: {several}"
             raise ParameterError(
                 f"{rows.height} values of {metric} on {subset} fit {where}",
-                allowed=more if several else "what the table holds",
+                allowed=more if several else "values of the table",
             )
         value: float | None = rows["value"][0]
         return value
@@ -218,7 +218,7 @@ def without_easy(table: pl.DataFrame) -> pl.DataFrame:
     hard = pl.col("subset").is_in(["hard", "hard_positive", "hard_negative"])
     hard &= pl.col("metric") != "ece_paper"
     values = ["value" if "value" in table.columns else "difference", "low", "high"]
-    reason = pl.lit("the suite holds hard images alone: which images are easy is not known")
+    reason = pl.lit("the suite contains only hard images: which images are easy is not known")
     return table.with_columns(
         *(pl.when(hard).then(name).alias(name) for name in values),
         reason=pl.when(hard).then("reason").otherwise(reason),
@@ -271,10 +271,10 @@ def _reason(resamples: int) -> pl.Expr:
     no_claim = pl.col("metric") == "precision"
     rest = pl.when(no_claim).then(pl.lit("positive answer")).otherwise(pl.lit("image"))
     mostly = (
-        f"no interval: undefined in most of {resamples} resamples, which hold one class or no {{}}"
+        f"no interval: undefined in most of {resamples} resamples, which have one class or no {{}}"
     )
     partly = (
-        f"interval from {{}} of {resamples} resamples{{}}; the others hold one class or no {{}}"
+        f"interval from {{}} of {resamples} resamples{{}}; the others have one class or no {{}}"
     )
     of = pl.when(average).then(pl.lit(" of a task")).otherwise(pl.lit(""))
     same = f"no interval: each resample that defines it ({{}} of {resamples}) gives this value"
@@ -285,7 +285,7 @@ def _reason(resamples: int) -> pl.Expr:
         pl.when(average & (pl.col("n_tasks") == 0))
         .then(pl.lit("undefined for every task"))
         .when(fewer & pl.col("value").is_null())
-        .then(pl.format(f"{of_tasks} alone: {{}}", "n_tasks", "tasks", "averaged_tasks"))
+        .then(pl.format(f"only {of_tasks}: {{}}", "n_tasks", "tasks", "averaged_tasks"))
         .when(fewer)
         .then(pl.format("the mean of {} of {} tasks; undefined for the others", "n_tasks", "tasks"))
         .when(unbounded & (pl.col("deciding") < FEWEST))
@@ -325,12 +325,12 @@ _SIGNS: dict[str, Callable[[float, float], bool]] = {
 
 @dataclass(frozen=True)
 class Condition:
-    """A condition that must not hold.
+    """A condition that must not be true.
 
     Attributes:
         text: as it was written.
         metric: the metric; ``subset`` the subset it is on.
-        criterion: the only criterion that it concerns, or None for all; ``task`` likewise
+        criterion: the only criterion that it concerns, or None for all; the same for ``task``
             (``average`` is the mean over tasks).
         sign: ``<``, ``<=``, ``>`` or ``>=``.
         bound: the number on the right.
@@ -351,8 +351,8 @@ class ConditionVerdict:
 
     Attributes:
         condition: the condition.
-        run: the run; ``criterion``, ``task`` and ``split`` likewise.
-        value: the value, or None where it is undefined.
+        run: its name; ``criterion``, ``task`` and ``split`` are names as well.
+        value: the value, or None if it is undefined.
         fired: whether the condition is true of it, or it is undefined.
         reason: why, in words.
     """
@@ -371,7 +371,7 @@ def parse_condition(text: str) -> Condition:
     """A condition from its text. Raises ParameterError for another form or an unknown metric."""
     matched = _FORM.fullmatch(text)
     if matched is None:
-        raise ParameterError(f"{text!r} is no condition", where="`fail_if`", allowed=_ALLOWED)
+        raise ParameterError(f"{text!r} is not a condition", where="`fail_if`", allowed=_ALLOWED)
     metric, subset, inside, sign, number = matched.groups()
     check_one_of("metric", metric, ALL_METRICS)
     names = [name.strip() for name in (inside or "").split(",")]
@@ -379,10 +379,10 @@ def parse_condition(text: str) -> Condition:
         bound = float(number)
     except ValueError as error:
         raise ParameterError(
-            f"{number!r} is no number", where=f"`fail_if` {text}", allowed=_ALLOWED
+            f"{number!r} is not a number", where=f"`fail_if` {text}", allowed=_ALLOWED
         ) from error
-    if len(names) > 2 or bound != bound:  # noqa: PLR0124 - NaN alone differs from itself
-        raise ParameterError(f"{text!r} is no condition", where="`fail_if`", allowed=_ALLOWED)
+    if len(names) > 2 or bound != bound:  # noqa: PLR0124 - only NaN differs from itself
+        raise ParameterError(f"{text!r} is not a condition", where="`fail_if`", allowed=_ALLOWED)
     criterion, task = (name if name not in {"", "*"} else None for name in (*names, "", "")[:2])
     return Condition(text.strip(), metric, subset, criterion, task, sign, bound)
 
@@ -442,7 +442,7 @@ def _verdict(
         relation = f"{'which is' if fired else 'not'} {condition.sign} {condition.bound:g}"
         reason = f"{condition.metric} on {condition.subset} is {value:.6g}, {relation}"
         return ConditionVerdict(condition, *place, value, fired, reason)
-    why = "the mean is over two tasks and more" if place[2] == AVERAGE else "it was not scored"
+    why = "the mean is over at least two tasks" if place[2] == AVERAGE else "it was not scored"
     if row is not None:
         why = str(row["reason"])
     reason = f"{condition.metric} is undefined: {why}"

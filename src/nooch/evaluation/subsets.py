@@ -33,7 +33,7 @@ class Subset:
 
     Attributes:
         name: one of ``SCORED``, or ``avg:NAME`` for an average under a distribution.
-        cue: the context cue that alone decides what is hard, or None.
+        cue: the single context cue that decides what is hard, or None.
         group: attribute and value, as ``place=water``, or None.
     """
 
@@ -48,7 +48,7 @@ class Distribution:
 
     Attributes:
         name: how it is called in the scores.
-        shares: cell -> share, adding up to 1; or None, then those of ``split``.
+        shares: cell -> share, adding up to 1; or None for the shares of ``split``.
         split: the split of the suite whose own shares are taken, for each task.
     """
 
@@ -81,9 +81,9 @@ def parse_distribution(text: str, suite: Suite) -> Distribution:
             r"[0-9]*\.?[0-9]+([eE]-?[0-9]+)?", number
         ):
             raise ParameterError(
-                f"{part!r} is no share",
+                f"{part!r} is not a share",
                 where=f"distribution {name}",
-                allowed="each cell once, 0 and more, such as hard_positive=0.1",
+                allowed="each cell once, at least 0, such as hard_positive=0.1",
             )
         shares[cell] = float(number)
     if abs(sum(shares.values()) - 1) > 1e-6:
@@ -99,7 +99,8 @@ class ScoreScope:
     """The criterion, task, split and subsets of a block of scores.
 
     Attributes:
-        criterion: its name; ``task`` (``average``: the mean over tasks) and ``split`` likewise.
+        criterion: its name; ``task`` (``average``: the mean over tasks) and ``split`` are names as
+            well.
         subsets: the subsets, in the order of the rows of scores.
         n: int64 (n_subsets,), images; ``n_positive`` those that are positive.
         tasks: how many tasks an average is over, else 1.

@@ -28,14 +28,14 @@ _SENSITIVITY = ("dprime", "response_criterion")
 
 @dataclass(frozen=True)
 class Shares:
-    """What some metrics are: shares of images.
+    """Counts of metrics that are shares of images.
 
     Attributes:
         n: float64 (n_subsets, n_metrics), images, of weighted ones the effective number (Kish
-            1965); 0 where a metric is no share.
+            1965); 0 where a metric is not a share.
         up: float64 (n_subsets, n_metrics), the share of a run; of two runs the share of images that
-            are counted for the first alone.
-        down: of two runs the share of images that are counted for the second alone; else None.
+            are counted only for the first.
+        down: of two runs the share of images that are counted only for the second; else None.
     """
 
     n: Floats
@@ -44,13 +44,13 @@ class Shares:
 
     @classmethod
     def of_run(cls, scope: ScoreScope, metrics: Sequence[str], values: Floats) -> Self:
-        """Those of a run's values (n_subsets, n_metrics)."""
+        """Shares of a run's values (n_subsets, n_metrics)."""
         # a view would keep the replicates next to them
         return cls(_trials(scope, metrics), values.copy())
 
     @classmethod
     def of_pair(cls, part: DividedSet, metrics: Sequence[str], new: Graded, old: Graded) -> Self:
-        """How often an image is counted for ``new`` alone, and for ``old`` alone."""
+        """Share of images counted only for ``new``, and only for ``old``."""
         n = _trials(part.scope, metrics)
         pairs = _sums(part, N_OUTCOMES * new.outcomes.astype(np.intp) + old.outcomes, N_OUTCOMES**2)
         table = pairs.reshape(-1, N_OUTCOMES, N_OUTCOMES)
@@ -66,14 +66,14 @@ class Shares:
         return cls(n, up, down)
 
     def rows(self, rows: Sequence[int]) -> Self:
-        """Of these subsets."""
+        """Counts of these subsets."""
         down = None if self.down is None else self.down[rows]
         return type(self)(self.n[rows], self.up[rows], down)
 
     def bounds(self) -> tuple[Floats, Floats, Floats]:
-        """Low and high of the 95 % interval, and of two runs the exact p; NaN where there is none.
+        """Low and high of the 95 % interval, and of two runs the exact p; NaN if there is none.
 
-        Of weighted images and of means p is that of the effective number of images.
+        For weighted images and means, p uses the effective number of images.
         """
         if self.down is None:
             return *wilson(self.up, self.n), np.full(self.n.shape, np.nan)
@@ -84,11 +84,11 @@ class Shares:
     def mean(cls, tasks: Sequence[Self], inflation: Floats) -> Self:
         """The unweighted mean over tasks, with the number of images that has its variance.
 
-        The variances of the tasks are those of their rates with two images more (Agresti and Coull
-        1998; Bonett and Price 2012), which are not 0 where a task has no event.
+        The variances of the tasks use their rates with two images more (Agresti and Coull 1998;
+        Bonett and Price 2012), which are not 0 where a task has no event.
 
-        ``inflation``: (n_subsets, n_metrics), how much larger the variance is than that of
-        independent tasks.
+        ``inflation``: (n_subsets, n_metrics), ratio of the variance to the one of independent
+            tasks.
         """
         n = np.stack([task.n for task in tasks])
         known = n > 0
@@ -108,12 +108,12 @@ class Shares:
 
 
 def _variance(up: Floats, down: Floats) -> Floats:
-    """Of one image's difference."""
+    """Variance of one image's difference."""
     return np.asarray(up + down - (up - down) ** 2)
 
 
 def _trials(scope: ScoreScope, metrics: Sequence[str]) -> Floats:
-    """Images that a metric is a share of, (n_subsets, n_metrics); 0 where it is no share."""
+    """Images that a metric is a share of, (n_subsets, n_metrics); 0 if it is not a share."""
     plain = np.array([subset.name in SCORED for subset in scope.subsets])
     n, n_positive, n_negative = scope.images * plain
     of = dict.fromkeys(SHARES, n) | {"recall": n_positive, "fpr": n_negative}
@@ -128,8 +128,8 @@ def _sums(part: DividedSet, codes: NDArray[np.integer], size: int) -> Floats:
 
 
 def dprime_reaches(part: DividedSet, metrics: Sequence[str], model: Graded) -> Floats | None:
-    """How far the intervals of d' and of the response criterion reach down and up from their
-    values, (2, n_subsets, n_metrics), NaN of other metrics and mixtures; None without these two.
+    """Distances down and up from d' and the response criterion to the ends of their intervals, (2,
+    n_subsets, n_metrics), NaN of other metrics and mixtures; None without these two.
     """
     if not set(_SENSITIVITY) & set(metrics):
         return None
@@ -185,14 +185,14 @@ class Block:
     Attributes:
         run: name of the run.
         scope: what they are of.
-        values: float64 (n_subsets, n_metrics), NaN where undefined; ``low`` and ``high`` likewise,
+        values: float64 (n_subsets, n_metrics), NaN where undefined; ``low`` and ``high`` the same,
             NaN without an interval.
         resamples: int64 (n_subsets, n_metrics), resamples in which the value is defined.
         kinds: int8 (n_subsets, n_metrics), positions in ``INTERVALS``.
         over: for an average, names of the tasks that define each (subset, metric), by row.
         baseline: name of the run that is subtracted.
         p: float64 (n_subsets, n_metrics), of a difference of shares, exact; NaN of others.
-        shares: those of the metrics that are shares, where their counts are known.
+        shares: counts of the metrics that are shares, if known.
         reaches: of d' and the response criterion, how far their intervals reach down and up, (2,
             n_subsets, n_metrics), NaN of other metrics; or None.
     """
@@ -331,9 +331,10 @@ def block_of(
 ) -> Block:
     """A run's values with 95 % intervals, from rows (n_subsets, n_metrics, 1 + n_replicates).
 
-    The point estimate is first. Shares have score intervals, d' and the response criterion those
-    of ``reaches``; the others percentiles of the replicates, of at least ``FEWEST`` images.
-    Those of AUC and NLL are of a shape of their own. Differences apart, no interval has width 0.
+    The point estimate is first. Shares have score intervals, d' and the response criterion the
+    intervals of ``reaches``; the others percentiles of the replicates, of at least ``FEWEST``
+    images. The intervals of AUC and NLL have their own form. Differences apart, no interval has
+    width 0.
     """
     # a view would keep all replicates for as long as the block
     point, replicates = rows[..., 0].copy(), rows[..., 1:]
@@ -365,7 +366,7 @@ def block_of(
 def _shaped(
     scope: ScoreScope, metrics: Sequence[str], rows: Floats, bounds: tuple[Floats, Floats]
 ) -> tuple[Floats, Floats]:
-    """Bounds with those of AUC and NLL in place of percentiles, where they are finite."""
+    """Bounds with AUC's and NLL's own in place of percentiles, if they are finite."""
     n, *sizes = scope.images
     for column, metric in enumerate(metrics):
         of = rows[:, column, 0], rows[:, column, 1:]

@@ -64,7 +64,7 @@ from nooch.models.segmenters import (
 NO_CLASS = 65535
 """Value of a label map's pixels without a class."""
 
-# less than this is not recorded of a model of presence alone
+# less than this is not recorded of a model that gives only presence
 _LEAST = 0.01
 _SCHEMA: dict[str, Any] = {
     "width": pl.Int64,
@@ -75,7 +75,7 @@ _SCHEMA: dict[str, Any] = {
     "confidence": pl.List(pl.Float64),
     "vector": pl.List(pl.Float32),
 }
-"""Of each image: size, classes that are present and areas (NaN: unknown), classes that have a
+"""For each image: size, classes that are present and areas (NaN: unknown), classes that have a
 confidence, embedding.
 """
 
@@ -104,7 +104,7 @@ def loaded_models(choice: ModelChoice) -> tuple[Annotator, Backbone | None]:
 class AnnotationJob(NumberedJob):
     """Predict the images ``listed``: ``image_id``, ``file_name`` and ``file``, the path. The result
     is the names of those that cannot be read, and whether all areas are known; other attributes are
-    those of ``AnnotationReading``.
+    as in ``AnnotationReading``.
     """
 
     name: ClassVar[str] = "annotated"
@@ -141,7 +141,7 @@ class AnnotationJob(NumberedJob):
         return listed.filter(~is_read)["file_name"].to_list(), sized
 
     def _decoded(self, rows: range) -> list[tuple[dict[str, Any], list[NDArray[np.uint8]]]]:
-        """Of each image its size and its pixels for each model, or why it cannot be read."""
+        """For each image its size and its pixels for each model, or why it cannot be read."""
         sizes = [model.size for model in loaded_models(self.choice) if model is not None]
         images = list[tuple[dict[str, Any], list[NDArray[np.uint8]]]]()
         for file in self.listed["file"][rows.start : rows.stop]:
@@ -214,7 +214,7 @@ def task_labels(
     ids: Mapping[ImageId, str],
 ) -> Dataset:
     """Labels of some classes, by default of all, for the images that are there; file names become
-    those of the index. Images are found by file name, else by id; ``ids`` are of the files.
+    the names in the index. Images are found by file name, else by id; ``ids`` are of the files.
     """
     local = isinstance(source, str | Path) and not is_address(source)
     if local and not (Path(str(source)) / DATASET_MARKER).is_file():
@@ -246,8 +246,9 @@ def task_labels(
 
 
 def with_labels(predicted: Dataset, labels: Dataset) -> Dataset:
-    """The dataset with the labels of the same images, which count alone for their classes, all of
-    which it has. A labeled class has the area that the labels give, else the predicted one, else 0.
+    """The dataset with the labels of the same images, which take precedence for their classes, all
+    of which it has. A labeled class has the area that the labels give, else the predicted one, else
+    0.
     """
     places = np.array([predicted.column(name) for name in labels.classes])
     shape = predicted.areas.shape
@@ -295,8 +296,8 @@ class AnnotationReading(Options):
         segmenter: a segmentation model of transformers (hub id or folder); a folder with
             ``model.onnx``, ``labels.txt``, ``preprocessor_config.json``; or ``package.module:Name``
             of a custom model, see ``nooch.models.PredictedClasses``.
-        labels: known labels, which count alone for their classes: a dataset, or files that ``nooch
-            import auto`` recognizes. Images without labels are left out.
+        labels: known labels, which take precedence for their classes: a dataset, or files that
+            ``nooch import auto`` recognizes. Images without labels are left out.
         tasks: classes of the labels that are taken; by default all.
         merge: name -> classes that it stands for, such as ``{"road": ["road", "sidewalk"]}``.
         min_area: a class is present where its predicted area is above this fraction.
@@ -311,7 +312,7 @@ class AnnotationReading(Options):
         range: values that become black and white, of images of more than 8 bits a channel.
 
     Raises:
-        ParameterError: an empty batch, a threshold that is no fraction, tasks without labels.
+        ParameterError: an empty batch, a threshold that is not a fraction, tasks without labels.
     """
 
     doing: ClassVar[str] = "annotating images"
@@ -334,7 +335,7 @@ class AnnotationReading(Options):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.tasks is not None and self.labels is None:
-            raise ParameterError("`tasks` are classes of `labels`", remedy="give `labels`, too")
+            raise ParameterError("`tasks` are classes of `labels`", remedy="also give `labels`")
 
     def files(self) -> list[tuple[str, Path]]:
         """None beyond the images, which ``dependencies`` has."""
@@ -345,7 +346,7 @@ class AnnotationReading(Options):
         del plan
         if not self.listed.height:
             left = "".join(f"; {text}" for text in self._index.walk.left_notes())
-            raise InputError(f"holds no images{left}", where=self.images, allowed="image files")
+            raise InputError(f"contains no images{left}", where=self.images, allowed="image files")
         maps = Path(self.maps or "")
         listed = maps / _MAP_CLASSES
         ours = listed.is_file() and listed.read_bytes() == self._map_classes
@@ -355,7 +356,7 @@ class AnnotationReading(Options):
         names = self.listed["file_name"]
         twins = names.filter(names.str.replace(r"\.[^./]*$", "").is_duplicated())
         if self.maps is not None and len(twins):
-            problem = f"images that differ in their ending alone share a map: {some_of(twins)}"
+            problem = f"images that differ only in their ending share a map: {some_of(twins)}"
             raise InputError(problem, where=self.images, remedy="rename them")
 
     def dependencies(self) -> list[Any]:
@@ -413,7 +414,7 @@ class AnnotationReading(Options):
 
     @cached_property
     def _predicted(self) -> dict[str, Any]:
-        """What determines the predictions, for the provenance, without what is as by default."""
+        """Settings that determine the predictions, for the provenance, without defaults."""
         annotator, embedder = loaded_models(self._choice)
         asked: dict[str, Any] = {
             "size": self.size,
@@ -486,7 +487,7 @@ class AnnotationReading(Options):
 
 @dataclass(frozen=True)
 class ScannedAnnotations(ScannedRows):
-    """Predictions on disk; classes are those of the model, then of the labels.
+    """Predictions on disk; the model's classes come first, then the labels'.
 
     ``embedding`` is the name of the embedding, ``labels`` the folder of the dataset of labels, or
     None.
@@ -507,7 +508,7 @@ class ScannedAnnotations(ScannedRows):
         return with_labels(data, labels.select(rows=among.to_numpy())), counts
 
     def content(self, rows: pl.DataFrame) -> dict[str, Any]:
-        """Confidences and embeddings, too."""
+        """Also confidences and embeddings."""
         at, columns, values = entries_of(rows, "confidence", "scored")
         shape = rows.height, len(self.classes)
         content = {

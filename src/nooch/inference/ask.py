@@ -99,7 +99,7 @@ def _loaded(
         raise InputError(problem, where=folder, allowed="the same model on all machines")
     model = load_vlm(found, device, bf16=bf16, yes_no=yes_no)
     if opens_reasoning(model.prompt("Is it dark?")):
-        problem = "the chat template opens a block of reasoning: the next token is no answer"
+        problem = "the chat template opens a block of reasoning: the next token is not an answer"
         remedy = "serve it and ask it there: `endpoint`, and `max_tokens` such as 4096"
         raise InputError(problem, where=folder, remedy=remedy)
     return model

@@ -33,7 +33,7 @@ from nooch.inference.requests import AskOptions, Reply, Request
 _HOPELESS = {401, 402, 404, 405}
 """Statuses that all requests would get."""
 _MOST_FAILURES = 8
-"""In a row, after which a server is given up; more where it is asked more at a time."""
+"""In a row, after which a server is given up; more if it is asked more at a time."""
 _SECRET = 8
 """Characters of a key that is masked in answers; a shorter one may be a word, such as EMPTY."""
 _NO_COMPLETION = (
@@ -49,10 +49,10 @@ _SPACES = " \t\r\n▁Ġ"
 
 @dataclass(frozen=True)
 class Endpoint(Options):
-    """A server that speaks OpenAI's protocol, and how it is asked.
+    """A server that speaks OpenAI's protocol, and how to call it.
 
     Attributes:
-        url: its address, perhaps up to ``/v1`` or ``/chat/completions``.
+        url: its address, optionally up to ``/v1`` or ``/chat/completions``.
         api_key_env: environment variable with the key; without it no key is sent.
         concurrency: requests at a time.
         rate_limit: requests per minute; None for no limit.
@@ -79,12 +79,12 @@ class Endpoint(Options):
         if re.fullmatch(r"https?://[^/@?#\s]+(/[^?#\s]*)?", self.url) is None:
             allowed = "such as http://localhost:8000/v1; no password and no query"
             remedy = "put a key into the environment variable that `api_key_env` names"
-            problem = "is no address of a server"
+            problem = "is not an address of a server"
             raise ParameterError(problem, where="`endpoint`", allowed=allowed, remedy=remedy)
 
     @property
     def address(self) -> str:
-        """Where requests are sent."""
+        """URL that requests are sent to."""
         base = self.url.rstrip("/").removesuffix("/chat/completions")
         return f"{base}{'' if urlsplit(base).path else '/v1'}/chat/completions"
 
@@ -93,7 +93,7 @@ class Endpoint(Options):
         """The key, or None. Raises ParameterError for what cannot be one."""
         key = os.environ.get(self.api_key_env, "").strip()
         if re.search(r"[^!-~]", key):
-            problem = f"the environment variable {self.api_key_env} holds no key"
+            problem = f"the environment variable {self.api_key_env} contains no key"
             raise ParameterError(problem, allowed="ASCII characters without spaces")
         return key or None
 
@@ -141,7 +141,7 @@ def endpoint_replies(
     folder: Path,
     patience: Patience | None = None,
 ) -> Iterator[Reply]:
-    """Replies of a model on a server, those of an earlier call first."""
+    """Replies of a model on a server; the replies of an earlier call come first."""
     journal, stopped = Journal(folder / "replies.jsonl", Reply), Event()
     if patience is None:
         patience = Patience(read=endpoint.timeout, longest=600, jitter=0.5, wait=stopped.wait)
@@ -163,7 +163,7 @@ def endpoint_replies(
                         if reply := future.result():
                             yield reply
             finally:
-                # an interrupt, too, waits for what was sent, and keeps the replies
+                # an interrupt also waits for requests in flight, and keeps the replies
                 stopped.set()
     if run.failures and not endpoint.allow_unanswered:
         reasons = some_of(f"{key}: {reason}" for key, reason in sorted(run.failures.items()))
@@ -172,7 +172,7 @@ def endpoint_replies(
 
 @dataclass(repr=False)
 class _EndpointRun:
-    """What the threads share that ask one server; ``untried`` until it has replied once."""
+    """State shared by the threads that ask one server; ``untried`` until it has replied once."""
 
     endpoint: Endpoint
     key: str | None
@@ -269,7 +269,7 @@ class _EndpointRun:
             raise RetryError(f"sends no chat completion: {message}") from error
 
     def _message(self, content: bytes) -> str:
-        """What a server says about an error, without the key, which it may quote."""
+        """A server's message about an error, without the key, which it may quote."""
         found = _MESSAGE.search(content)
         try:
             text = msgspec.json.decode(found[1], type=str) if found else content.decode()
@@ -303,7 +303,7 @@ def read_completion(content: bytes) -> tuple[str, float | None, float | None]:
 
 def _at_answer(tokens: Sequence[Mapping[str, Any]], answer: str) -> Any:
     """Alternatives of the first token of the answer that has a letter; tokens may begin with
-    reasoning that the answer lacks, and may be cut off. None where it is not among them.
+    reasoning that the answer lacks, and may be cut off. None if it is not among them.
     """
     span, texts = answer_span(answer), [_written(token["token"]) for token in tokens]
     written = "".join(texts).rstrip()
@@ -333,9 +333,9 @@ def image_url(
 ) -> str:
     """An image as data URL: JPEG and PNG files of at most ``max_side`` pixels unchanged, others,
     and those to be turned or of more than 8 bits a channel, as JPEG. Raises InputError for what is
-    no image.
+    not an image.
     """
-    with unreadable(path, None, UNREADABLE, problem="is no image that can be read"):
+    with unreadable(path, None, UNREADABLE, problem="is not an image that can be read"):
         with opened_image(path) as image:
             kind, longest = str(image.format) if is_plain(image) else "", max(image.size)
         most = min(longest, max_side or longest)

@@ -121,11 +121,10 @@ def read_logits(
     progress: StepProgress,
 ) -> NDArray[np.float64]:
     """Logits (n_images, n_tasks) of pixels that ``read`` gives for rows of ``ids``, in threads,
-    with a ``path: reason`` for each failure. Arguments and errors are otherwise those of
-    ``predict``.
+    with a ``path: reason`` for each failure. Other arguments and errors are as in ``predict``.
     """
     if batch < 1:
-        raise ParameterError(f"batch of {batch}", allowed="1 image and more")
+        raise ParameterError(f"batch of {batch}", allowed="at least 1 image")
     if model.device == "cpu":
         reuse_memory()
     total = len(ids)

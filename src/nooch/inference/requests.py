@@ -31,7 +31,7 @@ _OF_DRAWN = ("per_set", "template", "seed", "criteria", "tasks", "splits")
 @dataclass(frozen=True)
 class Request:
     """A question or instruction about an image file; ``key`` is ``question_id/prompt``, for
-    captions ``image_id/prompt``; ``range`` is that of ``AskOptions``.
+    captions ``image_id/prompt``; ``range`` is as in ``AskOptions``.
     """
 
     key: str
@@ -42,8 +42,8 @@ class Request:
 
 @dataclass(frozen=True)
 class Reply:
-    """What a model replied: its words; at the answer's token P(yes) / (P(yes) + P(no)), and P(yes)
-    + P(no). None where that is not known.
+    """A model's reply: its words; at the answer's token P(yes) / (P(yes) + P(no)), and P(yes) +
+    P(no). None where that is not known.
     """
 
     key: str
@@ -54,7 +54,7 @@ class Reply:
 
 @dataclass(frozen=True)
 class AskOptions(QuestionOptions):
-    """What is asked, and how a local model computes; also the fields of ``QuestionOptions``.
+    """Questions to ask, and how a local model computes; also the fields of ``QuestionOptions``.
 
     Attributes:
         criteria: names; all of the suite's by default, as are ``tasks``.
@@ -114,7 +114,7 @@ class AskOptions(QuestionOptions):
 
 @dataclass(frozen=True, eq=False)
 class AskPlan:
-    """What is asked: a row for each request with ``key``, the columns of the questions (of captions
+    """Requests: a row for each request with ``key``, the columns of the questions (of captions
     ``image_id, text``) and ``prompt``, the number of the phrasing; and the file of each image.
     """
 
@@ -145,7 +145,7 @@ class AskPlan:
 def plan_requests(
     suite: Suite | str | Path, data: Dataset | str | Path | None, options: AskOptions
 ) -> AskPlan:
-    """What ``nooch.ask`` would ask; raises as it does, before a model is needed."""
+    """Requests that ``nooch.ask`` would send; raises as it does, before a model is needed."""
     suite = as_suite(suite)
     data = suite.found_in() if data is None else as_dataset(data)
     if options.questions is None:

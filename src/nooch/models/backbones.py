@@ -44,7 +44,7 @@ class Backbone:
         preprocessing: what its input must be; its ``size`` is the one asked for.
         pooling: where features come from: ``pooler`` (the model's own pooled output, flattened),
             ``cls`` (the first token, where the model has no trained pooler), ``mean`` (over all
-            positions, where it pools nothing), ``output`` (the module gives features itself).
+            positions, if it pools nothing), ``output`` (the module gives features itself).
         device: ``cpu``, ``cuda`` or ``cuda:1``.
         channels_last: whether input and weights lie in memory with the channels innermost.
         bf16: whether it computes in bfloat16 (autocast); features are float32 in any case.
@@ -81,7 +81,7 @@ class Backbone:
             return _pooled(self.module(batch), self.pooling).float()
 
     def describe(self) -> dict[str, Any]:
-        """What determines the features (JSON-like)."""
+        """Inputs that determine the features (JSON-like)."""
         return {
             "name": self.name,
             "sha256": self.identity,
@@ -96,7 +96,7 @@ class Backbone:
 
     @cached_property
     def inputs(self) -> Inputs:
-        """How pixels are prepared for it."""
+        """Its preprocessing of pixels."""
         return Inputs(self.preprocessing, self.device, self.channels_last)
 
 
@@ -149,7 +149,7 @@ def load_backbone(
 
 
 def _random(resolved: ModelSource, seed: int) -> Any:
-    """A module with random weights that depend on configuration and seed alone."""
+    """A module with random weights that depend only on configuration and seed."""
     import torch
     from transformers import AutoConfig, AutoModel
 

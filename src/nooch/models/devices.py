@@ -13,15 +13,15 @@ _MMAP_THRESHOLD, _TRIM_THRESHOLD = -3, -1
 
 
 def require_packages(purpose: str = "a backbone", extra: str = "train") -> None:
-    """Raise MissingExtraError where torch or transformers is not installed."""
+    """Raise MissingExtraError if torch or transformers is not installed."""
     for package in ("torch", "transformers"):
-        # importing it here would take a second, also where it is not used
+        # importing it here would take a second, also if it is not used
         if find_spec(package) is None:
             raise MissingExtraError(package, extra, purpose)
 
 
 def choose_device(device: str = "auto") -> str:
-    """``cpu``, ``cuda`` or ``cuda:N``; auto takes a GPU where there is one."""
+    """``cpu``, ``cuda`` or ``cuda:N``; auto takes a GPU if there is one."""
     require_packages()
     import torch
 

@@ -1,10 +1,10 @@
 """Image files -> RGB pixels of one size, by an antialiased bilinear filter; aspects are not kept.
 
-Two ways give the same picture. ``pil`` is Pillow alone. ``fast`` decodes JPEG with simplejpeg
+Two ways give the same picture. ``pil`` is only Pillow. ``fast`` decodes JPEG with simplejpeg
 (libjpeg-turbo, as Pillow does: the same pixels) and resizes with torch's vectorized filter, which
 rounds a few values to the next number: on COCO's photographs the difference from ``pil`` is at most
 2 of 255, on average 0.04. A JPEG that is more than four times as high and as wide as asked for is
-reduced while it is decoded, to twice the size asked for at least. What is no JPEG, or one that
+reduced while it is decoded, to twice the size asked for at least. What is not a JPEG, or one that
 simplejpeg refuses, Pillow opens.
 
 Both turn a picture upright by its EXIF orientation and take 16 bits by their high byte, see
@@ -67,7 +67,7 @@ _TWELVE_BITS = 4095
 
 @dataclass(frozen=True)
 class Decoding:
-    """How image files become pixels.
+    """Decoding of image files to pixels.
 
     Attributes:
         codec: ``fast``, ``pil`` or ``auto``.
@@ -90,7 +90,7 @@ class Decoding:
 
     @classmethod
     def of(cls, codec: str | Decoding) -> Decoding:
-        """What a parameter ``codec`` means: a name, or this."""
+        """Resolve a parameter ``codec``: a name, or this."""
         return codec if isinstance(codec, Decoding) else cls(codec)
 
     def describe(self) -> dict[str, Any]:
@@ -113,7 +113,7 @@ def choose_codec(codec: str = "auto") -> str:
 def check_size(size: int | tuple[int, int]) -> tuple[int, int]:
     """Height and width in pixels from a number or a pair.
 
-    Raises ParameterError where they are not 1 to 16,384.
+    Raises ParameterError if they are not 1 to 16,384.
     """
     height, width = (size, size) if isinstance(size, int) else size
     if not (1 <= height <= _MOST and 1 <= width <= _MOST):
@@ -248,14 +248,13 @@ class Preprocessing:
 
 
 IMAGENET = Preprocessing()
-"""ImageNet's usual scaling, for backbones that are made from a configuration alone."""
+"""ImageNet's usual scaling, for backbones made only from a configuration."""
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """How pixels are made ready for a network on a device (``cpu``, ``cuda`` or ``cuda:1``), with
-    the channels innermost in memory or not; the ``size`` of ``preprocessing`` is the one asked
-    for.
+    """Preprocessing of pixels for a network on a device (``cpu``, ``cuda`` or ``cuda:1``), with the
+    channels innermost in memory or not; the ``size`` of ``preprocessing`` is the one asked for.
     """
 
     preprocessing: Preprocessing
@@ -316,7 +315,7 @@ class _Config(msgspec.Struct):
 
 
 def read_preprocessing(folder: Path) -> Preprocessing | None:
-    """Read ``preprocessor_config.json`` of a folder; None where there is no such file. Raises
+    """Read ``preprocessor_config.json`` of a folder; None if there is no such file. Raises
     InputError: the file cannot be read, or its numbers cannot be used.
     """
     file = folder / PREPROCESSOR

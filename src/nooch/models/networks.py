@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 def initial_heads(seeds: Sequence[int], d: int) -> Tensor:
     """Weights and biases of a head for each seed, float32 (d + 1, n_seeds).
 
-    Uniform in +-1 / sqrt(d), as in ``torch.nn.Linear``; a column depends on its seed and d alone.
+    Uniform in +-1 / sqrt(d), as in ``torch.nn.Linear``; a column depends only on its seed and d.
     """
     import torch
 
@@ -71,7 +71,7 @@ def _inside(member: Module) -> dict[str, Module]:
 
 
 def _is_list(module: Module) -> bool:
-    """Whether it is a list whose members all have parts."""
+    """True if it is a list whose members all have parts."""
     from torch.nn import ModuleList, Sequential
 
     if not isinstance(module, ModuleList | Sequential) or not len(module):
@@ -82,7 +82,7 @@ def _is_list(module: Module) -> bool:
 def with_affine(backbone: Backbone) -> ParameterDict:
     """Put a factor (at first 1) and shift (0) of each channel, float32 (2, channels), after blocks.
 
-    The module's own names stay as they are: the parameters are held by what is returned.
+    The module's own names stay as they are: the returned objects have the parameters.
     """
     import torch
 
@@ -90,7 +90,7 @@ def with_affine(backbone: Backbone) -> ParameterDict:
     shapes = _shapes(backbone, blocks)
     if not shapes:
         problem = "has no list of blocks, as ResNet or ViT have, to put affine parameters after"
-        remedy = "train all weights (train: all) or the head alone (train: head)"
+        remedy = "train all weights (train: all) or only the head (train: head)"
         raise InputError(problem, where=backbone.name, remedy=remedy)
     parameters = torch.nn.ParameterDict()
     for name, (channels, n_axes) in shapes.items():
@@ -103,7 +103,7 @@ def with_affine(backbone: Backbone) -> ParameterDict:
 
 
 class _Affine:
-    """What a block gives, times a factor, plus a shift."""
+    """Output of a block, times a factor, plus a shift."""
 
     def __init__(self, parameter: Any, n_axes: int) -> None:
         # (channels,) for tokens, (channels, 1, 1) for maps
@@ -136,7 +136,7 @@ def _shapes(backbone: Backbone, blocks: dict[str, Module]) -> dict[str, tuple[in
                     f"block {name} gives a {type(features).__name__}, no features with channels",
                     where=backbone.name,
                     allowed="maps (m, channels, height, width) or tokens (m, n, channels)",
-                    remedy="train all weights (train: all) or the head alone (train: head)",
+                    remedy="train all weights (train: all) or only the head (train: head)",
                 )
             shapes[name] = features.shape[1 if features.ndim == 4 else 2], features.ndim
 
@@ -163,12 +163,12 @@ BatchNorm = Annotated[str, ("train", "frozen")]
 
 @dataclass(frozen=True)
 class NetworkOptions(Options):
-    """How a network is built on a backbone, and computes.
+    """Structure and computation of a network on a backbone.
 
     Attributes:
-        train: what is learned: ``all`` weights; ``head`` alone; or ``affine``, a factor and a shift
-            for each channel after each block, and the head.
-        batchnorm: ``train``, by each batch's statistics; or ``frozen``, by those of the weights.
+        train: trained parameters: ``all`` weights; only the ``head``; or ``affine``, a factor and a
+            shift for each channel after each block, and the head.
+        batchnorm: ``train``, by each batch's statistics; or ``frozen``, by the stored statistics.
         bf16: whether it computes in bfloat16 (autocast); weights stay float32.
         channels_last: whether images and weights lie in memory with the channels innermost.
         compile: whether the network is compiled by ``torch.compile``.
@@ -351,7 +351,7 @@ def _collected(
 
     check_pixels(pixels, networks[0].backbone)
     if not len(rows):
-        raise ParameterError("no images to evaluate", allowed="one row and more")
+        raise ParameterError("no images to evaluate", allowed="at least one row")
     outputs: list[list[Tensor]] = [[] for _ in networks]
     for network in networks:
         network.training(False)

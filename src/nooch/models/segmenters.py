@@ -37,13 +37,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class PredictedClasses:
-    """What a model says of m images, for each of its n classes.
+    """A model's output for m images and each of its n classes.
 
     Attributes:
         confidences: float (m, n), from 0 to 1: the mean probability over the pixels of a class, or
-            the probability that it is present; 0 where the model says nothing.
-        areas: float (m, n), fractions of the image; None from a model of presence alone.
-        maps: integers (m, height, width), the class of each pixel, n where it has none; or None.
+            the probability that it is present; 0 where the model gives none.
+        areas: float (m, n), fractions of the image; None from a model that gives only presence.
+        maps: integers (m, height, width), the class of each pixel, n if it has none; or None.
     """
 
     confidences: NDArray[Any]
@@ -53,7 +53,7 @@ class PredictedClasses:
 
 @dataclass(frozen=True)
 class ModelChoice:
-    """Which model annotates (``source``) and how it computes; ``size``, height and width of its
+    """The annotating model (``source``) and its computation; ``size``, height and width of its
     input, is by default its own; ``merge`` has pairs of a name and the classes that it stands for;
     ``device`` is from ``choose_device``; ``embedder`` is a backbone that embeds the images.
     """
@@ -90,8 +90,8 @@ def custom_annotator(choice: ModelChoice) -> Annotator:
 
     ``Name()`` must give an object with ``classes``, names in order, that is called with pixels,
     uint8 (m, height, width, 3), and returns ``PredictedClasses``. Its ``size``, a height and width
-    in pixels, is what images are resized to; where it has none they come as they are, those of one
-    size together. What ``describe()`` returns, JSON-like, is recorded.
+    in pixels, is what images are resized to; if it has none they come as they are, batched by size.
+    What ``describe()`` returns, JSON-like, is recorded.
     """
     if choice.bf16 or choice.size is not None or choice.merge:
         problem = "a custom model takes no `bf16`, `size` or `merge`"
@@ -107,7 +107,7 @@ def custom_annotator(choice: ModelChoice) -> Annotator:
         for values in (predicted.confidences, predicted.areas):
             if values is None or (values.shape == shape and ((values >= 0) & (values <= 1)).all()):
                 continue
-            problem = f"gives confidences or areas of shape {values.shape} that are no fractions"
+            problem = f"gives confidences or areas of shape {values.shape} that are not fractions"
             allowed = f"{shape[0]} images x {shape[1]} classes, values from 0 to 1"
             raise InputError(problem, where=choice.source, allowed=allowed)
         return PredictedClasses(predicted.confidences, predicted.areas, predicted.maps)
@@ -124,7 +124,7 @@ def merged_classes(
     Labels of one name are one class, and so are those that ``choice.merge`` puts together. Labels
     that mean no class, such as ``background``, have the number of classes as theirs.
 
-    Raises ParameterError: what is no label, is merged twice, or merged under a name in use.
+    Raises ParameterError: what is not a label, is merged twice, or merged under a name in use.
     """
     labels = [class_name(label, name) for label in labels]
     target: dict[str, str] = {}
@@ -136,7 +136,7 @@ def merged_classes(
                 raise ParameterError(problem, where="`merge`", allowed=allowed)
     if taken := sorted(set(target.values()) & set(labels) - set(target)):
         problem = f"{some_of(taken)} is a class of {name} already"
-        remedy = f"list it, too: {taken[0]}={taken[0]}+...; or choose another name"
+        remedy = f"also list it: {taken[0]}={taken[0]}+...; or choose another name"
         raise ParameterError(problem, where="`merge`", remedy=remedy)
     names = [target.get(label, label) for label in labels]
     kept = dict.fromkeys(n for n in names if n != "background" and not means_void(n))
@@ -149,15 +149,15 @@ MODEL_FILE = "model.onnx"
 _SEMANTIC = "ForSemanticSegmentation"
 # the second is MaskFormer's, the third DETR's
 _UNIVERSAL = ("ForUniversalSegmentation", "ForInstanceSegmentation", "ForSegmentation")
-"""How the names of architectures end."""
+"""Suffixes of the names of architectures."""
 
 
 def load_segmenter(choice: ModelChoice) -> Annotator:
     """Load a hub id or folder of transformers; no code that comes with it is run.
 
-    Probabilities are the softmax of a semantic model; a universal one's are those of its masks,
-    summed by class and divided by their sum over classes where that is above 1. A pixel has the
-    class that ``post_process_semantic_segmentation`` of transformers gives it.
+    Probabilities are the softmax of a semantic model; a universal one's are its masks'
+    probabilities, summed by class and divided by their sum over classes where that is above 1. A
+    pixel has the class that ``post_process_semantic_segmentation`` of transformers gives it.
     """
     resolved = find_source(choice.source)
     head = str((resolved.config.get("architectures") or [""])[0])
@@ -198,7 +198,7 @@ def _segmenter(
     probabilities: Callable[[Tensor], Tensor],
     **facts: Any,
 ) -> Annotator:
-    """The annotator of a network, after it has taken a black image. ``probabilities`` are those of
+    """The annotator of a network, after it has taken a black image. ``probabilities`` are of
     labels, (m, n_labels, any height, any width), for its input, float32 (m, 3, height, width).
 
     Raises InputError: a network that fails, or gives something else.

@@ -41,7 +41,7 @@ _TEXTS = ("*.json", "*.txt", "*.model")
 
 DEFAULT = "microsoft/resnet-50"
 SCRATCH = "config:"
-"""What stands before a configuration that is trained from scratch."""
+"""Prefix of a configuration that is trained from scratch."""
 
 _BOTTLENECK: dict[str, Any] = {"model_type": "resnet", "layer_type": "bottleneck"}
 _BASIC = {**_BOTTLENECK, "layer_type": "basic", "hidden_sizes": [64, 128, 256, 512]}
@@ -68,7 +68,7 @@ class ModelSource:
 
     Attributes:
         name: the hub id, the folder's name, or ``config:NAME``.
-        folder: of weights and configuration; None where there are no weights to load.
+        folder: of weights and configuration; None if there are no weights to load.
         config: the configuration.
         identity: hash of what determines it, without the seed of random weights.
     """
@@ -88,7 +88,7 @@ def find_source(source: str) -> ModelSource:
     folder = Path(source).expanduser()
     if not folder.is_dir():
         if source.startswith((".", "/", "~")) or source.count("/") != 1 or folder.exists():
-            raise InputError("is no backbone", where=source, allowed=_ALLOWED)
+            raise InputError("is not a backbone", where=source, allowed=_ALLOWED)
         folder = fetched(source, "backbone", "train", _ALLOWED, ["*.jinja"])
     config = _read_config(folder / "config.json")
     _check_weights(folder)
@@ -97,7 +97,7 @@ def find_source(source: str) -> ModelSource:
 
 
 def is_custom(source: str) -> bool:
-    """Whether a source is ``package.module:Name``. One from a file must not be loaded."""
+    """True if a source is ``package.module:Name``. One from a file must not be loaded."""
     return is_named(source) and not source.startswith(SCRATCH)
 
 
@@ -142,7 +142,7 @@ def _from_configuration(source: str) -> ModelSource:
         config = _read_config(path / "config.json" if path.is_dir() else path)
         name = path.resolve().name
     else:
-        raise InputError("is no configuration", where=source, allowed=_ALLOWED)
+        raise InputError("is not a configuration", where=source, allowed=_ALLOWED)
     identity = blake3(json.dumps(config, sort_keys=True).encode()).hexdigest()
     return ModelSource(f"{SCRATCH}{name}", None, config, identity)
 
@@ -164,7 +164,7 @@ def _check_weights(folder: Path) -> None:
             named = sorted(set(map(str, json.loads(index.read_bytes())["weight_map"].values())))
     if not named:
         raise InputError(
-            f"holds no weights as {WEIGHTS}",
+            f"contains no weights as {WEIGHTS}",
             where=folder,
             allowed="weights as .safetensors; pickled ones can run code and are not loaded",
             remedy="save the model again with model.save_pretrained(folder), or train from"
@@ -181,7 +181,7 @@ def fetched(
     """The folder of a hub id, from the local cache or the hub, without pickled weights.
 
     ``what`` it is, its ``extra`` and what is ``allowed`` are for errors; ``more`` are patterns of
-    further files, and ``options`` those of ``snapshot_download``.
+    further files, and ``options`` go to ``snapshot_download``.
     """
     try:
         from huggingface_hub import snapshot_download
@@ -196,16 +196,16 @@ def fetched(
             f"{what} {repository!r} is not in the local cache and cannot be fetched:"
             f" {type(error).__name__}",
             allowed=allowed,
-            remedy="give the path of a folder that holds the model, or go online once",
+            remedy="give the path of a folder that contains the model, or go online once",
         ) from error
 
 
 def read_json(file: Path, what: str, allowed: str) -> Any:
-    """What a file says. Raises InputError: it cannot be read; it is not there, so that its folder
-    is no ``what``, and ``allowed`` says what is.
+    """Content of a JSON file. Raises InputError if it cannot be read, or is missing: its folder is
+    then not a ``what``, and ``allowed`` describes what is.
     """
     if not file.exists():
-        raise InputError(f"no such file, so this is no {what}", where=file, allowed=allowed)
+        raise InputError(f"no such file, so this is not a {what}", where=file, allowed=allowed)
     with unreadable(file, "JSON"):
         return json.loads(file.read_bytes())
 
@@ -221,7 +221,7 @@ def contents_hash(folder: Path) -> str:
 def preprocessing_of(
     resolved: ModelSource, size: int | tuple[int, int] | None = None
 ) -> Preprocessing:
-    """What a network's pixels must be, with the size that is asked for."""
+    """Preprocessing of a network, with the requested size."""
     recorded = IMAGENET if resolved.folder is None else read_preprocessing(resolved.folder)
     if recorded is None:
         problem = f"has no {PREPROCESSOR}, so its input is unknown"
@@ -233,7 +233,7 @@ def preprocessing_of(
 def pretrained(auto: Any, resolved: ModelSource, **options: Any) -> tuple[Any, list[str]]:
     """A module of a class such as ``AutoModel`` with its weights, and the names of missing weights,
     which transformers initialized; ``options`` go to its ``from_pretrained``. Raises InputError:
-    the folder does not hold what that class can load.
+    the folder has nothing that this class can load.
     """
     with quietly(resolved):
         module, info = auto.from_pretrained(
@@ -268,7 +268,7 @@ def placed(module: Any, device: str, *, channels_last: bool = True) -> Any:
 
 
 def refuse_lacking(resolved: ModelSource, lacking: list[str]) -> None:
-    """Raise an InputError where weights are missing."""
+    """Raise an InputError if weights are missing."""
     if lacking:
         raise InputError(
             f"lacks {len(lacking)} weights of the model in its config.json, such as {lacking[0]}",
@@ -292,7 +292,7 @@ def naming_packages(purpose: str, extra: str, *packages: str) -> Iterator[None]:
                 if package in str(error).lower():
                     raise MissingExtraError(package, extra, purpose) from error
                 continue
-            remedy = f"install the {package} made for this torch, or remove it where it is not used"
+            remedy = f"install the {package} made for this torch, or remove it if it is not used"
             with as_input_error(f"{package} is installed and does not load", remedy=remedy):
                 import_module(package)
         raise

@@ -1,4 +1,4 @@
-"""Which outputs of a network answer which task: labels of a classifier, or prompts."""
+"""Mapping from a network's outputs to tasks: labels of a classifier, or prompts."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,8 +20,8 @@ _ALLOWED = (
 
 @dataclass(frozen=True)
 class TaskWords:
-    """What stands for a task: labels of a classifier (text or number), or prompts for an image with
-    the object and, None for the usual one, prompts for an image where it is not.
+    """Stand-ins for a task: labels of a classifier (text or number), or prompts for an image with
+    the object and, None for the usual one, prompts for an image if it is not.
     """
 
     positive: tuple[str | int, ...]
@@ -48,7 +48,7 @@ def read_task_map(source: str | Path | Mapping[str, Any]) -> dict[str, TaskWords
             raise InputError(f"names task {name} twice", where=where, allowed="each task once")
         task_map[name] = _words(name, words, where)
     if not task_map:
-        raise InputError("holds no task", where=where, allowed=_ALLOWED)
+        raise InputError("contains no task", where=where, allowed=_ALLOWED)
     return task_map
 
 
@@ -71,7 +71,7 @@ def _listed(task: str, content: Any, where: str) -> tuple[str | int, ...]:
 
 
 def _usable(word: Any) -> bool:
-    """Whether it is a text or a number, not empty."""
+    """True if it is a text or a number, not empty."""
     return isinstance(word, str | int) and not isinstance(word, bool) and bool(str(word).strip())
 
 
@@ -83,7 +83,7 @@ def find_labels(
     *,
     skip_unmapped: bool = False,
 ) -> dict[str, list[int]]:
-    """Which classes of a classifier (``owner``) stand for each task: task -> positions, ascending.
+    """Classes of a classifier (``owner``) that stand for each task: task -> positions, ascending.
 
     A label is found by its number; by its text; by one of the names that stand between its commas;
     or by either written with other capitals or with underscores. Without words, a task is looked
@@ -135,9 +135,7 @@ def _by_name(
 
 def _narrow(tasks: Sequence[str], lacking: Sequence[str]) -> str:
     rest = ",".join(task for task in tasks if task not in lacking)
-    return (
-        f"predict the others alone: `tasks` {rest}" if rest else "give a map of the suite's tasks"
-    )
+    return f"predict only the others: `tasks` {rest}" if rest else "give a map of the suite's tasks"
 
 
 def _trouble(word: str | int, places: set[int], labels: Sequence[str]) -> str:
@@ -180,7 +178,7 @@ def _plain(text: str) -> str:
 def prompts_of(
     tasks: Sequence[str], words: Mapping[str, TaskWords] | None
 ) -> dict[str, tuple[tuple[str, ...], tuple[str, ...]]]:
-    """Prompts of each task: those of the map, else ``a photo of a car`` against ``a photo``.
+    """Prompts of each task: from the map, else ``a photo of a car`` against ``a photo``.
 
     The usual negative prompt names no object: such models ignore a "without".
     """

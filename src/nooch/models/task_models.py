@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Asked:
-    """What is asked of a model: a hub id or a folder, and the tasks in order.
+    """Request for a model: a hub id or a folder, and the tasks in order.
 
     ``words``, labels or prompts of tasks, are by default those that their names give, ``size``
     (height and width in pixels) is the model's own; ``device`` is from ``choose_device``;
@@ -47,7 +47,7 @@ class Asked:
 
     @cached_property
     def resolved(self) -> ModelSource:
-        """The source as a model of transformers. Raises InputError where it is none."""
+        """The source as a model of transformers. Raises InputError if it is none."""
         return find_source(self.source)
 
 
@@ -80,7 +80,7 @@ class TaskModel:
 
     @property
     def device(self) -> str:
-        """Where it computes."""
+        """Device that it computes on."""
         return self.inputs.device
 
     def logits(self, pixels: NDArray[np.uint8]) -> Tensor:
@@ -89,7 +89,7 @@ class TaskModel:
 
 
 def is_trained(asked: Asked) -> bool:
-    """Whether the source is a folder of ``save_network``."""
+    """True if the source is a folder of ``save_network``."""
     return (asked.folder / NETWORK_MARKER).is_file()
 
 
@@ -147,11 +147,11 @@ ANSWERS: dict[str, Callable[[Tensor, Sequence[int]], Tensor]] = {
     "single_label_classification": one_class,
     "multi_label_classification": any_class,
 }
-"""``problem_type`` of a configuration -> what its outputs mean; the first where it has none."""
+"""``problem_type`` of a configuration -> what its outputs mean; the first if it has none."""
 
 
 def is_classifier(asked: Asked) -> bool:
-    """Whether the configuration is that of an image classifier."""
+    """True if the configuration is of an image classifier."""
     listed = asked.resolved.config.get("architectures") or []
     return any(str(name).endswith("ForImageClassification") for name in listed)
 
@@ -219,7 +219,7 @@ _NEEDED = ("get_text_features", "get_image_features", "logit_scale")
 
 
 def is_zero_shot(asked: Asked) -> bool:
-    """Whether the configuration has a tower for texts and one for images."""
+    """True if the configuration has a tower for texts and one for images."""
     return {"text_config", "vision_config"} <= asked.resolved.config.keys()
 
 
@@ -285,14 +285,14 @@ def _embedded(module: Any, resolved: ModelSource, texts: Sequence[str], device: 
 
 
 def tokenizer_of(resolved: ModelSource) -> Any:
-    """The tokenizer in a model's folder. Raises InputError where there is none."""
+    """The tokenizer in a model's folder. Raises InputError if there is none."""
     from transformers import AutoTokenizer
 
     # without its vocabulary transformers makes a tokenizer that knows no word
     if resolved.folder is None or not any(
         (resolved.folder / name).is_file() for name in _VOCABULARIES
     ):
-        problem = f"holds no tokenizer: none of {', '.join(_VOCABULARIES)}"
+        problem = f"contains no tokenizer: none of {', '.join(_VOCABULARIES)}"
         remedy = "save it in the model's folder: tokenizer.save_pretrained(folder)"
         raise InputError(problem, where=resolved.folder or resolved.name, remedy=remedy)
     safe = {"local_files_only": True, "trust_remote_code": False}

@@ -84,8 +84,8 @@ class VisionLanguageModel:
     device: str
 
     def prompt(self, text: str) -> str:
-        """What the model reads: its chat template around image and text, else the image's token
-        on a line before the text.
+        """Text that the model reads: its chat template around image and text, else the image's
+        token on a line before the text.
         """
         if getattr(self.processor, "chat_template", None):
             content = [{"type": "image"}, {"type": "text", "text": text}]
@@ -139,7 +139,7 @@ class VisionLanguageModel:
     @cached_property
     def yes_no_tokens(self) -> tuple[list[int], list[int]]:
         """Tokens that yes begins with, and no: small, large or with a capital, with or without a
-        blank before it. Raises InputError where a word has none, or both have the same.
+        blank before it. Raises InputError if a word has none, or both have the same.
         """
         yes, no = self._first_tokens("yes"), self._first_tokens("no")
         if not yes or not no or yes & no:

@@ -29,7 +29,7 @@ class Visible:
 
     @property
     def is_stuff(self) -> bool:
-        """Whether its class is stuff."""
+        """True if its class is stuff."""
         return COCOSTUFF[self.item.name] == "stuff"
 
 

@@ -73,7 +73,7 @@ def describe(
 
     As writers differ, a random share of an image's sentences, from none to all, names the
     ``scene``; the others mention a picture or a place. ``things`` are the visible objects, the
-    largest first, without the one that the scene is about; ``stuff`` likewise.
+    largest first, without the one that the scene is about; the same for ``stuff``.
     """
     objects = _objects(things)
     around = [phrase for name in stuff[:2] for phrase in _STUFF[name]] or ["nothing else"]

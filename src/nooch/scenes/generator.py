@@ -40,13 +40,14 @@ _CC0 = "https://creativecommons.org/publicdomain/zero/1.0/"
 
 @dataclass(frozen=True)
 class ScenesPlan(Options):
-    """What to draw, checked before anything is drawn.
+    """Settings of a drawing, checked before anything is drawn.
 
     Attributes:
         images: how many.
         size: side in pixels, 32 to 1024.
-        seed: 0 and more.
-        context_strength: s, 0 (objects regardless of scenes) to 1 (only where scenes hold them).
+        seed: at least 0.
+        context_strength: s, 0 (objects regardless of scenes) to 1 (only in scenes that contain
+            them).
         world: the world.
 
     Raises:
@@ -84,10 +85,10 @@ def generate(
 ) -> Path:
     """Draw a collection and write it in COCO's format.
 
-    The folder holds ``images/``, ``annotations/instances_scenes.json``, ``stuff_scenes.json`` and
-    ``captions_scenes.json``, ``truth.parquet`` (image_id, scene, task, present, strength, expected,
-    against), ``world.yaml``, and ``scenes.json`` with the settings. Each image has a random stream
-    of its own, so that the bytes do not depend on where it is drawn.
+    The folder contains ``images/``, ``annotations/instances_scenes.json``, ``stuff_scenes.json``
+    and ``captions_scenes.json``, ``truth.parquet`` (image_id, scene, task, present, strength,
+    expected, against), ``world.yaml``, and ``scenes.json`` with the settings. Each image has a
+    random stream of its own, so that the bytes do not depend on where it is drawn.
     """
     with atomic_folder(out, overwrite=overwrite, marker=SCENES_MARKER) as folder:
         (folder / "images").mkdir()

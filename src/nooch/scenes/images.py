@@ -1,4 +1,4 @@
-"""One image of a world: sampled, then painted, from a random stream of (seed, image) alone.
+"""One image of a world: sampled, then painted, from a random stream of only (seed, image).
 
 Each of its pixels has one owner, what it shows, so that masks never overlap.
 """
@@ -230,7 +230,7 @@ class _Painter:
     def _placed(
         self, name: str, *, crowd: bool = False
     ) -> tuple[float, Item, Sprite, float, float, bool]:
-        """(depth, item, sprite, left, top, whether it stands), where it hides others least."""
+        """(depth, item, sprite, left, top, whether it stands), if it hides others least."""
         spec, random, size = self.world.objects[name], self.random, self.size
         aloft = spec.place == "sky" and self.horizon >= 0.4
         best = (np.inf, 0.0, 0.0, 0.0)

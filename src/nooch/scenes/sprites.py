@@ -527,4 +527,4 @@ CROWDS: MappingProxyType[str, Draw] = MappingProxyType({"person": crowd, "sheep"
 POSES: MappingProxyType[str, Draw] = MappingProxyType(
     {"bust": bust, "back": back, "top": dining_table}
 )
-"""How a scene's own large object (its ``front``) is drawn."""
+"""Drawing of a scene's own large object (its ``front``)."""

@@ -70,8 +70,8 @@ Random = np.random.Generator
 
 @dataclass(frozen=True)
 class Ground:
-    """Where a texture is painted: from row ``top`` of a picture of ``size`` pixels a side on; the
-    plane of the ground vanishes at ``horizon``.
+    """Region that a texture is painted on: from row ``top`` of a picture of ``size`` pixels a side
+    on; the plane of the ground vanishes at ``horizon``.
     """
 
     size: int

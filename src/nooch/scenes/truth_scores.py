@@ -1,4 +1,6 @@
-"""How well criteria find what is truly out of context: challenge sets of scenes against truth."""
+"""Accuracy of criteria in finding what is truly out of context: challenge sets of scenes against
+truth.
+"""
 
 from __future__ import annotations
 
@@ -54,9 +56,9 @@ class TruthScores:
         table: a row for each criterion, split, task (and ``average``) and side (``positive``,
             ``negative``): ``n`` images of the side that have a verdict, ``against`` of them truly
             against context, ``hard`` in the challenge set, ``hits`` in both, ``precision`` = hits /
-            hard, ``recall`` = hits / against, ``auc`` of support alone for images against context
+            hard, ``recall`` = hits / against, ``auc`` of only support for images against context
             (lower support for positives, higher for negatives). Null where undefined; ``reason``
-            says why.
+            explains why.
         thresholds: precision and recall if other shares of a side were called hard.
         notes: sets that do not exist, and why.
     """
@@ -87,7 +89,7 @@ def load_truth(path: str | Path) -> pl.DataFrame:
         raise InputError(f"has values of another kind: {reason}", where=path) from error
     twice = frame.select("image_id", "task").is_duplicated().any()
     if twice or frame.null_count().sum_horizontal().item():
-        problem = "holds an empty cell, or an image twice for a task"
+        problem = "contains an empty cell, or an image twice for a task"
         raise InputError(problem, where=path, allowed="one row for each pair")
     return frame
 
@@ -210,7 +212,7 @@ class _ScoredSet:
         return rows
 
 
-_TEXT_IDS = "image ids are text, those of the truth are integers"
+_TEXT_IDS = "image ids are text, but integers in the truth"
 
 
 def _share(part: int, whole: int) -> float | None:

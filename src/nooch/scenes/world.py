@@ -1,4 +1,4 @@
-"""A world: scenes, what they hold and how often; read from YAML and checked."""
+"""A world: scenes, what they contain and how often; read from YAML and checked."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Positive = Annotated[float, msgspec.Meta(gt=0, le=1e6)]
 
 
 class ObjectSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How an object is drawn: longest side as a fraction of the picture's, place, instances."""
+    """Drawing of an object: longest side as a fraction of the picture's, place, instances."""
 
     size: tuple[Positive, Positive]
     place: Literal["ground", "sky"] = "ground"
@@ -45,7 +45,7 @@ class Front(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Scene(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A type of scene; ``things``: class -> the probability e that the scene holds it."""
+    """A type of scene; ``things``: class -> the probability e that the scene contains it."""
 
     captions: Annotated[list[str], msgspec.Meta(min_length=1)]
     bands: Annotated[list[Band], msgspec.Meta(min_length=1, max_length=12)]
@@ -73,7 +73,7 @@ class World(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     expected: Annotated[float, msgspec.Meta(gt=0, le=1)] = 0.5
 
     def strength(self, scene: str, task: str) -> float:
-        """e: the probability of a task's object if the scene alone decides."""
+        """e: the probability of a task's object if only the scene decides."""
         return self.scenes[scene].things.get(task, 0.0)
 
     def probability(self, scene: str, task: str, context_strength: float) -> float:
@@ -81,7 +81,7 @@ class World(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return context_strength * self.strength(scene, task) + (1 - context_strength) * self.stray
 
     def against(self, scene: str, task: str, *, present: bool) -> bool:
-        """Whether presence or absence contradicts context: e is 0, or at least ``expected``."""
+        """True if presence or absence contradicts context: e is 0, or at least ``expected``."""
         strength = self.strength(scene, task)
         return strength == 0 if present else strength >= self.expected
 
@@ -110,7 +110,7 @@ def load_world(path: str | Path | None = None) -> World:
         world = msgspec.convert(content, World)
     except msgspec.ValidationError as error:
         remedy = "start from what nooch scenes `print_config` prints"
-        raise InputError(f"is no world: {error}", where=where, remedy=remedy) from error
+        raise InputError(f"is not a world: {error}", where=where, remedy=remedy) from error
     _check(world, where)
     return world
 
@@ -135,7 +135,7 @@ def _check(world: World, where: object) -> None:
     for place, (low, high) in ranges:
         if low > high or high > _LARGEST:
             allowed = f"the lower number first, at most {_LARGEST} of the picture"
-            problem = f"{place}: from {low} to {high} is no range"
+            problem = f"{place}: from {low} to {high} is not a range"
             raise ParameterError(problem, where=where, allowed=allowed)
 
 
@@ -160,7 +160,7 @@ def _check_scene(place: str, scene: Scene, world: World, where: object) -> None:
         _known("thing", scene.front.thing, THINGS, where, place)
         _known("pose", scene.front.pose, POSES, where, place)
         if scene.front.thing in world.tasks:
-            problem = f"{place}: {scene.front.thing} is a task, so it is no front"
+            problem = f"{place}: {scene.front.thing} is a task, so it is not a front"
             raise ParameterError(problem, where=where, remedy="name it under things")
 
 

@@ -69,14 +69,14 @@ class ChallengeSet(TabularResult):
     """The images of a split that a criterion has a verdict on, for one task.
 
     Attributes:
-        criterion: its name in the suite; ``task`` and ``split`` likewise.
+        criterion: its name in the suite; ``task`` and ``split`` are names as well.
         image_ids: Int64 or String, ascending, shape (n,).
         labels: bool (n,), presence of the task's class.
         subset: uint8 (n,), index into ``SUBSETS``.
         support: float64 (n,), or None for criteria without support.
-        positive: threshold of the positives; ``negative`` that of the negatives.
+        positive: threshold of the positives; ``negative`` of the negatives.
         excluded: positives, negatives, and images of unknown label, without a verdict.
-        by_cue: uint64 (n,), bit i where the image is hard by the task's i-th cue alone, or None for
+        by_cue: uint64 (n,), bit i where the image is hard by the task's i-th cue, or None for
             criteria without cues.
         between: ``image_id, label, support`` of excluded images that are neither hard nor easy,
             ascending; or None.

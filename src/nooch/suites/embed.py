@@ -73,9 +73,9 @@ def embed(
         map: where parts are embedded, such as an engine's; all workers must see the folder.
         threads: of a job, for concurrent jobs; by default as the libraries choose.
         progress: called with how many of how many parts are done (of one part, sentences).
-        note: called with the reason where the folder cannot be written, and the embedding is in
-            memory alone; None makes that an error. With it, vectors of a file are not copied into
-            the folder of a dataset of one part.
+        note: called with the reason where the folder cannot be written, and the embedding is only
+            in memory; None makes that an error. With it, vectors of a file are not copied into the
+            folder of a dataset of one part.
 
     Raises:
         ParameterError: as ``asked_embedding``.
@@ -134,7 +134,7 @@ def asked_embedding(
 
 
 def _checked(name: str, precision: str | None) -> str:
-    """The name of an embedding of the dataset; ParameterError where it has another precision."""
+    """The name of an embedding of the dataset; ParameterError if it has another precision."""
     own = embedding_precision(name)
     if precision not in (None, own):
         problem = f"precision is {precision}, but embedding {name} has precision {own}"
@@ -251,7 +251,7 @@ class _EmbeddingFiles:
 
 
 def _divide(path: Path, progress: StepProgress, files: _EmbeddingFiles) -> None:
-    """Write the vectors of a file, for each part those of its images."""
+    """Write the vectors of a file, for each part the vectors of its images."""
     file, known = open_embedding(path), 0
     for number in range(files.data.n_parts):
         part = files.data.part(number, reads=())

@@ -36,11 +36,11 @@ class Mark:
     """The verdict of a criterion on the images of a split.
 
     Attributes:
-        codes: int8 (n_images,): HARD, EASY, or NONE where there is no notion of context, or where
+        codes: int8 (n_images,): HARD, EASY, or NONE if there is no notion of context, or where
             support lies between two thresholds.
         support: float64 (n_images,), or None for criteria without support.
         positive: the positives' threshold; ``negative`` the negatives'.
-        by_cue: uint64 (n_images,), or None without cues; bit i: hard by the i-th cue alone.
+        by_cue: uint64 (n_images,), or None without cues; bit i: hard by the i-th cue.
     """
 
     codes: NDArray[np.int8]
@@ -93,7 +93,7 @@ def mark_by_matching(
     """
     if min(n_positive, n_negative) < 0:
         problem = f"counts to match are {n_positive} and {n_negative}"
-        raise ParameterError(problem, allowed="0 and more")
+        raise ParameterError(problem, allowed="at least 0")
     known = ~np.isnan(support)
     codes = np.where(known, EASY, NONE).astype(np.int8)
     low, positive = _lowest(support, np.flatnonzero(labels & known), n_positive)

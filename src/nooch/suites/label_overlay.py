@@ -1,4 +1,4 @@
-"""Corrected labels: what people say of images whose labels are wrong or cannot be decided."""
+"""Corrected labels: people's verdicts on images whose labels are wrong or undecidable."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class LabelOverlay:
     def applied(
         self, task: str, image_ids: pl.Series, labels: NDArray[np.bool_]
     ) -> tuple[NDArray[np.bool_], NDArray[np.bool_], NDArray[np.bool_]]:
-        """Labels, bool (n,), with verdicts in their place; where one is yes or no; ambiguous."""
+        """Labels, bool (n,), with verdicts in their place; if one is yes or no; ambiguous."""
         known = self.frame.filter(task=task).with_columns(judged=True)
         known = known.with_columns(pl.col("image_id").cast(image_ids.dtype))
         rows = image_ids.alias("image_id").to_frame()
@@ -60,7 +60,7 @@ def read_label_overlay(source: OverlaySource, about: Suite | Dataset) -> LabelOv
     """Verdicts about images and tasks of a suite or dataset; those about others are left out.
 
     Of several verdicts of one ``reviewer`` the latest by ``time`` (ISO 8601) counts; among
-    reviewers the majority, and where there is none, the image is ambiguous. RePOPE's files leave
+    reviewers the majority, and if there is none, the image is ambiguous. RePOPE's files leave
     out ambiguous questions, so nothing is known of these here.
     """
     paths = [Path(path) for path in ([source] if isinstance(source, str | Path) else source)]
@@ -102,7 +102,7 @@ def _verdicts_of(path: Path, about: Suite | Dataset) -> tuple[pl.DataFrame, str]
         ours = {"image_id", "task", "verdict", "reviewer", "time"} <= record.keys()
         image, *fields = _fields(record)
         if image is None or fields[1] not in _VERDICTS:
-            raise InputError(f"record {number} is no verdict", where=path, allowed=_ALLOWED)
+            raise InputError(f"record {number} is not a verdict", where=path, allowed=_ALLOWED)
         rows.append([*fields, str(path), str(number)])
         images.append(image)
     names = ("text", "verdict", "reviewer", "time", "path", "number")

@@ -56,7 +56,8 @@ def read_published(folder: str | Path) -> Published:
     """All published files of a folder, by criterion, task, split and side.
 
     Raises:
-        InputError: no such folder, no file of that name in it, or a file that holds no integer ids.
+        InputError: no such folder, no file of that name in it, or a file that contains no integer
+        ids.
     """
     folder = Path(folder)
     if not folder.is_dir():
@@ -65,7 +66,7 @@ def read_published(folder: str | Path) -> Published:
     sets = [_read(file, match) for file, match in matches if match]
     if not sets:
         raise InputError(
-            "holds no published set",
+            "contains no published set",
             where=folder,
             allowed="files nooch_ids_{CE,gist}_{task}_hard_{positive,negative}_{test,valid}.npy",
         )
@@ -81,7 +82,7 @@ def _read(file: Path, match: re.Match[str]) -> PublishedSet:
     criterion, task, side, split = match.groups()
     ids = read_array(file)
     if ids.ndim != 1 or not np.issubdtype(ids.dtype, np.integer):
-        problem = f"holds {ids.dtype} of shape {ids.shape}"
+        problem = f"contains {ids.dtype} of shape {ids.shape}"
         raise InputError(problem, where=file, allowed="one row of integer image ids")
     unique, counts = np.unique(ids.astype(np.int64), return_counts=True)
     if (counts > 1).any():
@@ -99,8 +100,8 @@ _ARRAYS = "image_ids (n,), labels (n, k) of 0 and 1, and category_names (k,)"
 
 @dataclass(frozen=True, eq=False)
 class Labels:
-    """Which of k classes are present, bool (n, k), in images int64 (n,), ascending; ``source`` says
-    where they come from.
+    """Presence of k classes, bool (n, k), in images int64 (n,), ascending; ``source`` is their
+    origin.
     """
 
     image_ids: NDArray[np.int64]
@@ -113,11 +114,11 @@ def read_labels(source: str | Path | Sequence[str | Path]) -> Labels:
     """Labels from a dataset folder, COCO JSON files, or an ``.npz`` of arrays.
 
     Args:
-        source: one of them; of ``instances_*.json`` files also several, such as those of train2017
-            and val2017. The arrays are ``image_ids``, ``labels`` and ``category_names``.
+        source: one of them; of ``instances_*.json`` files also several, such as train2017 and
+        val2017. The arrays are ``image_ids``, ``labels`` and ``category_names``.
 
     Raises:
-        InputError: none of these, ids that are no integers or occur twice, labels of another shape
+        InputError: none of these, ids that are not integers or occur twice, labels of another shape
             or other than 0 and 1.
         ParameterError: several that are not all COCO JSON files.
     """
@@ -132,7 +133,7 @@ def read_labels(source: str | Path | Sequence[str | Path]) -> Labels:
     if path.is_dir():
         if not (path / DATASET_MARKER).is_file():
             allowed = f"a dataset folder, or an .npz with {_ARRAYS}"
-            raise InputError("is no dataset folder", where=path, allowed=allowed)
+            raise InputError("is not a dataset folder", where=path, allowed=allowed)
         return _of_dataset(load_dataset(path), path)
     arrays = read_arrays(path, _ARRAYS)
     missing = [name for name in ("image_ids", "labels", "category_names") if name not in arrays]
@@ -141,7 +142,7 @@ def read_labels(source: str | Path | Sequence[str | Path]) -> Labels:
     names = tuple(class_name(str(name), path) for name in np.atleast_1d(arrays["category_names"]))
     values = arrays["labels"]
     if values.dtype.kind not in "biuf" or not np.isin(values, (0, 1)).all():
-        raise InputError("labels hold more than 0 and 1", where=path, allowed=_ARRAYS)
+        raise InputError("labels contain more than 0 and 1", where=path, allowed=_ARRAYS)
     ids = id_column(arrays["image_ids"], f"{path}, image_ids")
     return _labels(ids, values.astype(bool), names, path)
 
@@ -198,9 +199,10 @@ def published_suite(published: Published, labels: Labels | None = None) -> Suite
 
     Args:
         published: the files, with the split.
-        labels: of the images; those of no split are left out, and hard images without labels are
-            kept, because being a hard positive says that the class is present. Without them the
-            suite holds hard images alone: nothing is known of the others, and ``evaluate`` gives no
+        labels: of the images; images in no split are left out, and hard images without labels are
+            kept, because being a hard positive means that the class is present. Without them the
+            suite contains only hard images: nothing is known of the others, and ``evaluate`` gives
+                no
             score that needs them.
 
     Raises:
@@ -271,7 +273,7 @@ def _set(
         raise InputError(f"{SPLIT_FILE} has no {split}_ids", where=where, allowed=known)
     # the ids of a side, a split and of labels are unique each; NumPy would look again
     hard_ids = np.concatenate(list(sides.values()))
-    # without labels the file of splits may be missing: then the split is what the files say
+    # without labels the file of splits may be missing: then the split is taken from the files
     universe = published.splits[split] if published.splits else np.unique(hard_ids)
     ids, present = np.empty(0, np.int64), np.empty(0, np.bool_)
     if labels is not None:

@@ -20,7 +20,7 @@ _COUNTS = {
 
 @dataclass(frozen=True)
 class PaperTask:
-    """What the paper says of one of its 12 tasks; counts are of the test split.
+    """The paper's numbers of one of its 12 tasks; counts are of the test split.
 
     ``tau`` maps (split, side) to the gist threshold, sides being positive and negative.
     """
@@ -79,7 +79,7 @@ class SetTable:
 
     @property
     def of_thresholds(self) -> bool:
-        """Whether it shows thresholds on support, and not counts of images."""
+        """True if it shows thresholds on support, and not counts of images."""
         return "positive" in self.columns
 
 

@@ -119,7 +119,7 @@ def check_template(template: str, where: str = "`template`") -> str:
     except ValueError as error:
         raise ParameterError(str(error), where=where, allowed=allowed) from error
     if "task" not in fields or not set(fields) <= {"a", "task"}:
-        raise ParameterError(f"{template!r} is no template", where=where, allowed=allowed)
+        raise ParameterError(f"{template!r} is not a template", where=where, allowed=allowed)
     return template
 
 
@@ -187,7 +187,7 @@ def draw_questions(
             )
     frame = pl.concat(parts) if parts else pl.DataFrame()
     if not frame.height:
-        raise UndefinedError("the chosen challenge sets hold no image to ask about")
+        raise UndefinedError("the chosen challenge sets contain no image to ask about")
     order = pl.col("split").replace_strict(
         {name: n for n, name in enumerate(suite.splits)}, return_dtype=pl.Int64
     )

@@ -26,7 +26,7 @@ from nooch.suites.hard_easy import Side
 class DatasetRecord(msgspec.Struct, frozen=True):
     """The dataset that a suite was found in.
 
-    ``licenses`` are those of its annotation files, each with ``name`` and ``url`` where given.
+    ``licenses`` come from its annotation files, each with ``name`` and ``url`` where given.
     """
 
     fingerprint: str
@@ -41,8 +41,8 @@ class CriterionRecord(msgspec.Struct, frozen=True):
     """A criterion of a suite: its kind, parameters for display, and ``fitted`` to reproduce it.
 
     ``cues`` lists the context cues of each task with A(C, Y). ``match`` names the criterion whose
-    counts were matched, ``expression`` is that of a combination, ``stability`` says how sure the
-    cues are (CE, where resamples were asked for).
+    counts were matched, ``expression`` defines a combination, ``stability`` is the evidence for the
+    cues (CE, where resamples were asked for).
     """
 
     kind: str
@@ -54,7 +54,7 @@ class CriterionRecord(msgspec.Struct, frozen=True):
     stability: dict[str, list[CueStability]] | UnsetType = UNSET
 
     def restored(self) -> Fitted | None:
-        """The criterion with its statistics; None without them, and where it is a custom one.
+        """The criterion with its statistics; None without them, and if it is a custom one.
 
         Raises FormatError for statistics that are none of this kind.
         """
@@ -135,7 +135,7 @@ class OverlayRecord(msgspec.Struct, frozen=True):
 
 
 class SuiteHeader(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Everything of a suite but the rows of its sets; ``hard_only``: they hold no easy image;
+    """Everything of a suite but the rows of its sets; ``hard_only``: they contain no easy image;
     ``overlay``: the corrected labels that took the place of the dataset's; ``image_names``: see
     ``Suite.name_rule``.
     """
@@ -158,8 +158,8 @@ class Suite(Displayed):
         header: records of criteria, sets and what was skipped.
         source: gives the set of (criterion, task, split), from memory or from disk.
         dataset: the dataset that it was found in or its folder, where that is known.
-        names: gives ``image_id, file_name`` of the dataset's images, where the header says that
-            there is such a table.
+        names: gives ``image_id, file_name`` of the dataset's images, if the header lists such a
+        table.
     """
 
     def __init__(
@@ -277,14 +277,14 @@ class Suite(Displayed):
 
     @property
     def name_rule(self) -> str:
-        """How names of images are matched without the dataset, see ``ImageNames.rule``; empty where
-        nothing is recorded. The authors' sets are of COCO, whose file names end in ids.
+        """Rule for matching names of images without the dataset, see ``ImageNames.rule``; empty
+        where nothing is recorded. The authors' sets are of COCO, whose file names end in ids.
         """
         is_coco = self.header.dataset.fingerprint.startswith("published-")
         return self.header.image_names or ("digits" if is_coco else "")
 
     def image_names(self) -> ImageNames:
-        """What names of images can mean: by its own record, else by id alone."""
+        """Images that names can refer to: by its own record, else only by id."""
         rule = self.name_rule
         if rule == "digits":
             return ImageNames(self.image_ids(), digits=True)
@@ -395,12 +395,12 @@ class Suite(Displayed):
         return names
 
     def require_dataset(self, data: Dataset | str | Path | None) -> Dataset:
-        """The dataset, opened; None: where it was found. Raises ParameterError where it is not
+        """The dataset, opened; None: where it was found. Raises ParameterError if it is not
         there, or another one than the suite was found in.
         """
         found = self.found_in() if data is None else as_dataset(data)
         if found is None:
-            problem = "the dataset of the suite is needed, which is not where it was"
+            problem = "the dataset of the suite is needed, but was not found at its recorded path"
             raise ParameterError(problem, remedy="give `dataset`")
         if found.fingerprint != self.header.dataset.fingerprint:
             raise ParameterError(
@@ -410,8 +410,8 @@ class Suite(Displayed):
         return found
 
     def require_easy(self, purpose: str) -> None:
-        """Raise InputError where the suite holds hard images alone and ``purpose`` needs all."""
+        """Raise InputError if the suite contains only hard images and ``purpose`` needs all."""
         if self.header.hard_only:
-            problem = f"{purpose} needs the easy images, and the suite holds hard images alone"
+            problem = f"{purpose} needs the easy images, and the suite contains only hard images"
             remedy = "make the suite with the labels of all images"
             raise InputError(problem, remedy=f"{remedy} (labels of nooch import-suite published)")

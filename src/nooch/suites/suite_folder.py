@@ -169,7 +169,7 @@ def _read_names(path: Path) -> pl.DataFrame:
 
 
 def is_shipped(folder: str | Path) -> bool:
-    """Whether this names a suite of the package; a folder of that name takes precedence."""
+    """True if this names a suite of the package; a folder of that name takes precedence."""
     return str(folder) in SHIPPED and not Path(folder).is_dir()
 
 
@@ -222,7 +222,7 @@ def _frame_of(
 
 
 class _SetReader:
-    """Reads one set at a time and keeps the last row group, which holds all splits of a task."""
+    """Reads one set at a time and keeps the last row group, which contains all splits of a task."""
 
     def __init__(self, path: Path, header: SuiteHeader) -> None:
         self._path = path
@@ -231,7 +231,7 @@ class _SetReader:
         groups = _groups(header)
         if groups and self._file.num_row_groups != len(groups):
             n_groups = self._file.num_row_groups
-            problem = f"has {n_groups} row groups, {SUITE_MARKER} says {len(groups)}"
+            problem = f"has {n_groups} row groups, {SUITE_MARKER} records {len(groups)}"
             raise FormatError(problem, where=path, remedy=_AGAIN)
         self._number = {key: number for number, (key, _) in enumerate(groups)}
         self._records = {(r.criterion, r.task, r.split): r for r in header.sets}
@@ -264,7 +264,7 @@ class _SetReader:
         check_columns(frame, _SETS, self._path, _AGAIN)
         for column, name in (("criterion", criterion), ("task", task)):
             if frame[column].unique().cast(pl.String).to_list() not in ([name], []):
-                problem = f"column {column} of row group {number} does not hold {name} alone"
+                problem = f"column {column} of row group {number} does not contain only {name}"
                 raise FormatError(problem, where=self._path, remedy=_AGAIN)
         return frame.with_columns(
             pl.col("split").cast(pl.Enum([*SPLITS, ALL])), pl.col("subset").cast(ROWS["subset"])

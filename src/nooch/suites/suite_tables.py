@@ -15,7 +15,7 @@ _CUES = (
 )
 _STABLE = "Near alpha: a cue in 5 % to 95 % of the resamples of the training images."
 _EXPECTED = (
-    "Areas of cues were predicted by a model. Of images that were also annotated: the share of hard"
+    "Areas of cues were predicted by a model. On images that were also annotated: the share of hard"
     " images that truly are (precision), and of truly hard images that are found (recall)."
 )
 _THRESHOLDS = (
@@ -26,9 +26,7 @@ _PROBABILITY = "P: the probability of the class given its context, in base rates
 
 
 def suite_tables(suite: Suite, overlap: Sequence[Mapping[str, Any]]) -> list[DisplayTable]:
-    """All tables but those of counts and of tasks without a set; ``overlap`` as ``overlaps`` gives
-    it.
-    """
+    """All tables except counts and tasks without a set; ``overlap`` as ``overlaps`` gives it."""
     return [
         *_cue_tables(suite),
         *_left_out_tables(suite),
@@ -163,7 +161,7 @@ def _threshold(side: dict[str, Any], tied: bool) -> str | None:
 
 
 def _overlap_tables(overlap: Sequence[Mapping[str, Any]]) -> list[DisplayTable]:
-    """How many hard images two criteria share."""
+    """Number of hard images two criteria share."""
     sides = ["task", "split", "side"]
     rows = [
         [*(o[s] for s in sides), " / ".join(o["criteria"]), o["both"], *o["only"], o["jaccard"]]

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def summary(suite: Suite | str | Path, *, with_overlap: bool = True) -> dict[str, Any]:
-    """What ``nooch show`` prints, JSON-like: dataset, criteria with cues, sets, overlap."""
+    """Content of ``nooch show``, JSON-like: dataset, criteria with cues, sets, overlap."""
     suite = as_suite(suite)
     header = suite.header
     criteria = {
@@ -91,7 +91,7 @@ def _stability(of_tasks: dict[str, list[CueStability]]) -> dict[str, list[dict[s
 
 
 def fit_notes(suite: Suite, criterion: str) -> list[str]:
-    """What a reader should know of a criterion's fit, and of its hard negatives' labels."""
+    """Notes on a criterion's fit, and on its hard negatives' labels."""
     fitted = suite.header.criteria[criterion].restored()
     if fitted is None:
         return []
@@ -124,7 +124,7 @@ def fit_left_out(suite: Suite, criterion: str) -> dict[str, tuple[int, int]]:
 
 
 def annotation_facts(data: Dataset) -> dict[str, Any]:
-    """What was annotated, JSON-like: images by kind, if recorded, and pairs stated one by one."""
+    """Annotation coverage, JSON-like: images by kind, if recorded, and pairs stated one by one."""
     stated = np.zeros(0) if data.exceptions is None else data.exceptions.data
     return {
         "images": {
@@ -175,7 +175,7 @@ def suite_with_dataset(
 def suite_or_dataset(
     folder: str | Path, place: str | Path | None
 ) -> tuple[Suite | None, Dataset | None]:
-    """A suite and its dataset, as ``suite_with_dataset``; or no suite where it is a dataset."""
+    """A suite and its dataset, as ``suite_with_dataset``; or no suite if it is a dataset."""
     if not (Path(folder) / DATASET_MARKER).is_file():
         return suite_with_dataset(folder, place)
     if place is not None:

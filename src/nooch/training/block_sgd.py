@@ -1,14 +1,14 @@
 """Many linear heads on frozen features in one pass: one read and one matrix product for all.
 
-Heads that share an order of rows train together by the very steps that each would take alone (SGD
-with momentum and weight decay, as PyTorch has it). Instead of updating the weights after each small
-batch, a block of consecutive batches is computed at once: the logits of batch t are those of the
+Heads that share an order of rows train together by the very steps that each would take on its own
+(SGD with momentum and weight decay, as PyTorch has it). Instead of updating the weights after each
+small batch, a block of consecutive batches is computed at once: the logits of batch t come from the
 weights at the start of the block, minus what the steps before t have changed, and that is
 
     X_t W_t = a_t X_t W_0 + b_t X_t V_0 + sum over s < t of c_(t-s) (X_t X_s') G_s,
 
 where G_s are the derivatives of the losses by the logits of batch s, V the momentum, and a, b, c
-numbers that follow from learning rate, momentum and weight decay alone. So a block needs four large
+numbers that follow only from learning rate, momentum and weight decay. So a block needs four large
 products and small ones, and the weights are written once.
 """
 
@@ -44,7 +44,7 @@ class Descent(Options):
     Attributes:
         lr: learning rate, above 0.
         momentum: 0 up to 1, without 1.
-        weight_decay: 0 and more.
+        weight_decay: at least 0.
     """
 
     lr: Annotated[float, Meta(gt=0)] = 1e-4
@@ -54,7 +54,7 @@ class Descent(Options):
 
 @dataclass
 class HeadState:
-    """Weights of H heads, then their momenta, float tensor (d, 2 H); biases (2 H,) likewise."""
+    """Weights of H heads, then their momenta, float tensor (d, 2 H); the same for biases (2 H,)."""
 
     weights: Tensor
     biases: Tensor
@@ -79,7 +79,7 @@ class HeadState:
         return features @ self.weights[:, :n] + self.biases[:n]
 
     def keep(self, heads: NDArray[np.intp]) -> HeadState:
-        """The state of some heads alone."""
+        """The state of only some heads."""
         import torch
 
         both = torch.from_numpy(np.append(heads, heads + self.n_heads)).to(self.biases.device)

@@ -1,8 +1,8 @@
 """Batches of an epoch for networks that train together: order, mixtures, changes of images.
 
 Random changes (paper, Appendix A) are drawn for a whole epoch ahead. What is drawn belongs to the
-order of rows, so that networks which share batches see the same images, and a network sees the same
-ones alone. Nothing is drawn from torch: a GPU gets the same numbers as a CPU.
+order of rows, so that networks which share batches see the same images, and a network trained on
+its own also sees them. Nothing is drawn from torch: a GPU gets the same numbers as a CPU.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _Matrix = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class ImageChanges:
-    """What happens to m images.
+    """Augmentation of m images.
 
     Attributes:
         matrices: float32 (m, 2, 3), from places in the new image to places in the old one, both
@@ -106,7 +106,7 @@ def augmented(batch: Tensor, matrices: Tensor | None, flips: Tensor | None) -> T
     return moved.contiguous(memory_format=torch.channels_last if last else torch.contiguous_format)
 
 
-# stream of an order's seed; 0 to 3 are those of rows, samplers and mixtures
+# stream of an order's seed; 0 to 3 are used for rows, samplers and mixtures
 _CHANGES = 4
 
 RowMixture = tuple[NDArray[np.intp], NDArray[np.floating[Any]]]
@@ -115,7 +115,8 @@ Change = Callable[[TuneSettings, int, float, np.random.Generator], ImageChanges 
 
 @dataclass(frozen=True)
 class BatchHooks:
-    """Where a method changes the batches of a pass; a ``Target`` has what a single network learns.
+    """Hooks by which a method changes the batches of a pass; a ``Target`` has what a single network
+    learns.
 
     Attributes:
         order: seed of the order of rows and of random changes of images, a stream of its own.
@@ -135,7 +136,7 @@ class BatchHooks:
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """What every network of a pass gets in a step.
+    """Batch that every network of a pass gets in a step.
 
     Attributes:
         inputs: prepared and changed images, float32 (m, 3, height, width).
@@ -227,7 +228,7 @@ def _check_drawn(
     fits = rows.ndim == 1 and rows.dtype.kind in "iu" and 0 < rows.size == wanted
     if not fits or not np.isin(rows, train).all():
         raise ParameterError(
-            f"{what} of an epoch have shape {rows.shape}, or are no training images",
+            f"{what} of an epoch have shape {rows.shape}, or are not training images",
             allowed=f"positions of training images, integers ({'m' if count is None else count},)",
         )
 

@@ -90,7 +90,7 @@ def scaling_of(inputs: Any, rows: NDArray[np.intp]) -> Scaling:
         mean, count = mean + away * (len(block) / total), total
     sd = np.sqrt(squares / max(count, 1))
     varies = sd > _ROUNDING * np.abs(mean)
-    # the mean squared norm of a row is 1, whatever the number of columns: so is the curvature
+    # the mean squared norm of a row is 1 for any number of columns: so is the curvature
     scale = np.where(varies, sd, 1.0) * max(int(varies.sum()), 1) ** 0.5
     return Scaling(mean, scale)
 
@@ -107,7 +107,9 @@ class HeadGroup:
     counts: Tensor | None = None
     """Weights of training rows in this epoch, (n_train, h), where rows are not taken once each."""
     expected: Tensor | None = None
-    """How often validation images would be taken on average, (n_valid, h), likewise."""
+    """Average number of draws of each validation image, (n_valid, h), if rows are not taken once
+    each.
+    """
 
     @property
     def sizes(self) -> Tensor:
@@ -142,7 +144,7 @@ class HeadGroups:
 
     @cached_property
     def _sizes(self) -> Tensor | None:
-        """What steps are divided by, (H,), so that they are on average as large as ERM's."""
+        """Divisors of steps, (H,), so that they are on average as large as ERM's."""
         import torch
 
         if self.settings.condition == "none" or not self.groups:
@@ -179,7 +181,7 @@ class HeadGroups:
     def _columns(self, jobs: Sequence[Job], weights: _Weights) -> Tensor | None:
         """A column for each job of a group; or None where their rows are taken once each.
 
-        Jobs that differ in their seed alone share their weights, unless they have a first stage.
+        Jobs that differ only in their seed share their weights, unless they have a first stage.
         """
         import torch
 
@@ -248,7 +250,7 @@ class HeadGroups:
         return of_batch
 
     def validate(self, logits: Tensor) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Of each head the value that decides when to stop, and the plain loss, float64 (H,), for
+        """Per head, the value that decides when to stop, and the plain loss, float64 (H,), for
         outputs (n_valid, H).
         """
         import torch
@@ -267,7 +269,7 @@ class HeadGroups:
         return torch.cat(values).double().cpu().numpy(), nll.double().cpu().numpy()
 
     def keep(self, staying: NDArray[np.bool_]) -> HeadGroups:
-        """Some of the heads alone, bool (H,), with the states of their objectives."""
+        """Only some of the heads, bool (H,), with the states of their objectives."""
         jobs = [job for job, stays in zip(self.jobs, staying, strict=True) if stays]
         left = HeadGroups(self.data, jobs, self.settings, self.device, self.first)
         states = {_alike(self.jobs[group.heads.start]): group for group in self._with_state()}
@@ -300,14 +302,14 @@ def order_of(job: Job) -> tuple[Any, ...]:
 
 
 def _alike(job: Job) -> tuple[Any, ...]:
-    """What the heads of a group have in common: the objective, and whether rows have weights."""
+    """Properties shared by the heads of a group: the objective, and whether rows have weights."""
     objective = job.kind.objective_class
     moving = not issubclass(objective, ERM)
     return moving, f"{objective.__module__}.{objective.__qualname__}", _weighs(job)
 
 
 def _weighs(job: Job) -> bool:
-    """Whether its rows are not taken once each."""
+    """True if its rows are not taken once each."""
     return job.kind.sampler is not None or job.kind.first is not None
 
 
@@ -380,7 +382,7 @@ class HeadPass(TrainingPass):
         return head if self._scaling is None else self._scaling.fold(head[None])[0]
 
     def first_outputs(self, job: Job) -> Outputs | None:
-        """Outputs of a job's first stage for train and valid, where it has one."""
+        """Outputs of a job's first stage for train and valid, if it has one."""
         return self._first.get(job)
 
     def save(self, number: int, folder: Path) -> None:
@@ -388,7 +390,9 @@ class HeadPass(TrainingPass):
         save_head(self.head(number), folder)
 
     def refit(self, progress: Progress = no_progress) -> None:
-        """Last stages of methods that have one: new weights replace those of the best epochs."""
+        """Last stages of methods that have one: new weights replace the weights of the best
+        epochs.
+        """
         for number in with_last_stage(self.jobs, self.best_epochs, progress):
             head = self.best_weights[number]
             self.best_weights[number] = refitted(self.data, self.jobs[number], head, self._read)

@@ -18,12 +18,12 @@ CODE_FORMAT = 1
 """Raised when the same configuration would give other results."""
 
 CONDITIONS = ("standardize", "none")
-"""What is done to frozen features, and to steps, before heads are trained."""
+"""Scaling of frozen features, and of steps, before heads are trained."""
 
 
 @dataclass(frozen=True)
 class ProbeSettings(Options):
-    """How heads on frozen features are trained.
+    """Training settings of heads on frozen features.
 
     Attributes:
         descent: learning rate, momentum, weight decay. The rate is for standardized features.
@@ -55,12 +55,12 @@ class ProbeSettings(Options):
 Seed = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 
 Settings = ProbeSettings | TuneSettings
-"""How heads on frozen features, or whole networks, are trained."""
+"""Training settings of heads on frozen features, or of whole networks."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """What is trained.
+    """A training job.
 
     Attributes:
         task: the class.
@@ -82,7 +82,9 @@ class Job:
 
     @property
     def shares(self) -> tuple[Any, ...]:
-        """What the jobs of a pass share: the order of rows, and what rows are mixed with."""
+        """Properties shared by the jobs of a pass: the order of rows, and what rows are mixed
+        with.
+        """
         mixing = self.kind.mixing
         if mixing is None:
             return (self.order,)
@@ -90,7 +92,7 @@ class Job:
 
     @property
     def takes(self) -> tuple[Any, ...]:
-        """What jobs have in common that take the very same rows in an epoch, none by weights."""
+        """Key shared by jobs that take the very same rows in an epoch, none by weights."""
         kind = self.kind
         drawn = () if kind.sampler is None else (self.task, self.method, self.parameters)
         # a first stage's errors are each job's own
@@ -102,7 +104,7 @@ class Job:
 
     @property
     def setting(self) -> str:
-        """The hyperparameters as text, such as ``K=30``; empty where there is none."""
+        """The hyperparameters as text, such as ``K=30``; empty if there is none."""
         return ",".join(f"{name}={value:g}" for name, value in self.parameters)
 
     @property
@@ -112,7 +114,7 @@ class Job:
 
     def identity(self, settings: Settings, data: dict[str, Any]) -> str:
         """Hash of configuration, format of the code and data, 16 hexadecimal digits."""
-        # the block changes rounding alone: a machine may choose it
+        # the block changes only rounding: a machine may choose it
         counted = {n: v for n, v in msgspec.to_builtins(settings).items() if n != "block"}
         job = msgspec.to_builtins(self)
         content = {"code": CODE_FORMAT, "job": job, "settings": counted, "data": data}

@@ -18,8 +18,8 @@ Head = NDArray[np.float32]
 
 @dataclass(frozen=True, eq=False)
 class Trained:
-    """What a last layer is fitted on: features float32 (m, d), labels bool (m,), environments uint8
-    (m,) or None where the task has none, and the head that training ended with.
+    """Data that a last layer is fitted on: features float32 (m, d), labels bool (m,), environments
+    uint8 (m,) or None where the task has none, and the head that training ended with.
     """
 
     features: NDArray[np.float32]
@@ -32,13 +32,13 @@ class Refit(ABC):
     """A new last layer."""
 
     split: ClassVar[str] = "train"
-    """Whose images it is fitted on."""
+    """Split whose images it is fitted on."""
     even: ClassVar[str | None] = None
     """Labels or environments that it weighs evenly, or None where images are."""
     ranges: ClassVar[Ranges] = {}
 
     def places(self, n: int, streams: RandomStreams) -> NDArray[np.intp]:
-        """Which of the split's n images it is fitted on."""
+        """Mask of the split's n images that it is fitted on."""
         del streams
         return np.arange(n)
 
@@ -120,7 +120,7 @@ class AFR(Refit):
 
     Images weigh exp(-gamma q), q the probability that the first stage gives their label, as much in
     all for each label; the squared distance to the first stage's layer costs ``lambda_``. The
-    ``sampler`` is that of the first stage.
+    ``sampler`` is taken from the first stage.
     """
 
     sampler: FixedShare = FixedShare()  # noqa: RUF009 - frozen
@@ -166,7 +166,7 @@ def _afr_weights(
 def _halves(
     groups: NDArray[np.uint8], random: np.random.Generator
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Two halves with each group on both sides, where it has two rows."""
+    """Two halves with each group on both sides, if it has two rows."""
     halves = [
         np.array_split(random.permutation(np.flatnonzero(groups == group)), 2)
         for group in np.unique(groups)

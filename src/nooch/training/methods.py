@@ -40,14 +40,14 @@ class Errors:
 
     @staticmethod
     def epochs(parameters: Parameters) -> int:
-        """Of the first stage."""
+        """For the first stage."""
         return round(parameters["epochs"])
 
     @staticmethod
     def counts(
         labels: NDArray[np.bool_], logits: NDArray[np.floating], parameters: Parameters
     ) -> NDArray[np.int64]:
-        """How often each image is taken, int64 (n,), given the first stage's logits."""
+        """Number of times each image is taken, int64 (n,), given the first stage's logits."""
         return np.where((logits > 0) == labels, 1, round(parameters["up"])).astype(np.int64)
 
 
@@ -89,12 +89,12 @@ class Method:
 
     @property
     def objective_class(self) -> type[Objective]:
-        """What it minimizes."""
+        """The quantity it minimizes."""
         return OBJECTIVES[self.objective] if isinstance(self.objective, str) else self.objective
 
     @property
     def needs_environments(self) -> bool:
-        """Whether a task without environments cannot be trained so."""
+        """True if a task without environments cannot be trained so."""
         return bool(set(self.sees) & set(_ENVIRONMENTS))
 
     def range(self, parameter: str) -> tuple[float, float]:

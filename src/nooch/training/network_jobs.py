@@ -117,7 +117,7 @@ class NetworkJobs(NetworkPass):
         return [values[:, 0] for values in super().logits(split)]
 
     def first_outputs(self, job: Job) -> Outputs | None:
-        """Outputs of a job's first stage for train and valid, where it has one."""
+        """Outputs of a job's first stage for train and valid, if it has one."""
         return None if job.kind.first is None else self._outputs
 
     def save(self, number: int, folder: Path) -> None:

@@ -161,13 +161,13 @@ class NetworkTrainer:
     def load_state_dict(self, arrays: Mapping[str, NDArray[Any]], *, stopped: bool) -> None:
         """Resume from what ``state_dict`` gave.
 
-        Raises FormatError where that is another network's.
+        Raises FormatError if that is another network's.
         """
         parts = {kind: part_of(arrays, kind) for kind in ("best", "now", "optimiser", "random")}
         names = set(self.network.moving())
         fits = not parts["best"] or set(parts["best"]) == names
         if not fits or not (stopped or set(parts["now"]) == names):
-            problem = "the saved state is that of another network"
+            problem = "the saved state belongs to another network"
             remedy = "delete it and start again"
             raise FormatError(problem, where=self.target.name, remedy=remedy)
         self.best = dict(parts["best"])
@@ -206,7 +206,7 @@ def _learned(optimiser: Optimizer) -> list[Tensor]:
 class NetworkPass(TrainingPass):
     """Trains networks that share an order of rows, see ``TrainingPass``.
 
-    A network's result is that of training it alone, to the bit on a CPU with equal threads.
+    A network's result is the same as if trained on its own, to the bit on a CPU with equal threads.
 
     Args:
         backbones: seed -> backbone, see ``nooch.models.networks.backbones``.

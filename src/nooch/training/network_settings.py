@@ -28,13 +28,13 @@ STOP_ON = ("objective", "batches", "nll")
 
 @dataclass(frozen=True)
 class TuneSettings(Options):
-    """How a network is trained; the defaults are the paper's (section C.2).
+    """Training settings of a network; the defaults are the paper's (section C.2).
 
     Attributes:
         optimiser: ``sgd`` or ``adam``.
         lr: learning rate, above 0.
         momentum: 0 up to 1, without 1; of ``adam`` the first beta.
-        weight_decay: added to the gradient times the weight, 0 and more.
+        weight_decay: added to the gradient times the weight, at least 0.
         batch: images in a step.
         epochs: at most.
         patience: epochs without a lower validation value before a network stops.
@@ -49,10 +49,10 @@ class TuneSettings(Options):
         shift: of ``affine``, fraction of height and width to either side at most, 0 to 1.
         zoom: of ``affine``, size times 1 - zoom to 1 + zoom, 0 to below 1.
         crop: of ``crop``, least fraction of the area that is kept, above 0 up to 1.
-        train: ``all`` weights; ``head`` alone; or ``affine``, a factor and a shift for each channel
-            after each block, and the head.
+        train: ``all`` weights; only the ``head``; or ``affine``, a factor and a shift for each
+            channel after each block, and the head.
         batchnorm: ``train``, by each batch's statistics; or ``frozen``, by the weights' own.
-        auxiliary: weight of the auxiliary outputs' mean loss, 0 and more; 0 for networks without.
+        auxiliary: weight of the auxiliary outputs' mean loss, at least 0; 0 for networks without.
         precision: ``fp32``, or ``bf16`` (autocast; weights stay float32).
         channels_last: whether images and weights lie in memory with the channels innermost.
         compile: whether the network is compiled by ``torch.compile``.
@@ -102,7 +102,7 @@ class TuneSettings(Options):
 
     @property
     def network(self) -> NetworkOptions:
-        """How networks are built and compute; ``normalize`` is resolved by the variant."""
+        """Structure and computation of networks; ``normalize`` is resolved by the variant."""
         return NetworkOptions(
             train=self.train,
             batchnorm=self.batchnorm,

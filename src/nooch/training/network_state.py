@@ -62,7 +62,7 @@ class OwnRandom:
 
 
 def array_of(value: Tensor) -> NDArray[Any]:
-    """A copy; numpy has no bfloat16, and float32 holds all of its values."""
+    """A copy; numpy has no bfloat16, and float32 represents all of its values."""
     import torch
 
     kind = torch.float32 if value.dtype == torch.bfloat16 else value.dtype
@@ -77,7 +77,7 @@ def tensor_of(value: NDArray[Any]) -> Tensor:
 
 
 def restore(tensors: Mapping[str, Tensor], arrays: Mapping[str, NDArray[Any]]) -> None:
-    """Put arrays into tensors of the same names; nothing happens where there are no arrays."""
+    """Put arrays into tensors of the same names; nothing happens if there are no arrays."""
     if arrays:
         for name, value in tensors.items():
             value.copy_(tensor_of(arrays[name]))

@@ -47,7 +47,7 @@ _PREDICTIONS: Schema = {
 
 
 class RunsHeader(msgspec.Struct, frozen=True):
-    """What a folder of runs is of.
+    """Header of a folder of runs.
 
     ``data`` names and hashes what is trained on; ``passes`` lists jobs that train together.
     """
@@ -64,11 +64,11 @@ class JobRecord(msgspec.Struct, frozen=True):
     """``config.json`` of a job: what was trained, its best epoch and what it stopped with.
 
     ``environments`` are the mean losses of the validation images of each environment at the best
-    epoch (null where there are none); ``diverged`` says that no epoch had a finite validation
-    value: there are no predictions then. ``nll`` is the plain loss of the predictions on the
-    validation images, ``constant_nll`` that of the best constant answer there, the entropy of the
-    labels. ``own`` and ``constant_own`` are the method's own objective of the two, see
-    ``own_values``. All are null where a job has diverged.
+    epoch (null if there are none); ``diverged`` means that no epoch had a finite validation value:
+    there are no predictions then. ``nll`` is the plain loss of the predictions on the validation
+    images, ``constant_nll`` the loss of the best constant answer there, the entropy of the labels.
+    ``own`` and ``constant_own`` are the method's own objective of the two, see ``own_values``. All
+    are null where a job has diverged.
     """
 
     id: str
@@ -87,7 +87,7 @@ class JobRecord(msgspec.Struct, frozen=True):
 
     @property
     def worse_than_constant(self) -> bool | None:
-        """Whether a constant answer would do better by what the method minimizes, on the validation
+        """True if a constant answer would do better by what the method minimizes, on the validation
         images; None where the job has diverged.
         """
         if self.own is None or self.constant_own is None:
@@ -122,14 +122,14 @@ class RunsFolder:
     def open(cls, path: str | Path) -> RunsFolder:
         """An existing folder.
 
-        Raises FormatError where there is none, or it is of a newer version.
+        Raises FormatError if there is none, or it is of a newer version.
         """
         path = Path(path)
         file, make = path / RUNS_MARKER, "make one with nooch bench"
         again = "start again"
         header = load_header(file, RunsHeader, name="runs", version=VERSION, make=make, again=again)
         if not {"dataset", "suite"} <= header.data.keys():
-            problem = "does not say which dataset and suite its runs are of"
+            problem = "does not record the dataset and suite of its runs"
             raise FormatError(problem, where=file, remedy=again)
         if bad := [job for job in header.jobs if not re.fullmatch(r"[A-Za-z0-9_-]{1,200}", job)]:
             raise FormatError(f"names the job {bad[0]!r:.60}", where=file, remedy=again)
@@ -138,7 +138,7 @@ class RunsFolder:
     @classmethod
     def begin(cls, path: str | Path, header: RunsHeader) -> RunsFolder:
         """A new folder, or the one that was started with the same configuration. Raises
-        OutputError: the folder holds something else, or runs of another configuration.
+        OutputError: the folder contains something else, or runs of another configuration.
         """
         path = local_path(path)
         # as it will be read: JSON knows no tuples
@@ -147,7 +147,7 @@ class RunsFolder:
             runs = cls.open(path)
             kinds = [(h.data, h.settings, set(h.jobs)) for h in (runs.header, header)]
             if kinds[0] != kinds[1]:
-                problem = "holds runs of another configuration, dataset, suite or features"
+                problem = "contains runs of another configuration, dataset, suite or features"
                 differences = "; ".join(_differing(runs.header, header))
                 problem += f": {differences}" if differences else ""
                 remedy = "choose another folder, or resume with the configuration of its start"
@@ -164,7 +164,7 @@ class RunsFolder:
         unfinished = f".{RUNS_MARKER}.partial-"
         with writing(path):
             if path.exists() and any(not p.name.startswith(unfinished) for p in path.iterdir()):
-                problem = f"exists and holds no {RUNS_MARKER}"
+                problem = f"exists and contains no {RUNS_MARKER}"
                 raise OutputError(problem, where=path, remedy="choose another folder")
             make_folder(path)
         # decided once: a head's last bits depend on the other heads of its pass
@@ -172,7 +172,7 @@ class RunsFolder:
         return cls(path, header)
 
     def is_done(self, job: str) -> bool:
-        """Whether a job's folder exists; it is written atomically."""
+        """True if a job's folder exists; it is written atomically."""
         return (self.path / "jobs" / job / "done").is_file()
 
     def done(self) -> list[str]:
@@ -203,21 +203,21 @@ class RunsFolder:
             (partial / "done").write_bytes(sealed_header(FileRecords(files)))
 
     def read_job(self, job: str) -> JobRecord:
-        """A job's record. Raises FormatError where it cannot be read, or is of other data."""
+        """A job's record. Raises FormatError if it cannot be read, or is of other data."""
         file = self.path / "jobs" / job / "config.json"
         try:
             record = msgspec.json.decode(file.read_bytes(), type=JobRecord)
         except (OSError, *BROKEN_JSON, ValueError) as error:
             raise FormatError(f"cannot be read: {error}", where=file, remedy=_AGAIN) from error
         if (record.id, record.data) != (job, self.header.data):
-            problem = "was trained on other data than the folder says"
+            problem = "was trained on other data than the folder's header records"
             raise FormatError(problem, where=file.parent, remedy=_AGAIN)
         return record
 
     def files_of(self, job: str) -> dict[str, FileRecord]:
         """Files of a job that is done, with their hashes.
 
-        Raises FormatError where they cannot be read, or were altered.
+        Raises FormatError if they cannot be read, or were altered.
         """
         file = self.path / "jobs" / job / "done"
         if not file.is_file():
@@ -228,7 +228,7 @@ class RunsFolder:
         return msgspec.json.decode(content, type=FileRecords).files
 
     def predictions(self, job: str) -> pl.DataFrame:
-        """``image_id, split, logit`` of a job. Raises InputError where they cannot be read."""
+        """``image_id, split, logit`` of a job. Raises InputError if they cannot be read."""
         file = self.path / "jobs" / job / "predictions.parquet"
         frame = check_columns(read_table(file), _PREDICTIONS, file, _AGAIN)
         return frame.select(list(_PREDICTIONS))
@@ -236,7 +236,7 @@ class RunsFolder:
     def outputs(self, jobs: Sequence[str]) -> tuple[pl.Series, NDArray[np.float64]]:
         """Ids of the images of valid and test, and logits of jobs (n_jobs, n_images).
 
-        Raises InputError where they cannot be read, or jobs have different images.
+        Raises InputError if they cannot be read, or jobs have different images.
         """
         files = [self.path / "jobs" / job / "predictions.parquet" for job in jobs]
         columns = list(_PREDICTIONS)
@@ -257,7 +257,7 @@ class RunsFolder:
         return ids, table["logit"].to_numpy().astype(np.float64).reshape(len(jobs), -1)
 
     def checkpoint(self, names: Sequence[str]) -> dict[str, NDArray[Any]] | None:
-        """State of the pass of some jobs, or None where it has none that is whole."""
+        """State of the pass of some jobs, or None if it has none that is whole."""
         state = self._state(names)
         kept: dict[str, NDArray[Any]] | None = Steps(state.parent).kept(state.name)
         return kept
@@ -282,8 +282,8 @@ class RunsFolder:
             file.unlink(missing_ok=True)
 
     def held(self) -> AbstractContextManager[None]:
-        """Held by the one process that has passes trained, however many workers it has. Raises
-        OutputError: another process holds it, or it cannot be written.
+        """Taken by the one process that has passes trained, however many workers it has. Raises
+        OutputError: another process has it, or it cannot be written.
         """
         lock = self.path / "passes" / "held.lock"
         return locked(
@@ -293,7 +293,7 @@ class RunsFolder:
     def training(
         self, names: Sequence[str], tell: Callable[[str], None]
     ) -> AbstractContextManager[None]:
-        """Held by the process that trains a pass; others wait, then find its checkpoint or end.
+        """Taken by the process that trains a pass; others wait, then find its checkpoint or end.
 
         ``tell`` is called with a message if this process waits.
         """
@@ -305,7 +305,7 @@ class RunsFolder:
         """Remove what was needed for training: all jobs are done."""
         for names in self.header.passes:
             self.drop_checkpoint(names)
-        # also those of processes that were killed
+        # also files of processes that were killed
         for left in (
             "jobs/.*.lock",
             "passes/*.lock",

@@ -3,7 +3,7 @@
 Fine-tuning takes rows so often, in random order. In a pass of many heads, which share one order of
 rows, a row keeps its place and its loss is multiplied by that number (divided by the mean): the
 expected step is the same, the batch is not. Mixup and LISA mix pixels or features and labels: they
-become w x + (1 - w) x', y likewise.
+become w x + (1 - w) x', and the same for y.
 """
 
 from abc import ABC, abstractmethod
@@ -27,8 +27,8 @@ Parameters = Mapping[str, float]
 
 @dataclass(frozen=True)
 class RandomStreams:
-    """What a job (``name``) draws. Streams belong to the order of rows: other ones for each job,
-    not seed.
+    """Draws of a job (``name``). Streams belong to the order of rows: other ones for each job, not
+    seed.
     """
 
     order: int
@@ -45,10 +45,10 @@ class RandomStreams:
 
 
 class Sampler(ABC):
-    """How often each of n training rows is taken in an epoch."""
+    """Number of times each of n training rows is taken in an epoch."""
 
     by: ClassVar[str | None] = None
-    """What groups are of: ``labels``, ``environments``, or None where groups have no effect."""
+    """Basis of groups: ``labels``, ``environments``, or None where groups have no effect."""
     ranges: ClassVar[Ranges] = {}
     """Any number from 0 on by default."""
 
@@ -56,7 +56,7 @@ class Sampler(ABC):
     def counts(
         self, groups: Groups, parameters: Parameters, streams: RandomStreams
     ) -> NDArray[np.int64]:
-        """How often each row is taken, int64 (n,)."""
+        """Number of times each row is taken, int64 (n,)."""
 
     def expected(self, groups: Groups, parameters: Parameters, of: Groups) -> NDArray[np.float32]:
         """Average counts of rows of groups ``of``, relative to the mean row: float32 (len(of),)."""
@@ -75,7 +75,7 @@ class Redraw(Sampler):
     def counts(
         self, groups: Groups, parameters: Parameters, streams: RandomStreams
     ) -> NDArray[np.int64]:
-        """Of a multinomial draw, another one in each epoch."""
+        """Counts of a multinomial draw, a new one in each epoch."""
         random = streams.of_epoch()
         drawn = random.multinomial(len(groups), _chances(groups, parameters["alpha"]))
         counts = np.zeros(len(groups), dtype=np.int64)
@@ -174,10 +174,10 @@ class Mixture:
 
 
 class Mixing(ABC):
-    """What is mixed with what. Shares are drawn for each row, from Beta(alpha, alpha)."""
+    """Pairs of rows to mix. Shares are drawn for each row, from Beta(alpha, alpha)."""
 
     of_task: ClassVar[bool] = False
-    """Whether it looks at labels or environments; else all tasks can share what is mixed."""
+    """True if it looks at labels or environments; else all tasks can share what is mixed."""
     ranges: ClassVar[Ranges] = {}
 
     @abstractmethod

@@ -13,7 +13,7 @@ _KEYS = ["criterion", "task", "method"]
 
 
 def _nll(*subsets: str) -> pl.Expr:
-    """The largest of the mean losses on some subsets; null where one of them is."""
+    """The largest of the mean losses on some subsets; null if one of them is."""
     parts = [pl.col(f"nll {subset}") for subset in subsets]
     return pl.when(pl.all_horizontal(part.is_not_null() for part in parts)).then(
         pl.max_horizontal(parts)
@@ -39,7 +39,7 @@ def select(
     """The setting of each method that a rule chooses, for each criterion and task.
 
     ``settings``: ``run, task, method, setting, seed``, and ``environment``, the worst environment's
-    mean validation loss (null where there is none). Returns ``rule, split, criterion, task, method,
+    mean validation loss (null if there is none). Returns ``rule, split, criterion, task, method,
     setting, value, n_seeds, n_settings``: the chosen setting has the smallest value, the mean over
     seeds; ties go to the earlier setting. Settings without a value (a side without an image) are
     not chosen.
@@ -127,7 +127,7 @@ def select_tasks(
         .sort("difference", "task", descending=[True, False], nulls_last=True, maintain_order=True)
     )
     if n < 1 or min_hard < 0:
-        raise ParameterError(f"n {n}, min_hard {min_hard}", allowed="1 and more, 0 and more")
+        raise ParameterError(f"n {n}, min_hard {min_hard}", allowed="at least 1, at least 0")
     groups = {task: number for number, group in enumerate(similar) for task in group}
     for task in groups:
         check_one_of("task", task, ranked["task"].to_list(), owner="the losses")

@@ -24,7 +24,7 @@ class Target:
         environments: uint8 (n_images, K), for objectives that need them.
         auxiliary: further labels 0 to 1, float32 (n_images, A), learned by outputs of their own
             with the plain mean loss times ``TuneSettings.auxiliary``; they do not decide when to
-            stop, and are no predictions (paper, Appendix A).
+            stop, and are not predictions (paper, Appendix A).
         valid_weights: float (n_valid,), factors on the losses of the validation images in their
             order, for the value that decides when to stop; then that is the weighted mean loss, for
             any objective.
@@ -85,7 +85,7 @@ def check_targets(
 def _shapes(
     target: Target, n_images: int, n_valid: int
 ) -> list[tuple[str, tuple[int, ...], tuple[int, ...]]]:
-    """What has which shape, and which it should have."""
+    """Description of a wrong shape: the array, its shape and the expected one."""
     k = target.n_outputs if target.labels.ndim == 2 else 1
     wanted = {
         "labels": (n_images, k),

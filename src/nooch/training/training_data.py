@@ -36,7 +36,7 @@ class Environments:
     attribute: str | None = None
 
     def undefined(self, task: str) -> str | None:
-        """Why a task has no environments, or None where it has."""
+        """Why a task has no environments, or None if it has."""
         if self.attribute is not None:
             return None
         if self.fitted is None:
@@ -64,7 +64,7 @@ class Environments:
 
 
 def known_labels(data: Dataset, task: str) -> NDArray[np.bool_]:
-    """Labels, bool (n_images,); raises UndefinedError where one of train or valid is unknown."""
+    """Labels, bool (n_images,); raises UndefinedError if one of train or valid is unknown."""
     if n := _n_unknown(data, task):
         raise UndefinedError(
             f"task {task} was not annotated in {n} images of train and valid",
@@ -127,7 +127,7 @@ class TrainingData:
         return self.labels[task][rows], None if environments is None else environments[rows]
 
     def groups(self, task: str, by: str | None, split: str) -> NDArray[np.uint8]:
-        """Labels or environments of a split's images, uint8 (m,); zeros where there are none."""
+        """Labels or environments of a split's images, uint8 (m,); zeros if there are none."""
         rows = self.rows[split]
         if by is None or (by == "environments" and task not in self.environments):
             return np.zeros(len(rows), dtype=np.uint8)
@@ -138,7 +138,8 @@ class TrainingData:
 def counts_of(
     data: TrainingData, job: Job, epoch: int, first: Outputs | None = None
 ) -> NDArray[np.int64] | None:
-    """How often each training row is taken in an epoch, int64 (n_train,), or None for once each.
+    """Number of times each training row is taken in an epoch, int64 (n_train,), or None for once
+    each.
 
     ``first`` are the outputs of the job's first stage, where its method has one.
     """
@@ -173,7 +174,9 @@ def _first_counts(
 
 
 def mixture_of(data: TrainingData, job: Job, epoch: int) -> Mixture | None:
-    """What training rows are mixed with in an epoch, the same for all jobs of a pass; or None."""
+    """Partners that training rows are mixed with in an epoch, the same for all jobs of a pass; or
+    None.
+    """
     mixing = job.kind.mixing
     if mixing is None:
         return None
@@ -227,9 +230,9 @@ def refitted(
     head: NDArray[np.float32],
     features: Callable[[NDArray[np.intp]], NDArray[np.float32]],
 ) -> NDArray[np.float32]:
-    """The head after its method's last stage, float32 (d + 1,); as it was where there is none.
+    """The head after its method's last stage, float32 (d + 1,); as it was if there is none.
 
-    ``features`` gives those of the trained network for some rows, float32 (m, d).
+    ``features`` gives the trained network's features of some rows, float32 (m, d).
     """
     refit = job.kind.refit
     if refit is None:

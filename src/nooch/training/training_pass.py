@@ -24,8 +24,8 @@ class TrainingPass(ABC):
     """Models that train together; one call of ``step`` is an epoch of all that have not stopped.
 
     A model stops after ``settings.patience`` epochs without a lower validation value, or after
-    ``settings.epochs`` epochs. Its result is that of its best epoch. ``state_dict`` holds all that
-    changes: after ``load_state_dict`` a pass resumes as if it had never stopped.
+    ``settings.epochs`` epochs. Its result is taken at its best epoch. ``state_dict`` contains all
+    that changes: after ``load_state_dict`` a pass resumes as if it had never stopped.
 
     Args:
         count: models.
@@ -34,9 +34,9 @@ class TrainingPass(ABC):
     Attributes:
         epoch: epochs that are done.
         active: the models that still train, int (n_active,).
-        best: ``value`` and ``epoch`` of each model's best epoch; infinity and 0 where it diverged.
+        best: ``value`` and ``epoch`` of each model's best epoch; infinity and 0 if it diverged.
         history: for each epoch ``train``, ``valid`` and ``nll`` of each model, float64 (count,),
-            NaN where it has stopped. ``train`` is the mean over steps of its objective, ``valid``
+            NaN if it has stopped. ``train`` is the mean over steps of its objective, ``valid``
             the value that decides when to stop, ``nll`` the plain validation loss.
     """
 
@@ -49,7 +49,7 @@ class TrainingPass(ABC):
 
     @property
     def finished(self) -> bool:
-        """Whether every model has stopped."""
+        """True if every model has stopped."""
         return not len(self.active) or self.epoch >= self._limits.epochs
 
     @property
@@ -59,7 +59,9 @@ class TrainingPass(ABC):
 
     @property
     def best_epochs(self) -> NDArray[np.int64]:
-        """Of each model, from 1; 0 where it diverged: no epoch had a finite validation value."""
+        """Best epoch of each model, from 1; 0 if it diverged: no epoch had a finite validation
+        value.
+        """
         return self.best["epoch"]
 
     def step(self) -> dict[str, NDArray[np.float64]]:
@@ -113,7 +115,7 @@ class TrainingPass(ABC):
 
     @abstractmethod
     def _validate(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Of the active models: the value that decides when to stop, the plain loss."""
+        """For the active models: the value that decides when to stop, the plain loss."""
 
     @abstractmethod
     def _keep_best(self, better: NDArray[np.bool_]) -> None:
@@ -125,7 +127,7 @@ class TrainingPass(ABC):
 
     @abstractmethod
     def _state(self) -> Arrays:
-        """What changes besides the attributes of every pass."""
+        """State in addition to the attributes of every pass."""
 
     @abstractmethod
     def _load_state(self, arrays: Mapping[str, NDArray[Any]]) -> None:

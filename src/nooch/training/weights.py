@@ -33,7 +33,7 @@ def environments(
 ) -> NDArray[np.uint8]:
     """The environment of each image, uint8 (n_images,), in the dataset's order (section 5).
 
-    0: neither the object nor its context; 1: the context alone (hard); 2: the object alone (hard);
+    0: neither the object nor its context; 1: only the context (hard); 2: only the object (hard);
     3: both. The context is the presence of the task's strongest cue.
 
     Args:
@@ -66,7 +66,7 @@ def sample_weights(
     criterion: CE | FittedCE | None = None,
     attribute: str | None = None,
 ) -> pl.DataFrame:
-    """What each image of train and valid weighs: ``image_id, split, label`` (Boolean),
+    """Weights of the images of train and valid: ``image_id, split, label`` (Boolean),
     ``environment`` (UInt8, null where the task has none and the method needs none) and ``weight``
     (Float64, on average 1 over the training images; null for groups that training does not have),
     in the dataset's order.
@@ -120,7 +120,7 @@ class EnvironmentSampler:
         seed: of the draws.
 
     Raises:
-        InputError: environments that are no integers from 0 on in one dimension, or none.
+        InputError: environments that are not integers from 0 on in one dimension, or none.
         ParameterError: a negative alpha.
     """
 
@@ -128,9 +128,9 @@ class EnvironmentSampler:
         groups = np.asarray(environments)
         whole = groups.dtype.kind in "iub" and groups.ndim == 1 and groups.size > 0
         if not whole or groups.min() < 0:
-            raise InputError("are no environments", where="`environments`", allowed="0, 1, 2, ...")
+            raise InputError("are not environments", where="`environments`", allowed="0, 1, 2, ...")
         if not 0 <= alpha < np.inf:
-            raise ParameterError(f"is {alpha:g}", where="`alpha`", allowed="0 and more")
+            raise ParameterError(f"is {alpha:g}", where="`alpha`", allowed="at least 0")
         self._groups, self._alpha, self._seed = groups.astype(np.int64), alpha, seed
         self.epoch = 0
 

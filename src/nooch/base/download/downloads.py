@@ -91,7 +91,7 @@ def note_unpacked(root: Path, remote: Remote, files: dict[str, int]) -> None:
 
 
 def is_unpacked(root: Path, remote: Remote) -> bool:
-    """Whether this very zip was unpacked, and every file exists with its size."""
+    """True if this very zip was unpacked, and every file exists with its size."""
     if remote.into is None:
         return False
     try:
@@ -115,7 +115,7 @@ LARGE = 10**7
 
 @dataclass(frozen=True)
 class Obtained:
-    """How a file was obtained: ``downloaded``, ``there`` already, ``unpacked`` earlier.
+    """The way a file was obtained: ``downloaded``, ``there`` already, ``unpacked`` earlier.
 
     ``published`` tells a published checksum from one that was recorded at the first download.
     """
@@ -131,7 +131,7 @@ class Obtained:
 
 @dataclass(frozen=True)
 class Downloaded:
-    """What ``download`` did; ``next`` is the command to run after it."""
+    """The result of ``download``; ``next`` is the command to run after it."""
 
     collection: str
     root: str

@@ -1,4 +1,4 @@
-"""Requests to servers that may stall, lie or redirect; an error's class says what may help."""
+"""Requests to servers that may stall, lie or redirect; an error's class tells what may help."""
 
 from __future__ import annotations
 
@@ -50,7 +50,9 @@ class RangeError(MirrorError):
 
 
 class RetryError(Exception):
-    """The same request may succeed later, ``after`` that many seconds if the server says so."""
+    """The same request may succeed later, ``after`` that many seconds if the server names a
+    delay.
+    """
 
     def __init__(self, reason: str, after: float | None = None) -> None:
         super().__init__(reason)
@@ -59,7 +61,7 @@ class RetryError(Exception):
 
 @dataclass(frozen=True)
 class Patience:
-    """How long to wait for what.
+    """Timeouts and retries.
 
     Attributes:
         connect: seconds until a connection must exist; ``read`` until the next bytes must come.
@@ -121,7 +123,7 @@ class Client:
 
     def __exit__(self, *_: object) -> None:
         for manager in self._pools.values():
-            # clear() alone leaves closing them to the garbage collector
+            # clear() would leave closing them to the garbage collector
             for key in manager.pools.keys():  # noqa: SIM118 - not iterable itself
                 if (pool := manager.pools.get(key)) is not None:
                     pool.close()
@@ -144,10 +146,10 @@ class Client:
 
     def post(self, url: str, headers: Mapping[str, str], body: bytes) -> tuple[int, bytes]:
         """Status and content of the response to a POST, whole within ``patience.read`` seconds,
-        whatever the server sends meanwhile.
+        even if the server keeps sending.
 
-        Raises RetryError where the server is busy or breaks off. MirrorError: no such server, or a
-        redirect, which is not followed: headers may hold a key.
+        Raises RetryError if the server is busy or breaks off. MirrorError: no such server, or a
+        redirect, which is not followed: headers may contain a key.
         """
         done, outcome, connections = Event(), list[tuple[int, bytes] | Exception](), list[Any]()
 
@@ -225,7 +227,7 @@ class Client:
 
 
 _sending = local()
-"""``connections``: those of the request that a thread sends."""
+"""``connections``: open for the request that a thread sends."""
 
 
 class _Noted:
@@ -281,7 +283,7 @@ def redirected(url: str, location: str | None) -> str:
         target = urllib.parse.urljoin(url, location)
         scheme, before = urllib.parse.urlsplit(target).scheme, urllib.parse.urlsplit(url).scheme
     except ValueError as error:
-        raise MirrorError(f"redirects to {location[:200]!r}, which is no address") from error
+        raise MirrorError(f"redirects to {location[:200]!r}, which is not an address") from error
     if scheme not in {"http", "https"} or (before == "https" and scheme == "http"):
         kinds = f"from {before} to {scheme or 'no'} address"
         raise MirrorError(f"redirects {kinds} {target[:200]!r}, which is refused")
@@ -289,7 +291,7 @@ def redirected(url: str, location: str | None) -> str:
 
 
 def _refusal(response: BaseHTTPResponse) -> Exception:
-    # without the server's own words, which may hold anything
+    # without the server's own words, which may contain anything
     text = f"answers {response.status} {responses.get(response.status, '')}".rstrip()
     if response.status == 416:
         return RangeError(text)
@@ -299,7 +301,7 @@ def _refusal(response: BaseHTTPResponse) -> Exception:
 
 
 def _retry_after(text: str | None) -> float | None:
-    """Seconds from now; the header holds seconds or a date."""
+    """Seconds from now; the header contains seconds or a date."""
     if not text:
         return None
     if text.strip().isdecimal():

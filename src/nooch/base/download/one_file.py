@@ -26,7 +26,7 @@ class Remote(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         name: its name in the folder of downloads.
         urls: its addresses, tried in turn; http or https.
         size: bytes, or null if they are not published.
-        md5: checksum in hexadecimal; ``sha1`` and ``sha256`` likewise. md5 and sha1 detect damage,
+        md5: checksum in hexadecimal, as are ``sha1`` and ``sha256``. md5 and sha1 detect damage,
             not malice. Without any, the first download is recorded.
         about: estimate in bytes if ``size`` is null; a server that sends four times that is cut
             off.
@@ -84,12 +84,12 @@ RECORD = "nooch_downloads.json"
 
 
 def fault(path: Path, remote: Remote) -> str | None:
-    """What is wrong with a file, or None. Reads all of it.
+    """Describe what is wrong with a file, or return None. Reads all of it.
 
     Without a known checksum, every member of the zip is tested instead.
     """
     if not path.is_file():
-        return "is no file"
+        return "is not a file"
     size = path.stat().st_size
     if remote.size is not None and size != remote.size:
         return f"has {size:,} bytes instead of {remote.size:,}{remote.authority}"
@@ -263,7 +263,7 @@ def _span(response: BaseHTTPResponse, offset: int) -> tuple[int, int | None]:
 
 def _check_offer(response: BaseHTTPResponse, remote: Remote, total: int | None) -> None:
     if response.headers.get("Content-Type", "").strip().lower().startswith("text/html"):
-        # a portal or an error page that says 200: what is there must not be dropped for it
+        # a portal or an error page with status 200: do not discard the partial file because of it
         raise MirrorError("sends a web page")
     encoding = response.headers.get("Content-Encoding", "identity").strip().lower()
     if encoding not in {"", "identity"}:

@@ -64,7 +64,7 @@ def listed(archive: zipfile.ZipFile, at_most: int, where: object) -> list[zipfil
     files = [info for info in infos if not info.filename.endswith("/")]
     if not 0 < len(files) <= MOST_MEMBERS:
         allowed = f"at least one, at most {MOST_MEMBERS:,}"
-        raise InputError(f"holds {len(files):,} files", where=where, allowed=allowed)
+        raise InputError(f"contains {len(files):,} files", where=where, allowed=allowed)
     total = sum(info.file_size for info in archive.infolist())
     if total > at_most:
         allowed = f"at most {at_most:,}"
@@ -82,7 +82,9 @@ def listed(archive: zipfile.ZipFile, at_most: int, where: object) -> list[zipfil
 
 
 def damage(path: Path, at_most: int) -> str | None:
-    """What is wrong with a zip, or None: all contents are compared with their CRC-32."""
+    """Describe what is wrong with a zip, or return None: all contents are compared with their
+    CRC-32.
+    """
     try:
         with _opened(path) as archive:
             listed(archive, at_most, path)
@@ -95,7 +97,7 @@ def damage(path: Path, at_most: int) -> str | None:
 
 @contextlib.contextmanager
 def _opened(path: Path) -> Iterator[zipfile.ZipFile]:
-    problem, again = "is no zip, or a damaged one", "delete it and download it again"
+    problem, again = "is not a zip, or a damaged one", "delete it and download it again"
     with (
         writing(path, "make room, or choose another folder"),
         unreadable(path, errors=_BROKEN, problem=problem, remedy=again),
@@ -127,10 +129,10 @@ def _check_member(info: zipfile.ZipInfo, is_double: bool, where: object) -> None
 
 
 def is_unsafe(info: zipfile.ZipInfo) -> bool:
-    """Whether a member may not be written under ``info.filename``, the only name in use.
+    """True if a member may not be written under ``info.filename``, the only name in use.
 
     That name must be the one in the directory: the zip module cuts it at a NUL, turns backslashes
-    on Windows and, from Python 3.12, replaces it by that of the Unicode path field (0x7075).
+    on Windows and, from Python 3.12, replaces it by the one in the Unicode path field (0x7075).
     """
     name = info.filename
     return (

@@ -1,4 +1,4 @@
-"""What all engines share: ordered results from a bounded window of jobs, logs, and retries."""
+"""Shared by all engines: ordered results from a bounded window of jobs, logs, and retries."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from nooch.base.files import RESUME, writing
 from nooch.base.words import printable
 
 RETRIES = 3
-"""How often a job is started again whose worker was lost."""
+"""Maximum number of restarts of a job whose worker was lost."""
 
 WAIT = 0.5
 """Seconds before it is started again for the first time; twice as long each further time."""
@@ -35,7 +35,7 @@ class Jobs(ABC):
     """Jobs that are submitted together."""
 
     window: int = 1
-    """Most jobs submitted and not yet fetched: what the driver holds in memory."""
+    """Maximum number of jobs submitted and not yet fetched, which bounds the driver's memory."""
 
     @abstractmethod
     def submit(self, items: Sequence[tuple[int, Any]]) -> list[Any]:
@@ -132,7 +132,7 @@ class _LogFile(io.TextIOWrapper):
         super().__init__(unbuffered, "utf-8", errors="backslashreplace", write_through=True)
 
     def write(self, text: str) -> int:
-        """Write text. Raises OutputError where the disk is full."""
+        """Write text. Raises OutputError if the disk is full."""
         with writing(self._path, RESUME):
             return super().write(printable(text, "\n\r\t"))
 
@@ -149,5 +149,5 @@ def module_paths() -> dict[str, str]:
 def check_gpus(gpus: int) -> int:
     """GPUs of a job. Raises ParameterError for a negative number."""
     if gpus < 0:
-        raise ParameterError(f"{gpus} GPUs a job", allowed="0 and more")
+        raise ParameterError(f"{gpus} GPUs a job", allowed="at least 0")
     return gpus

@@ -43,7 +43,7 @@ class _Worker:
     """A process that is given one job after another."""
 
     def __init__(self, environment: Mapping[str, str], function: bytes) -> None:
-        # never a plain fork: polars and BLAS hold threads and locks
+        # never a plain fork: polars and BLAS have threads and locks
         methods = multiprocessing.get_all_start_methods()
         context = multiprocessing.get_context("forkserver" if "forkserver" in methods else "spawn")
         self.busy = False
@@ -56,7 +56,7 @@ class _Worker:
         """The outcome of a job, or None if the process ended without one."""
         try:
             self.connection.send_bytes(job)
-            # the connection alone is not enough: what a job has started may hold its other end
+            # watching the connection is not enough: a child of the job may keep its other end open
             wait([self.connection, self.process.sentinel])
             return self.connection.recv_bytes() if self.connection.poll() else None
         except (EOFError, OSError):
@@ -94,7 +94,7 @@ class Workers(Jobs):
         self._lock, self._closed = threading.Lock(), threading.Event()
         # ahead of multiprocessing's own end, which waits for all children
         self._end = Finalize(None, self._close, exitpriority=10)
-        # not those of concurrent.futures, which the end of this process waits for
+        # concurrent.futures would make the end of this process wait for its workers
         self._threads = [
             threading.Thread(target=self._serve, args=pair, name="nooch-worker", daemon=True)
             for pair in enumerate(environments)
@@ -164,7 +164,9 @@ class Workers(Jobs):
         )
 
     def _outcome(self, place: int, environment: Mapping[str, str], item: Any) -> Any:
-        """What a worker reports of a job, or None if it was lost; the next job gets a new one."""
+        """A worker's report on a job, or None if the worker was lost; the next job gets a new
+        one.
+        """
         # one at a time: multiprocessing's list of children is not thread-safe
         with self._lock:
             if self._closed.is_set():
@@ -190,8 +192,8 @@ class Workers(Jobs):
 
 
 def _pickled(value: object) -> bytes:
-    # a copy: what dumps returns is a view of a BytesIO that nothing else holds, and Python 3.12 and
-    # 3.13 crash where that is collected before its view
+    # a copy: dumps returns a view of a BytesIO without another reference, and Python 3.12 and 3.13
+    # crash where that is collected before its view
     return bytes(ForkingPickler.dumps(value))
 
 
@@ -213,7 +215,7 @@ def _work(connection: Connection, place: Mapping[str, str], function: bytes) -> 
 
 
 def _outcome(called: list[Callable[[Any], Any]], function: bytes, sent: bytes) -> bytes:
-    """Whether a job went well, and its result or its error."""
+    """True if a job went well, and its result or its error."""
     try:
         if not called:
             called.append(ForkingPickler.loads(function))
@@ -256,9 +258,7 @@ GPUS_VARIABLE = "CUDA_VISIBLE_DEVICES"
 
 
 def visible_gpus() -> list[str]:
-    """GPUs as ``CUDA_VISIBLE_DEVICES`` names them: those of the variable, else all of this
-    machine.
-    """
+    """GPUs as named in ``CUDA_VISIBLE_DEVICES``; all of this machine if that is not set."""
     named = os.environ.get(GPUS_VARIABLE)
     if named is None:
         with contextlib.suppress(ImportError):
@@ -288,7 +288,7 @@ class LocalEngine:
     Args:
         processes: how many at most; by default as many as there are CPUs, or GPUs for.
         logs: folder for a log of each job, or None.
-        gpus: of each job; it sees them alone, in CUDA_VISIBLE_DEVICES.
+        gpus: per job, which sees only these, in CUDA_VISIBLE_DEVICES.
 
     Scripts that use it need the usual ``if __name__ == "__main__":`` guard of Python's
     multiprocessing.
@@ -301,7 +301,7 @@ class LocalEngine:
         self, processes: int | None = None, logs: Path | None = None, *, gpus: int = 0
     ) -> None:
         if processes is not None and processes < 1:
-            raise ParameterError(f"{processes} processes", allowed="1 and more")
+            raise ParameterError(f"{processes} processes", allowed="at least 1")
         self.logs, self.gpus = logs, check_gpus(gpus)
         self.places: list[dict[str, str]] = (
             _places(processes, gpus) if gpus else [{} for _ in range(processes or usable_cpus())]
@@ -363,7 +363,7 @@ class LocalEngine:
         logged = Logged(function, self.logs)
         if not first or (len(first) == 1 and not self.gpus):
             return map(logged, enumerate(rest))
-        # a single item, too, must see its own GPUs alone
+        # even a single item must see only its own GPUs
 
         self.warm()
         return ordered(Workers(logged, self.places[: len(first)]), rest)

@@ -27,7 +27,7 @@ R = TypeVar("R")
 _OWN = "local"
 _TRIES = "RAY_gcs_server_port_wait_time_s"
 _BEGIN = (
-    "start a cluster with ray start --head, and give its address as `engine` ray:ADDRESS; where it"
+    "start a cluster with ray start --head, and give its address as `engine` ray:ADDRESS; if it"
     " asks for a token, set RAY_AUTH_MODE=token"
 )
 _MEMORY = "look at the logs of the cluster's nodes; give workers more memory"
@@ -41,7 +41,7 @@ class RayEngine:
         address: of the cluster, such as ``10.0.0.1:6379`` or ``auto``; by default RAY_ADDRESS,
             else a cluster of this machine, which ends with this process.
         logs: folder for a log of each job, which every node sees; or None.
-        gpus: of each job; Ray lets it see them alone.
+        gpus: per job; Ray lets it see only these.
 
     Nodes need the same nooch installed, and the same paths of data.
 
@@ -73,7 +73,7 @@ class RayEngine:
         return cls(argument, logs, gpus=gpus)
 
     def gpus_there(self) -> int:
-        """GPUs of the cluster. Raises NoochError where there is none at the address."""
+        """GPUs of the cluster. Raises NoochError if there is none at the address."""
         self._connect()
         return int(self._ray.cluster_resources().get("GPU", 0))
 
@@ -160,7 +160,7 @@ class _RayJobs(Jobs):
         """Cancel tasks."""
         references = [reference for _, reference in handles]
         with contextlib.suppress(Exception):
-            # one that has just ended is left alone: to cancel it can crash Ray, and this process
+            # do not touch one that has just ended: to cancel it can crash Ray, and this process
             _, references = self._ray.wait(references, num_returns=len(references), timeout=0)
         for reference in references:
             with contextlib.suppress(Exception):

@@ -32,7 +32,7 @@ _ARRAY = 200
 """Jobs in one array at most, where the site allows it."""
 
 _REQUEUES = 1000
-"""How often a job may run out of time and be queued again: each time it resumes."""
+"""Maximum number of times a job that ran out of time is queued again; it then resumes."""
 
 _PAUSE = 0.5
 """Seconds between looks for a result."""
@@ -51,7 +51,7 @@ class SlurmEngine:
         partition: where jobs run; by default the site's.
         logs: folder that every node sees, for logs of jobs and files of submitit; by default a
             new one in the current folder.
-        gpus: of each job, asked for as ``--gres=gpu:N``; Slurm lets it see them alone.
+        gpus: of each job, asked for as ``--gres=gpu:N``; Slurm lets it see only these.
         cluster: ``slurm``, or submitit's ``local`` and ``debug``, which stand in for it in tests.
         minutes: time limit of a job. It is requeued if it is preempted or runs out of time.
         cpus: of a job.
@@ -223,7 +223,7 @@ class _SlurmJobs(Jobs):
             return [entry for entry in unknown if entry.job.done() and not entry.has_ended]
         queued, now = _queued(), time.monotonic()
         if queued is None:
-            # a controller that does not answer says nothing of the jobs
+            # no answer from the controller means nothing about the jobs
             return []
         for entry in unknown:
             entry.missed = None if entry.job.job_id in queued else entry.missed or now
@@ -241,14 +241,14 @@ class _SlurmJobs(Jobs):
 
 @dataclass(frozen=True)
 class _Raised:
-    """What a job raised: submitit itself would give its text alone."""
+    """The exception a job raised; submitit itself would give only its text."""
 
     error: Exception
 
 
 @dataclass(frozen=True)
 class _Call:
-    """What Slurm runs."""
+    """The function that Slurm runs."""
 
     function: Logged
 

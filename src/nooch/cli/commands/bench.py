@@ -146,7 +146,7 @@ def content_of(file: Path | None, settings: list[str]) -> dict[str, Any]:
         content[name.strip()] = yaml_value(value, f"--set {name}")
         if not sign:
             raise ParameterError(
-                f"{text!r} is no setting", where="--set", allowed="name=value, such as lr=0.001"
+                f"{text!r} is not a setting", where="--set", allowed="name=value, such as lr=0.001"
             )
     return content
 

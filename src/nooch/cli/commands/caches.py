@@ -158,7 +158,7 @@ def _cache_of_size(pixels: Path, data: Dataset, size: int | None) -> PixelCache:
     cache = PixelCache.load(pixels, data)
     if size is not None and cache.size != (size, size):
         raise ParameterError(
-            f"--size {size}, but --pixels holds {cache.size[0]} x {cache.size[1]}",
+            f"--size {size}, but --pixels contains {cache.size[0]} x {cache.size[1]}",
             where=pixels,
             remedy=f"leave --size out, or run nooch pixels DATASET --size {size} --out PIXELS",
         )

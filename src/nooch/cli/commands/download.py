@@ -12,7 +12,7 @@ from nooch.base.words import counted
 from nooch.cli.options import Format, FormatOption
 from nooch.cli.terminal import hint, note, print_json, progress, say
 
-Root: Any = Argument(..., metavar="ROOT", help="Folder of downloads; made where it is missing.")
+Root: Any = Argument(..., metavar="ROOT", help="Folder of downloads; made if it is missing.")
 
 
 def coco_stuff(

@@ -200,7 +200,7 @@ def label_maps(
     classes: str = Option(
         ..., help="Class list ('value name' or a name per line), cocostuff or pixelmaps."
     ),
-    void: list[int] = Option([], help="Value that is no class; repeat for several."),
+    void: list[int] = Option([], help="Value that is not a class; repeat for several."),
     suffix: str = Option(
         "", help="What names of maps carry beyond the image's, such as _labelIds."
     ),

@@ -100,7 +100,7 @@ def published(
         [],
         help=(
             "Dataset folder, .npz with image_ids, labels and category_names, or instances_*.json,"
-            " as often as there are files. Without labels the suite holds hard images alone."
+            " as often as there are files. Without labels the suite contains only hard images."
         ),
     ),
     out: Path = Option(..., help="Suite folder to write; it must not exist."),

@@ -109,7 +109,7 @@ def calibrate_command(
     ),
     out: Path = Option(..., help="File to write, for nooch find --calibration."),
     cues: str = Option(None, help="Given cues, by true names: car=road,cup=person+dining_table."),
-    match: str = Option(None, help="True=predicted names where they differ: cow=animal."),
+    match: str = Option(None, help="True=predicted names if they differ: cow=animal."),
     overwrite: bool = shared.OverwriteOption,
     format: shared.Format = shared.FormatOption,
     *,

@@ -71,8 +71,8 @@ def with_attributes(
     kind, ids = data.images["image_id"].dtype, table["image_id"]
     if not (ids.dtype.is_integer() if kind.is_integer() else isinstance(ids.dtype, _TEXT)):
         raise InputError(
-            f"ids of the table are {ids.dtype}, such as {some_of(ids.to_list(), 1)}, those of the"
-            f" dataset {kind}, such as {some_of(data.images['image_id'], 1)}",
+            f"ids of the table are {ids.dtype}, such as {some_of(ids.to_list(), 1)}, ids of the"
+            f" dataset are {kind}, such as {some_of(data.images['image_id'], 1)}",
             where=where,
             allowed="the dataset's image ids",
         )

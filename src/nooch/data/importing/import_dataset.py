@@ -46,8 +46,8 @@ def import_dataset(
 ) -> Imported:
     """Import files as a dataset folder.
 
-    A worker holds a piece of a file, or the rows of a part. This process holds a few dozen bytes an
-    image: ids, splits, and groups where a split is by groups.
+    A worker has in memory a piece of a file, or the rows of a part. This process uses a few dozen
+    bytes per image: ids, splits, and groups where a split is by groups.
 
     Args:
         reading: what is read, such as ``CocoReading(things=["instances.json"])``.
@@ -57,7 +57,7 @@ def import_dataset(
             hundred MB of memory.
         images: folder below which the image files lie.
         split: how images are divided.
-        notes: put before those of the import.
+        notes: put before the import's own.
         overwrite: replace a dataset folder that exists.
         map: where the work is done, such as an engine's.
         progress: called with what is being done, how much of it is done, and of how much.
@@ -65,7 +65,7 @@ def import_dataset(
     Raises:
         ParameterError: a part of no image, or a plan that does not fit.
         InputError: files that the reading refuses; a file that changed during the import. Lists and
-            counts in the message are those of a part. Nothing is written then.
+            counts in the message are of one part. Nothing is written then.
         OutputError: the folder exists or cannot be written, or another process is importing this
             dataset.
     """
@@ -105,7 +105,7 @@ def _dependencies(
     plan: SplitPlan | None,
     notes: Sequence[str],
 ) -> dict[str, Any]:
-    """What intermediate files depend on, JSON-like: another import never takes them for its own."""
+    """Inputs of the intermediate files, JSON-like, so that a different import never reuses them."""
     files = [*reading.files()]
     if plan is not None and plan.shares is None:
         files.append(("split", Path(plan.source)))
@@ -139,8 +139,8 @@ def with_split(data: Dataset, plan: SplitPlan | None) -> Dataset:
     """The dataset with the plan's splits, and the plan in its provenance.
 
     Raises:
-        InputError: percentages that leave a split empty. A file may do so, since a dataset may hold
-            a part of the images that the file names; that is noted.
+        InputError: percentages that leave a split empty. A file may do so, since a dataset may
+            contain a part of the images that the file names; that is noted.
     """
     import polars as pl
 

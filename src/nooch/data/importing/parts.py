@@ -1,4 +1,4 @@
-"""What workers do for an import: write a part of the dataset, and give its images their splits."""
+"""Work of an import's workers: write a part of the dataset, and assign splits to its images."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from nooch.data.table_schema import SPLITS
 class Written(msgspec.Struct):
     """A part whose files are written, and what was counted in it; ``unknown`` areas are NaN.
 
-    The fingerprint of a single part is that of the dataset.
+    The fingerprint of a single part is the dataset's.
     """
 
     record: PartRecord
@@ -46,7 +46,9 @@ class Written(msgspec.Struct):
 
 @dataclass(frozen=True)
 class PartRange:
-    """Images ``first`` to ``first + count`` by id; ``low <= id < high``, where None is no end."""
+    """Images ``first`` to ``first + count`` by id; ``low <= id < high``, with None for an open
+    end.
+    """
 
     low: ImageId | None
     high: ImageId | None
@@ -55,7 +57,7 @@ class PartRange:
 
 
 def divided(ids: pl.Series, part_size: int | None) -> list[PartRange]:
-    """Parts of about as many images each, at most ``part_size``; one part where it is None."""
+    """Parts of about as many images each, at most ``part_size``; one part if it is None."""
     edges = part_edges(len(ids), part_size)
     bounds = [None, *(ids[edge] for edge in edges[1:-1]), None]
     return [
@@ -95,7 +97,7 @@ class Work:
 
 @dataclass(frozen=True)
 class PartJob(NumberedJob):
-    """Write one part. A split by groups waits until those of all images are known."""
+    """Write one part. A split by groups waits until the groups of all images are known."""
 
     name: ClassVar[str] = "part"
     result_type: ClassVar[type] = Written
@@ -114,7 +116,7 @@ class PartJob(NumberedJob):
             data = replace(data, images=self.divided(data.images))
         unknown = int(np.isnan(data.areas.data).sum())
         record = write_part(data, work.dataset, self.number, work.n_parts)
-        # that of several parts needs all files; with groups, splits are still to come
+        # the fingerprint of several parts needs all files; with groups, splits are still to come
         fingerprint = data.fingerprint if work.n_parts == 1 and group is None else None
         return Written(record, counts, data.image_root, list(data.attributes), unknown, fingerprint)
 
@@ -164,7 +166,9 @@ def write_parts(
     map: Map,
     progress: Progress,
 ) -> tuple[Work, list[Written]]:
-    """Write all parts. Parameters as of ``import_dataset``; ``folder`` holds intermediate files."""
+    """Write all parts. Parameters as in ``import_dataset``; ``folder`` is for intermediate
+    files.
+    """
     ids = scanned.ids()
     parts = divided(ids, part_size)
     listing = None if images is None else _listing(images, folder)
@@ -205,7 +209,7 @@ def _save_splits(work: Work, plan: SplitPlan, codes: NDArray[np.int8]) -> None:
 
 @dataclass(frozen=True)
 class Imported:
-    """What was written.
+    """A written part.
 
     Attributes:
         header: contents of ``dataset.json``.

@@ -28,13 +28,13 @@ _MOST_LISTED = 20_000
 
 @dataclass(frozen=True)
 class Recognized:
-    """How a path is read.
+    """The recognized reading of a path.
 
     Attributes:
         kind: such as ``coco`` or ``image-folder``.
         reading: for ``nooch.import_dataset``.
         why: what was seen, in words.
-        images: folder of the image files, where one was seen.
+        images: folder of the image files, if one was seen.
     """
 
     kind: str
@@ -44,7 +44,7 @@ class Recognized:
 
 
 def recognize(path: str | Path) -> Recognized:
-    """Say what annotations a file or folder holds, by the names of files and columns."""
+    """Recognize the annotations in a file or folder, by the names of files and columns."""
     place = Path(path)
     if not place.exists():
         raise InputError("no such file or folder", where=path)
@@ -53,7 +53,7 @@ def recognize(path: str | Path) -> Recognized:
     for attempt in _OF_FOLDERS if place.is_dir() else _OF_FILES:
         if (found := attempt(place)) is not None:
             return found
-    problem = "holds no annotations that are known"
+    problem = "contains no annotations that are known"
     allowed = (
         "COCO JSON, a YOLO data.yaml or label folder, Pascal VOC XML, an Open Images CSV, label"
         " maps with classes.txt, a table with a column of ids, or a folder of images for each"
@@ -193,7 +193,7 @@ def _class_list(folder: Path) -> Path | None:
 
 
 def _images_near(folder: Path) -> Path | None:
-    """The folder of images next to annotations, where one holds any."""
+    """The folder of images next to annotations, if one contains any."""
     for place in (folder / "images", folder.parent / "images", folder):
         if place.is_dir() and next(_listed(place, IMAGE_ENDINGS), None) is not None:
             return place

@@ -1,4 +1,4 @@
-"""What every format of bounding boxes gives: each image's boxes; and the checks they share."""
+"""Interface of bounding-box formats, which give each image's boxes, and their shared checks."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ BOX_COLUMNS: dict[str, Any] = {"keys": pl.List(pl.String), "areas": pl.List(pl.F
 """Class keys of an image's boxes, and their areas as fractions of the image."""
 
 LEEWAY = 1e-3
-"""How far a box may reach beyond the image, as a fraction: annotation tools round outwards."""
+"""Tolerance of boxes beyond the image's edge, as a fraction: annotation tools round outwards."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class FoundBoxes:
-    """Where the boxes are, before any is read: in a file for each image, or in one table.
+    """The location of the boxes, before any is read: in a file for each image, or in one table.
 
     Attributes:
         source: what was given, for errors.
         names_of: class keys that occur, sorted -> class key -> class name, in the order of classes.
         listed: ``stem`` of each image, the ``file`` of its boxes (null: it has none), and
-            ``file_name`` and ``split`` where they are known; empty for a table.
-        parse: gives ``BOX_COLUMNS``, or those of ``parsed``, of a file.
+            ``file_name`` and ``split`` if they are known; empty for a table.
+        parse: gives ``BOX_COLUMNS``, or the columns of ``parsed``, of a file.
         read: gives a table of ``stem`` and ``BOX_COLUMNS``.
         root: folder of the images, where the files name each of them.
         images: folder below which the images are looked for, unless another one is given.
@@ -60,7 +60,7 @@ class FoundBoxes:
     def scan(
         self, folder: Path, map: Map, progress: StepProgress, images: ImageListing | None
     ) -> ImageRows:
-        """Read the boxes. Raises InputError where two files have the same name."""
+        """Read the boxes. Raises InputError if two files have the same name."""
         if self.parse is None:
             rows = write_rows(_with_bare(self.read(), images), folder)
             progress(1, 1)
@@ -74,7 +74,7 @@ class FoundBoxes:
 
 
 def _with_bare(rows: pl.DataFrame, images: ImageListing | None) -> pl.DataFrame:
-    """Rows with ids, in the order of stems; images without boxes have rows, too."""
+    """Rows with ids, in the order of stems, also for images without boxes."""
     rows = rows.with_columns(bare=False)
     if images is not None:
         stems = sorted({Path(path).stem for path in images.paths()})
@@ -93,12 +93,12 @@ def listed_files(files: Sequence[str]) -> pl.DataFrame:
 
 
 def files_of(folder: Path, ending: str) -> list[str]:
-    """The files below a folder with an ending, sorted. Raises InputError where there is none."""
+    """The files below a folder with an ending, sorted. Raises InputError if there is none."""
     if not folder.is_dir():
-        raise InputError("is no folder", where=folder, allowed=f"a folder of {ending} files")
+        raise InputError("is not a folder", where=folder, allowed=f"a folder of {ending} files")
     files = files_below(folder, lambda name: name.endswith(ending))
     if not files:
-        raise InputError(f"holds no {ending} file", where=folder)
+        raise InputError(f"contains no {ending} file", where=folder)
     return files
 
 
@@ -114,7 +114,7 @@ def count_notes(bare: int, missing: int, of: int) -> list[str]:
 def check_box(edges: Sequence[float], where: object) -> None:
     """Raise InputError unless left, right, top, bottom (fractions) lie within the image."""
     left, right, top, bottom = edges
-    # false for NaN, too
+    # also false for NaN
     if not (-LEEWAY <= left <= right <= 1 + LEEWAY and -LEEWAY <= top <= bottom <= 1 + LEEWAY):
         box = f"({left:.4g}, {top:.4g}) to ({right:.4g}, {bottom:.4g})"
         problem = f"the box from {box} is not within the image"
@@ -151,7 +151,7 @@ def _parse(path: Path, where: str) -> dict[str, Any]:
             "declares a document type or entities", where=where, allowed="plain annotation XML"
         )
     broken = (ET.ParseError, ValueError, LookupError)
-    with unreadable(where, errors=broken, problem="is no VOC annotation"):
+    with unreadable(where, errors=broken, problem="is not a VOC annotation"):
         root = ET.fromstring(content)  # noqa: S314 - declarations were refused above
         width, height = (int(_text(root, f"size/{side}")) for side in ("width", "height"))
         names = [_text(item, "name") for item in root.findall("object")]
@@ -200,7 +200,7 @@ def _read(file: Path) -> pl.DataFrame:
         raise InputError(
             f"{bare} rows have no ImageID or no LabelName", where=file, allowed="both in every row"
         )
-    with unreadable(file, errors=BROKEN_TABLE, problem="edges are no numbers"):
+    with unreadable(file, errors=BROKEN_TABLE, problem="edges are not numbers"):
         table = table.with_columns(pl.col(_CORNERS).cast(pl.Float64))
     left, right, top, bottom = (pl.col(edge) for edge in _CORNERS)
     # the same bounds as ``check_box``, which raises for the first box outside them

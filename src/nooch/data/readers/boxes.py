@@ -49,9 +49,9 @@ def read_boxes(
             (relative).
         format: ``yolo``, ``voc`` or ``openimages``.
         classes: YOLO: text file with a name per line, or a ``data.yaml``, whose splits are taken
-            where they are below ``source`` (needed, unless that is the source). Open Images: CSV of
+            if they are below ``source`` (needed, unless that is the source). Open Images: CSV of
             ``LabelName, name``. VOC: none.
-        images: folder below which the images lie; YOLO: by default ``source``, where it holds
+        images: folder below which the images lie; YOLO: by default ``source``, if it contains
             images. Images without a label file have no object; a note counts them.
         map: where files are parsed.
 
@@ -81,7 +81,7 @@ class BoxReading:
         )
 
     def check(self, plan: SplitPlan | None) -> None:
-        """Raises ParameterError for an unknown format, InputError where there is no source."""
+        """Raises ParameterError for an unknown format, InputError if there is no source."""
         del plan  # what columns there are is known when the files are read
         check_one_of("format", self.format, FORMATS, owner="boxes")
         if not Path(self.source).exists():
@@ -106,12 +106,12 @@ class BoxReading:
         listing = None if images is None else ImageListing.write(images, folder / "images-of-boxes")
         rows = boxes.scan(folder, map, progress, listing)
         if not rows.batches:
-            raise InputError("holds no boxes of any image", where=self.source)
+            raise InputError("contains no boxes of any image", where=self.source)
         batches = (batch["keys"].explode().drop_nulls() for batch in rows.columns("keys"))
         keys = pl.concat(some.unique() for some in batches).unique().sort().to_list()
         names = boxes.names_of(keys)
         source = {"role": "boxes", "file": Path(self.source).name, "images": len(rows.ids())}
-        proxy = "areas are those of bounding boxes, which are larger than the objects in them"
+        proxy = "areas are of bounding boxes, which are larger than the objects in them"
         about = {
             "reader": f"boxes/{self.format}",
             "area": "boxes",
@@ -136,7 +136,7 @@ class BoxReading:
 
 
 def _is_ordered(rows: ImageRows, columns: Mapping[str, int]) -> bool:
-    """Whether the boxes of every image are in the order of their classes."""
+    """True if the boxes of every image are in the order of their classes."""
     for batch in rows.columns("keys"):
         numbers = batch["keys"].list.eval(
             pl.element().replace_strict(columns, return_dtype=pl.Int64)

@@ -8,7 +8,7 @@ from importlib import resources
 from nooch.base.errors import check_one_of
 
 OTHER = 183
-"""Category ``other`` of the stuff files, which stands for things. It is no class."""
+"""Category ``other`` of the stuff files, which stands for things. It is not a class."""
 
 
 def _rows() -> list[dict[str, str]]:
@@ -29,7 +29,7 @@ COCOSTUFF_IDS: dict[str, int] = {row["name"]: int(row["id"]) for row in _rows()}
 MAP_VALUES = {
     # the maps of things and stuff: value = id - 1, 255 = unlabeled
     "cocostuff": {number - 1: name for name, number in COCOSTUFF_IDS.items()},
-    # the maps of stuff alone: value = id, 183 = other, 0 = unlabeled
+    # the maps of only stuff: value = id, 183 = other, 0 = unlabeled
     "pixelmaps": {
         number: name for name, number in COCOSTUFF_IDS.items() if COCOSTUFF[name] == "stuff"
     },

@@ -26,10 +26,10 @@ _BLOCK = 1 << 22
 
 @dataclass(frozen=True)
 class ImageListing:
-    """Image files listed in a file: a worker indexes those of its part, and holds no others.
+    """Image files listed in a file: a worker indexes only the files of its part.
 
     In ``file`` the path of each, relative to ``root``, is ended by a zero byte, which no path
-    holds; ``notes`` say what was left out.
+    contains; ``notes`` list what was left out.
     """
 
     root: Path
@@ -74,19 +74,19 @@ class Scanned(Protocol):
     ) -> tuple[Dataset, dict[str, int]]:
         """The images with ``low <= id < high`` without provenance, and counts that add up.
 
-        None is no end of the range; ``images`` says where the image files lie.
+        None is not an end of the range; ``images`` is the folder of image files.
         """
 
     def provenance(
         self, counts: Mapping[str, int], n_images: int, images: object
     ) -> dict[str, Any]:
-        """Where the dataset comes from, with notes on the sums of the counts of all parts;
-        ``images`` is the folder as the user named it.
+        """Provenance of the dataset, with notes on the sums of the counts of all parts; ``images``
+        is the folder as the user named it.
         """
 
 
 class Reading(Protocol):
-    """Which files are read, and how: the parameters of a reader."""
+    """The parameters of a reader: files, and how to read them."""
 
     def files(self) -> Sequence[tuple[str, Path]]:
         """The files, each with its role."""
@@ -95,7 +95,7 @@ class Reading(Protocol):
         """Raise all errors that can be found before anything is read."""
 
     def dependencies(self) -> list[Any]:
-        """Further inputs of the rows, JSON-like: an import resumes only where they are equal.
+        """Further inputs of the rows, JSON-like: an import resumes only if they are equal.
 
         Compared again when everything is read: a file that has changed is refused.
         """
@@ -111,7 +111,7 @@ class Reading(Protocol):
 
 
 def read(reading: Reading, *, images: str | Path | None = None, map: Map = builtins.map) -> Dataset:
-    """All images as one Dataset without splits; raises what the reading says.
+    """All images as one Dataset without splits; raises the errors of the reading.
 
     The workers of ``map`` must see the temporary folder of this process.
     """
@@ -131,7 +131,7 @@ def read(reading: Reading, *, images: str | Path | None = None, map: Map = built
 def part_edges(n_images: int, part_size: int | None) -> list[int]:
     """Edges of parts among images sorted by id: n_parts + 1 positions, 0 to ``n_images``.
 
-    Parts hold about as many images each, at most ``part_size``; None: one part.
+    Parts have about as many images each, at most ``part_size``; None: one part.
     """
     n_parts = 1 if part_size is None else max(1, -(-n_images // part_size))
     edges: list[int] = np.linspace(0, n_images, n_parts + 1).astype(np.int64).tolist()
@@ -139,6 +139,6 @@ def part_edges(n_images: int, part_size: int | None) -> list[int]:
 
 
 def in_range(column: str, low: ImageId | None, high: ImageId | None) -> pl.Expr:
-    """Rows with ``low <= column < high``, where None is no end; skips row groups on disk."""
+    """Rows with ``low <= column < high``, where None is not an end; skips row groups on disk."""
     wanted = pl.lit(value=True) if low is None else pl.col(column) >= pl.lit(low)
     return wanted if high is None else wanted & (pl.col(column) < pl.lit(high))

@@ -1,4 +1,4 @@
-"""Where the image files lie below a folder; links out of it are followed where a user names it."""
+"""Image files below a folder; links out of it are followed if a user named it."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ class ImageIndex:
 
     Args:
         root: the folder.
-        paths: of the files, relative to it, where they are listed already, or those that may be
+        paths: of the files, relative to it, if they are listed already, or those that may be
             asked for.
-        follow: whether links that lead out of the folder are followed: where a user names it, and
-            not where it came with data.
+        follow: whether links that lead out of the folder are followed: yes if a user named the
+        folder, no if it came with data.
 
     Raises:
         InputError: no such folder, or one that cannot be listed.
@@ -84,7 +84,7 @@ class ImageIndex:
 
     def by_file_name(self, name: str) -> str | None:
         """Relative path of a file of this name: as given, below another folder, or without the
-        first folders of the name; never one in another folder than the name says.
+        first folders of the name; never one in another folder than the name's.
         """
         if name in self.paths:
             return name
@@ -93,7 +93,7 @@ class ImageIndex:
         return _only(alike, name)
 
     def by_file_names(self, names: Sequence[str | None]) -> list[str | None]:
-        """Of each name the path by ``by_file_name``. Raises InputError where two names that differ
+        """The path of each name, by ``by_file_name``. Raises InputError if two names that differ
         have one file.
         """
         paths = [None if name is None else self.by_file_name(name) for name in names]
@@ -106,7 +106,7 @@ class ImageIndex:
         return paths
 
     def by_stem(self, stem: str) -> str | None:
-        """Relative path of the image with this name, whatever its ending."""
+        """Relative path of the image with this name and any ending."""
         return _only(self._by_stem.get(stem, []), stem)
 
     def by_id(self, image_id: ImageId) -> str | None:
@@ -140,7 +140,7 @@ def files_of(
 
 @dataclass
 class FolderWalk:
-    """How a folder is listed, and what was met there.
+    """Rules for listing a folder, and notes on what was met there.
 
     Attributes:
         follow: whether links that lead out of the folder are followed.
@@ -162,7 +162,7 @@ class FolderWalk:
 
     def notes(self) -> list[str]:
         """Notes on what was left out, and on links that were followed."""
-        more = "; commands that read them later need the folder as `images`, too"
+        more = "; commands that read them later also need the folder as `images`"
         led = f"followed out of the folder of images: {len(self.led_out)}:"
         led += f" {some_of(sorted(self.led_out))}"
         return [*self.left_notes(), *([led + more] if self.led_out else [])]
@@ -197,7 +197,7 @@ class FolderWalk:
         is_folder: bool,
         seen: list[Path],
     ) -> str | None:
-        """Why an entry is no image file and no folder of them, if so."""
+        """Why an entry is not an image file and no folder of them, if so."""
         if place is None:
             return "a link that leads nowhere"
         try:
@@ -215,8 +215,8 @@ class FolderWalk:
 
 
 def list_images(root: str | Path, walk: FolderWalk | None = None) -> Iterator[str]:
-    """Paths of the image files below a folder, relative to it; ``walk`` says how, and notes what it
-    meets. Raises as ``ImageIndex``.
+    """Paths of the image files below a folder, relative to it; ``walk`` has the rules, and notes
+    what it meets. Raises as ``ImageIndex``.
     """
     if not Path(root).is_dir():
         raise InputError("no such folder of images", where=root)
@@ -238,7 +238,7 @@ def _only(paths: list[str], name: str) -> str | None:
 
 
 def _target(link: str) -> Path | None:
-    """Where a link leads; None where that is nowhere, or in a circle."""
+    """Target of a link; None if it leads nowhere or in a circle."""
     try:
         return Path(link).resolve(strict=True)
     except (OSError, RuntimeError):
@@ -257,7 +257,7 @@ def image_paths(data: Dataset, images: str | Path | None = None) -> list[Path]:
 
 
 PHOTOGRAPHS = ("JPEG", "PNG", "BMP", "WEBP", "TIFF", "GIF", "PPM")
-"""Formats of images, as Pillow calls them; those of ``IMAGE_ENDINGS``."""
+"""Pillow's names of the image formats of ``IMAGE_ENDINGS``."""
 
 LABEL_MAPS = ("PNG", "BMP", "TIFF")
 """Formats of label maps."""
@@ -266,7 +266,7 @@ UNREADABLE = (OSError, SyntaxError, ValueError, Image.DecompressionBombError)
 """Errors of a file that is not such an image, or is damaged."""
 
 UPRIGHT = "upright"
-"""What caches record: the EXIF orientation is applied."""
+"""Recorded in caches: the EXIF orientation is applied."""
 
 _ORIENTATION = 0x0112
 _TURNS = {
@@ -296,7 +296,7 @@ def _without_waiting(path: str, flags: int) -> int:
 def opened_image(
     source: Path | BinaryIO, formats: tuple[str, ...] = PHOTOGRAPHS
 ) -> Iterator[Image.Image]:
-    """Open an image, whatever its name ends in, as one of some formats.
+    """Open an image as one of some formats, regardless of its name's ending.
 
     Without ``formats`` Pillow would try all that it knows, some by starting another program (EPS:
     Ghostscript).
@@ -360,7 +360,7 @@ def _rgb(opened: Image.Image, value_range: tuple[float, float] | None) -> Image.
     if values.dtype != np.uint16:
         kind = "floating-point numbers" if opened.mode == "F" else "integers of 32 bits"
         raise ValueError(
-            f"holds {kind} (mode {opened.mode}), which have no scale of their own: give `range`"
+            f"contains {kind} (mode {opened.mode}), which have no scale of their own: give `range`"
             " LOW,HIGH, the values of black and white, or convert it to 8 bits"
         )
     return Image.fromarray((values >> 8).astype(np.uint8)).convert("RGB")
@@ -379,7 +379,7 @@ def stored_values(opened: Image.Image) -> NDArray[Any] | None:
 
 
 def orientation(opened: Image.Image) -> int:
-    """EXIF's orientation, 1 to 8; 1, upright, where there is none that can be read."""
+    """EXIF's orientation, 1 to 8; 1, upright, if there is none that can be read."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -396,7 +396,7 @@ def upright_size(opened: Image.Image) -> tuple[int, int]:
 
 
 def is_plain(opened: Image.Image) -> bool:
-    """Whether any program shows the picture that ``rgb_image`` gives: upright, 8 bits a channel."""
+    """True if any program shows the picture that ``rgb_image`` gives: upright, 8 bits a channel."""
     wide = opened.mode in {"I", "F"} or opened.mode.startswith("I;16")
     return not wide and orientation(opened) == 1
 
@@ -405,7 +405,7 @@ def thumbnail(
     path: Path, longest: int, value_range: tuple[float, float] | None = None
 ) -> Image.Image:
     """The image in RGB, upright, with sides of at most ``longest`` pixels."""
-    with unreadable(path, errors=UNREADABLE, problem="is no image that can be read"):
+    with unreadable(path, errors=UNREADABLE, problem="is not an image that can be read"):
         picture = rgb_image(path, value_range, longest)
     picture.thumbnail((longest, longest), Image.Resampling.LANCZOS)
     return picture

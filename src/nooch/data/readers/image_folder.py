@@ -1,4 +1,6 @@
-"""Image folders -> Dataset: a folder of images for each class, perhaps below a folder per split."""
+"""Image folders -> Dataset: a folder of images for each class, optionally below a folder per
+split.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,7 @@ class FolderReading:
         return [("images", Path(self.source))]
 
     def check(self, plan: SplitPlan | None) -> None:
-        """Raises InputError where there is no such folder."""
+        """Raises InputError if there is no such folder."""
         del plan  # which columns there are is known when the folder is listed
         if not Path(self.source).is_dir():
             raise InputError("no such folder of images", where=self.source)
@@ -47,7 +49,7 @@ class FolderReading:
     def scan(
         self, folder: Path, map: Map, progress: StepProgress, part_size: int | None = None
     ) -> ScannedRows:
-        """List the images. Raises InputError where one is in no folder of a class."""
+        """List the images. Raises InputError if one is in no folder of a class."""
         del map, part_size
         walk = FolderWalk()
         paths = sorted(list_images(self.source, walk))
@@ -72,7 +74,7 @@ def _digest(paths: list[str]) -> str:
 
 
 def _rows(paths: list[str], source: str | Path) -> pl.DataFrame:
-    """Rows of ``ScannedRows``, with a split where there are folders of splits."""
+    """Rows of ``ScannedRows``, with a split if there are folders of splits."""
     parts = [path.split("/") for path in paths]
     tops = {folders[0].lower() for folders in parts if len(folders) > 1}
     divided = bool(tops) and tops <= set(SPLIT_NAMES)

@@ -1,6 +1,6 @@
 """Rows of images on disk, which every reader but COCO's scans its files into, and their Dataset.
 
-``summed`` adds up areas of the same image and class the same way whatever else is read.
+``summed`` adds up areas of the same image and class in the same order regardless of other rows.
 """
 
 from __future__ import annotations
@@ -171,13 +171,13 @@ def entries_of(
 
 
 def summed(entries: Entries, shape: tuple[int, int], *, ordered: bool = False) -> csr_array:
-    """Sum entries of the same place as CSR, in an order that depends on their row alone;
+    """Sum entries of the same place as CSR, in an order that depends only on their row;
     ``ordered``: in their own order, since the columns of every row ascend already.
     """
     rows, columns, values = entries
     listed = coo_array((values, (rows, columns)), shape=shape)
-    # unless asked otherwise, entries are put in order also where all are: sums must not depend on
-    # what other rows hold
+    # unless asked otherwise, entries are put in order also where all are: sums must not depend # on
+    # other rows
     listed.has_canonical_format = True
     sums = listed.tocsr()
     sums.has_sorted_indices, sums.has_canonical_format = ordered, False
@@ -201,7 +201,7 @@ Notes = Callable[[Mapping[str, int], int, object], list[str]]
 
 
 def no_notes(*_: object) -> list[str]:
-    """There is nothing to say."""
+    """No notes."""
     return []
 
 
@@ -219,9 +219,9 @@ class Rows(Protocol):
 class ScannedRows:
     """Rows of images on disk: the ``Scanned`` of every reader but COCO's.
 
-    Their columns are ``image_id``; perhaps ``file_name``, or the ``stem`` by which an image is
-    found, ``width``, ``height``, ``split``; lists of ``keys`` of classes and of ``areas``; perhaps
-    ``bare``, true for an image that no file describes.
+    Their columns are ``image_id``; optionally ``file_name``, or the ``stem`` by which an image is
+    found, ``width``, ``height``, ``split``; lists of ``keys`` of classes and of ``areas``;
+    optionally ``bare``, true for an image that no file describes.
 
     Attributes:
         names: class key -> class name, in the order of classes.
@@ -289,24 +289,24 @@ class ScannedRows:
         return rows.select(known), self.content(rows)
 
     def content(self, rows: pl.DataFrame) -> dict[str, Any]:
-        """What a Dataset of rows holds but for images and classes."""
+        """Fields of a Dataset of rows other than images and classes."""
         entries = entries_of(rows, columns=columns_of(self.names))
         return {"areas": summed(entries, (rows.height, len(self.classes)), ordered=self.ordered)}
 
     def provenance(
         self, counts: Mapping[str, int], n_images: int, images: object
     ) -> dict[str, Any]:
-        """Where the dataset comes from."""
+        """Provenance of the dataset."""
         notes = [*self.about["notes"], *self.notes(counts, n_images, images)]
         return {**self.about, "notes": notes}
 
 
 MISSING = "missing: "
-"""Counted, too, is each of the first images without a file, so that a note can name them."""
+"""Each of the first images without a file is also counted, so that a note can name them."""
 
 
 def located(frame: pl.DataFrame, listing: ImageListing) -> tuple[pl.DataFrame, list[Any]]:
-    """The frame with the files of its images: by ``stem``, else by ``file_name``, which stays where
+    """The frame with the files of its images: by ``stem``, else by ``file_name``, which stays if
     there is no such file, else by id; and the names of those that are not there.
     """
     key = next(name for name in ("stem", "file_name", "image_id") if name in frame.columns)

@@ -50,9 +50,9 @@ def read_label_maps(
         classes: ``cocostuff`` (value = COCO id - 1, 255 unlabeled), ``pixelmaps`` (value = COCO
             id, 183 other), or a text file with a class per line: ``value name`` on all, without
             gaps that are not ``void``, or only names, then counted from 0.
-        void: values that are no class. Needed for a listed class that is called void, unknown,
-            unlabeled, unannotated or ignore (also ``name (void)``): its pixels were not annotated,
-            which is no class.
+        void: values without a class. Needed for a listed class called void, unknown, unlabeled,
+            unannotated or ignore (also ``name (void)``): its pixels were not annotated, which is
+            not a class.
         images: folder below which the images lie; each needs the name of its map, with any ending.
         suffix: what the maps' names carry beyond the image's.
         map: where maps are counted.
@@ -75,7 +75,7 @@ class MapReading:
     suffix: str = ""
 
     def files(self) -> list[tuple[str, Path]]:
-        """The folder, and the list of classes where it is a file."""
+        """The folder, and the list of classes if it is a file."""
         listed = Path(self.class_list)
         return [("maps", self.folder), *([("classes", listed)] if listed.is_file() else [])]
 
@@ -135,14 +135,14 @@ def _map_classes(classes: str | Path, void: Sequence[int]) -> tuple[dict[int, st
     if gaps:
         missing = some_of(str(a) if a == b else f"{a} to {b}" for a, b in gaps)
         problem = f"lists values from {values[0]} to {values[-1]}, but not {missing}"
-        remedy = "add the lines that are missing, or `void` VALUE for what is no class"
+        remedy = "add the lines that are missing, or `void` VALUE for what is not a class"
         allowed = "every value in between, each once"
         raise InputError(problem, where=classes, allowed=allowed, remedy=remedy)
     return named, ignored
 
 
 def _notes(counts: Mapping[str, int], n_images: int, images: object) -> list[str]:
-    """A note on maps without an image. Raises InputError where none has one."""
+    """A note on maps without an image. Raises InputError if none has one."""
     missing = counts["missing"]
     first = [name.removeprefix(MISSING) for name in counts if name.startswith(MISSING)][:5]
     # the others count, but need no names
@@ -174,7 +174,7 @@ def _digest(rows: ImageRows) -> str:
 
 
 def means_void(name: str) -> bool:
-    """Whether a class name says that its pixels have no annotation."""
+    """True if a class name means that its pixels have no annotation."""
     marks = [name, *re.findall(r"[(\[]([^)\]]*)[)\]]", name)]
     words = [set(re.findall("[a-z]+", mark.lower())) - _FILLERS for mark in marks]
     return any(some and some <= _NOT_ANNOTATED for some in words)
@@ -187,7 +187,7 @@ def class_list(path: Path) -> dict[int, str]:
     lines = text_lines(path, allowed=f"a text file of classes, or one of {', '.join(MAP_VALUES)}")
     lines = [line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#")]
     heads = [line.replace(":", " ", 1).replace(",", " ", 1).split(None, 1) for line in lines]
-    # superscripts are digits, too, and Python refuses numbers of thousands of digits
+    # superscripts are also digits, and Python refuses numbers of thousands of digits
     numbered = [len(h) == 2 and h[0].isdecimal() and len(h[0]) < 20 for h in heads]
     allowed = "'value name' on every line, or names on every line"
     if any(numbered) and not all(numbered):

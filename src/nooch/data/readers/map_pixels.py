@@ -43,7 +43,7 @@ def list_maps(folder: Path, suffix: str = "") -> pl.DataFrame:
     files = files_below(folder, is_map)
     if not files:
         allowed = f"files ending in {', '.join(MAP_ENDINGS)}"
-        raise InputError("holds no label maps", where=folder, allowed=allowed)
+        raise InputError("contains no label maps", where=folder, allowed=allowed)
     stems = [file.rsplit("/", 1)[-1].rsplit(".", 1)[0].removesuffix(suffix) for file in files]
     ids = identifiers(stems)
     if len(twice := ids.filter(ids.is_duplicated()).unique()):
@@ -78,7 +78,7 @@ def _count(
             pixels[columns[value]] = count
         elif value not in ignored:
             classes, void = some_of(sorted(columns), 8), some_of(sorted(ignored)) or "none"
-            problem = f"{count} pixels have value {value}, which is no class"
+            problem = f"{count} pixels have value {value}, which is not a class"
             allowed = f"{classes}; ignored: {void}"
             remedy = "add the value to the class list, or name it with `void`"
             raise InputError(problem, where=where, allowed=allowed, remedy=remedy)

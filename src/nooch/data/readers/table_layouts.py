@@ -32,8 +32,7 @@ class Columns:
     Attributes:
         id: image ids (integers or text).
         file_name: paths of the images, or None.
-        split: split names, or None; ``split_values`` says what they mean where they are not the
-            usual names.
+        split: split names, or None; ``split_values`` maps them if they are not the usual names.
         attributes: columns to keep as attributes; None keeps all that have no other part.
     """
 
@@ -46,7 +45,7 @@ class Columns:
     def attribute_names(
         self, names: Iterable[str], taken: Sequence[str], path: object
     ) -> list[str]:
-        """The attributes among a table's columns; ``taken`` hold classes and areas.
+        """The attributes among a table's columns; ``taken`` columns have classes and areas.
 
         Raises:
             InputError: a name that nooch uses itself.
@@ -66,7 +65,7 @@ class Columns:
         return [name for name in columns if name != "file_name"]
 
     def check(self, schema: Mapping[str, pl.DataType], path: object) -> None:
-        """Raise ParameterError for a missing column, InputError for one that cannot hold ids."""
+        """Raise ParameterError for a missing column, InputError for one that cannot contain ids."""
         for sign, words in ((";", "semicolons"), ("\t", "tabs")):
             if len(schema) == 1 and sign in next(iter(schema)):
                 problem = f"its columns are separated by {words}"
@@ -79,11 +78,11 @@ class Columns:
         kind = schema[self.id]
         if not kind.is_integer() and kind != pl.String:
             allowed = "integers or text as image ids"
-            raise InputError(f"column {self.id} holds {kind}", where=path, allowed=allowed)
+            raise InputError(f"column {self.id} contains {kind}", where=path, allowed=allowed)
 
 
 class DistinctValues:
-    """The distinct values of a column, by batches: Polars would hold several times as much."""
+    """The distinct values of a column, by batches: Polars would need several times the memory."""
 
     def __init__(self) -> None:
         self.rows = self.nulls = 0
@@ -105,14 +104,14 @@ class DistinctValues:
 
 
 Seen = Mapping[str, DistinctValues]
-"""What is known of all rows before any is put together: the distinct values of columns."""
+"""Facts about all rows before any is assembled: the distinct values of columns."""
 
 
 @dataclass(frozen=True)
 class TableOfImages:
-    """A row for each image; ``labels`` are the columns that say what is in it. ``positive`` has the
-    value that means present, for columns of another two than 0/1 and true/false, or ``*``: each
-    value is a class of its own, ``column=value``.
+    """A row for each image; ``labels`` are the columns of its classes. ``positive`` has the value
+    that means present, for columns of another two than 0/1 and true/false, or ``*``: each value is
+    a class of its own, ``column=value``.
     """
 
     labels: Sequence[str]
@@ -127,7 +126,7 @@ class TableOfImages:
     named = columns
 
     def check(self, names: Sequence[str], path: Path) -> None:
-        """Raise ParameterError where there is no label, or a column is missing."""
+        """Raise ParameterError if there is no label, or a column is missing."""
         if not self.labels:
             allowed = ", ".join(names)
             raise ParameterError(
@@ -139,7 +138,7 @@ class TableOfImages:
             check_one_of("column", name, names, owner=str(path))
 
     def check_repeated(self, images: pl.DataFrame, first: NDArray[Any], path: Path) -> None:
-        """Raise InputError where an image has two rows; ``first``: of the image of each row."""
+        """Raise InputError if an image has two rows; ``first``: of the image of each row."""
         if len(twice := images["image_id"].filter(first != np.arange(len(first))).unique().sort()):
             problem = f"image ids occur more than once: {some_of(twice)}"
             remedy = "for a row of each (image, class), name the class column with `class_column`"
@@ -184,15 +183,16 @@ def _classes_of(
 ) -> dict[Any, str]:
     """The classes of a label column with these values.
 
-    Raises InputError for values that are no labels, two texts without ``positive``, or another one.
+    Raises InputError for values that are not labels, two texts without ``positive``, or another
+    one.
     """
     if distinct.dtype.is_nested() or distinct.dtype == pl.Binary:
-        problem = f"label {label} holds {distinct.dtype}"
+        problem = f"label {label} contains {distinct.dtype}"
         allowed = "one text or number in each row"
         remedy = "give a long table with a row for each (image, class), and `class_column`"
         raise InputError(problem, where=path, allowed=allowed, remedy=remedy)
     if distinct.dtype.is_float() and not are_exact_integers(distinct).all():
-        problem = f"label {label} holds fractions, NaN, infinity or numbers beyond 2^53"
+        problem = f"label {label} contains fractions, NaN, infinity or numbers beyond 2^53"
         raise InputError(problem, where=path, allowed="0/1, or one value for each class")
     values = _as_labels(distinct).unique().sort().to_list()
     text = {str(v).lower() for v in values}
@@ -208,7 +208,8 @@ def _classes_of(
     names = [class_name(f"{label}={value}", path) for value in values]
     if positive is None and len(values) == 2 and distinct.dtype == pl.String:
         raise InputError(
-            f"label {label} holds two texts, {values[0]} and {values[1]}: is it one class, {label},"
+            f"label {label} contains two texts, {values[0]} and {values[1]}: is it one class, "
+            f"{label},"
             f" or are they two, {names[0]} and {names[1]}?",
             where=path,
             allowed="0/1 or true/false, which are one class",
@@ -226,12 +227,12 @@ class LongTable:
 
     @property
     def area(self) -> str:
-        """Whether the table gives areas."""
+        """True if the table gives areas."""
         return "given" if self.area_column else "unknown"
 
     @property
     def columns(self) -> Sequence[str]:
-        """Of classes and areas."""
+        """Columns of classes and areas."""
         return [c for c in (self.class_column, self.area_column) if c]
 
     @property
@@ -240,12 +241,12 @@ class LongTable:
         return [self.class_column]
 
     def check(self, names: Sequence[str], path: Path) -> None:
-        """Raise ParameterError where a column is missing."""
+        """Raise ParameterError if a column is missing."""
         for name in self.columns:
             check_one_of("column", name, names, owner=str(path))
 
     def check_repeated(self, images: pl.DataFrame, first: NDArray[Any], path: Path) -> None:
-        """Raise InputError where rows of an image differ; ``first``: of the image of each row."""
+        """Raise InputError if rows of an image differ; ``first``: of the image of each row."""
         differs = np.zeros(len(first), dtype=bool)
         for column in images.drop("image_id"):
             differs |= column.ne_missing(column.gather(first)).to_numpy()
@@ -259,7 +260,7 @@ class LongTable:
         """Every name that occurs, by its spellings, sorted."""
         values = seen[self.class_column].values()
         if values.dtype.is_nested() or values.dtype == pl.Binary:
-            problem = f"column {self.class_column} holds {values.dtype}"
+            problem = f"column {self.class_column} contains {values.dtype}"
             raise InputError(problem, where=path, allowed="names of classes")
         texts = _text(values).drop_nulls().unique().to_list()
         names = {text: class_name(text, path) for text in texts if text}
@@ -286,14 +287,14 @@ class LongTable:
         return found | ({"unknown": entries(stated, np.ones(rows.height))} if as_text else {})
 
     def _areas(self, rows: pl.DataFrame, path: Path, stated: pl.Series) -> NDArray[np.float64]:
-        """Area of each row; NaN in those that are stated as unknown, and where there is none."""
+        """Area of each row; NaN in those that are stated as unknown, and if there is none."""
         if self.area_column is None:
             return np.full(rows.height, np.nan)
         column = rows[self.area_column]
         refused = InputError(
-            f"column {self.area_column} holds {column.dtype}", where=path, allowed="numbers"
+            f"column {self.area_column} contains {column.dtype}", where=path, allowed="numbers"
         )
-        # a structure of numbers can be cast, too
+        # a structure of numbers can also be cast
         if column.dtype.is_nested():
             raise refused
         try:
@@ -326,4 +327,4 @@ def _text(values: pl.Series) -> pl.Series:
 
 
 TableLayout = TableOfImages | LongTable
-"""How rows say what is in an image: one row for each image, or one for each (image, class)."""
+"""Layout of rows: one row for each image, or one for each (image, class)."""

@@ -1,7 +1,7 @@
 """Tables -> Dataset: a row for each image with labels, or for each (image, class, area).
 
 CSV has no types: as ``polars.read_csv(infer_schema_length=None)`` does, every cell counts. Polars
-holds the whole file for that, so the cells are classified here, in a streaming pass. JSON lines
+reads the whole file for that, so the cells are classified here, in a streaming pass. JSON lines
 have the types of their first hundred rows.
 """
 
@@ -47,7 +47,7 @@ _ID = "nooch:id"
 """Column of rows: the image."""
 
 _GROUP = 1 << 13
-"""Rows of a part that are held until they are written."""
+"""Rows of a part that are kept in memory until they are written."""
 
 
 @dataclass(frozen=True)
@@ -63,18 +63,18 @@ class TableReading:
         return [("table", file) for file in table_files(self.path)]
 
     def check(self, plan: SplitPlan | None) -> None:
-        """Raises InputError where there is no table."""
+        """Raises InputError if there is no table."""
         del plan  # whether it fits is known once columns are
         table_files(self.path)
 
     def dependencies(self) -> list[Any]:
-        """What the columns are."""
+        """Layout of the columns."""
         return [str(self.path.absolute()), repr(self.columns), repr(self.layout)]
 
     def scan(
         self, folder: Path, map: Map, progress: StepProgress, part_size: int | None = None
     ) -> ScannedTable:
-        """What all rows hold together; with ``part_size``, rows on disk by part.
+        """Summary of all rows; with ``part_size``, rows on disk by part.
 
         Raises:
             ParameterError: columns that the table does not have.
@@ -110,7 +110,7 @@ class TableReading:
         return ScannedTable(rows, names, about, self.path, _notes, is_located=False)
 
     def _look(self, table: TableFiles) -> dict[str, DistinctValues]:
-        """Look at all rows once: the ids, splits and names of classes. Raises InputError where no
+        """Look at all rows once: the ids, splits and names of classes. Raises InputError if no
         dataset can be made from them.
         """
         key, split = self.columns.id, self.columns.split
@@ -118,7 +118,7 @@ class TableReading:
         seen = {name: DistinctValues() for name in watched}
         table.read(lambda rows: _look(seen, rows.select(*seen)))
         if not seen[key].rows:
-            raise InputError("holds no row", where=self.path)
+            raise InputError("contains no row", where=self.path)
         if nulls := seen[key].nulls:
             raise InputError(f"{nulls} rows have no {key}", where=self.path)
         if split:
@@ -136,7 +136,7 @@ class TableRows:
     """Rows of a table: in its files, or, with ``lows``, on disk by part: the first id of each part
     but the first.
 
-    ``folder`` is that of intermediate files; ``kind``: the type of ids, integers also where all are
+    ``folder`` is for intermediate files; ``kind``: the type of ids, integers also where all are
     written as text.
     """
 
@@ -178,7 +178,7 @@ class TableRows:
         return replace(self, lows=lows.to_list())
 
     def _divide(self, lows: pl.Series) -> bool:
-        """Write all rows, those of each part into a folder."""
+        """Write all rows, each part into its own folder."""
         folder = _part_folder(self.folder, 0).parent
         # a job that was interrupted leaves rows
         shutil.rmtree(folder, ignore_errors=True)
@@ -238,7 +238,7 @@ class ScannedTable(ScannedRows):
 
 
 def _utf8_file(file: Path, folder: Path, number: int) -> Path:
-    """The file, or where it is text in another encoding, a copy in UTF-8. Raises InputError."""
+    """The file, or if it is text in another encoding, a copy in UTF-8. Raises InputError."""
     if file.suffix.lower() == ".parquet":
         return file
     content = checked_read(file, lambda: transcoded(file))
@@ -259,7 +259,7 @@ def _look(seen: Mapping[str, DistinctValues], rows: pl.LazyFrame) -> None:
 
 
 def _are_numbers(ids: pl.Series) -> bool:
-    """Whether ids are integers, or text that is written in digits throughout."""
+    """True if ids are integers, or text that is written in digits throughout."""
     if ids.dtype.is_integer():
         return True
     slices = (some.to_series().to_list() for some in ids.to_frame().iter_slices(SLICE))
@@ -274,7 +274,7 @@ def _images(distinct: pl.Series, name: str, path: Path) -> pl.Series:
     if distinct.dtype.is_integer() or all(identifiers(s).dtype == pl.Int64 for s in slices):
         distinct = distinct.cast(pl.Int64, strict=False).unique()
     if distinct.null_count():
-        problem = f"column {name} holds numbers of more than 64 bits"
+        problem = f"column {name} contains numbers of more than 64 bits"
         remedy = "write the ids with a letter in front, so that they are text"
         raise InputError(problem, where=path, remedy=remedy)
     return distinct.sort().alias("image_id")
@@ -426,7 +426,7 @@ def read_table_of_images(
 
     A label column of 0/1 or true/false is one class, called after the column. Any other label
     column is one class for each of its values, called ``column=value``; with two texts, such as yes
-    and no, only where ``positive`` says so. Areas are unknown (NaN): CE refuses such a dataset with
+    and no, only if ``positive`` names one. Areas are unknown (NaN): CE refuses such a dataset with
     a clear error.
 
     Args:

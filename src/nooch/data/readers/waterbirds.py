@@ -31,7 +31,7 @@ def read_waterbirds(folder: str | Path) -> Dataset:
     Returns:
         A dataset of one class, ``waterbird`` (y = 1), with splits, and attributes ``place`` (0
         land, 1 water), ``group`` (one of four, ``landbird on land`` to ``waterbird on water``) and
-        other columns. Areas are unknown. Missing images are counted in the notes: the table alone
+        other columns. Areas are unknown. Missing images are counted in the notes: the table
         suffices to find sets and to score predictions.
 
     Raises:

@@ -34,7 +34,7 @@ _SPLITS = {key: SPLIT_NAMES[key] for key in ("train", "val", "valid", "validatio
 
 @dataclass(frozen=True)
 class YoloData:
-    """What a ``data.yaml`` says: names by class number, as label files write it, the root that it
+    """Content of a ``data.yaml``: names by class number, as label files write it, the root that it
     names, and for each split (train, valid, test) folders and lists of image paths, as written.
     """
 
@@ -45,14 +45,14 @@ class YoloData:
 
     @property
     def root(self) -> Path:
-        """Its ``path``, relative to the folder of the file; that folder where it names none."""
+        """Its ``path``, relative to the folder of the file; that folder if it names none."""
         return self.file.parent / (self.path or ".")
 
 
 def read_yolo_data(file: Path) -> YoloData:
     """Read the names and the split entries; nothing else in the file has an effect. Raises
-    InputError: a file that is no YAML mapping; ``names`` that are missing or no texts; a count
-    ``nc`` that differs; entries that are no paths; one split under two keys.
+    InputError: a file that is not a YAML mapping; ``names`` that are missing or no texts; a count
+    ``nc`` that differs; entries that are not paths; one split under two keys.
     """
     content = read_yaml(file)
     names, path = _names(content.get("names"), file), content.get("path")
@@ -60,7 +60,7 @@ def read_yolo_data(file: Path) -> YoloData:
         allowed = f"nc: {len(names)}, or no nc"
         raise InputError("nc is not the number of names", where=file, allowed=allowed)
     if path is not None and not isinstance(path, str):
-        raise InputError("path is no text", where=file, allowed="path: FOLDER")
+        raise InputError("path is not text", where=file, allowed="path: FOLDER")
     entries: dict[str, list[str]] = {}
     for key, split in _SPLITS.items():
         listed = content.get(key)
@@ -69,7 +69,7 @@ def read_yolo_data(file: Path) -> YoloData:
             continue
         if not isinstance(paths, list) or not all(isinstance(path, str) and path for path in paths):
             allowed = f"{key}: a folder, a .txt file, or a list of them"
-            raise InputError(f"{key} is no path", where=file, allowed=allowed)
+            raise InputError(f"{key} is not a path", where=file, allowed=allowed)
         if split in entries:
             problem = f"{key} names the split {split} again"
             raise InputError(problem, where=file, allowed="one key for each split")
@@ -88,18 +88,18 @@ def _names(names: Any, file: Path) -> dict[str, str]:
     by_number: dict[int, str] = {}
     for number, name in names.items():
         if not isinstance(name, str):
-            problem = f"the name of class {some_of([number])} is no text"
+            problem = f"the name of class {some_of([number])} is not text"
             raise InputError(problem, where=file, allowed=allowed)
         key = str(number)
         if isinstance(number, bool) or not key.isdecimal() or int(key) in by_number:
-            problem = f"class {key[:40]!r} of names is no number, or given twice"
+            problem = f"class {key[:40]!r} of names is not a number, or given twice"
             raise InputError(problem, where=file, allowed=allowed)
         by_number[int(key)] = class_name(name, file)
     return unique_names({str(n): by_number[n] for n in sorted(by_number)}, file)
 
 
 def unique_names(names: dict[str, str], file: Path) -> dict[str, str]:
-    """The names by class number. Raises InputError where two classes have the same name."""
+    """The names by class number. Raises InputError if two classes have the same name."""
     numbers: dict[str, str] = {}
     for number, name in names.items():
         if (first := numbers.setdefault(name, number)) != number:
@@ -120,12 +120,12 @@ def find_images(data: YoloData, root: Path) -> Listed | None:
     ``../NAME`` that is not there is looked for as ``NAME``, as some exports write it.
 
     Raises:
-        InputError: a root that is no folder; entries of which only some exist; paths that lead
+        InputError: a root that is not a folder; entries of which only some exist; paths that lead
             out of ``root``; an image in two splits; a split without images.
     """
     if not root.is_dir():
         remedy = "give the dataset's folder as source, and the file as classes"
-        raise InputError(f"{root} is no folder", where=f"{data.file}, path", remedy=remedy)
+        raise InputError(f"{root} is not a folder", where=f"{data.file}, path", remedy=remedy)
     base = root.resolve()
     entries = [entry for listed in data.entries.values() for entry in listed]
     lost = [entry for entry in entries if _place(entry, base) is None]
@@ -168,7 +168,7 @@ def label_of(image: str) -> str:
 
 
 def _place(entry: str, base: Path) -> Path | None:
-    """Where an entry is, or None; never outside of the base."""
+    """Path of an entry, or None; never outside of the base."""
     for text in (entry, entry.removeprefix("../")):
         # resolve links first: nothing outside is opened
         place = (base / text).resolve()
@@ -192,13 +192,13 @@ def _images(place: Path, base: Path, walk: FolderWalk) -> Iterator[str]:
 
 def _listed(lines: Iterable[str], place: Path, base: Path) -> Iterator[str]:
     for line in lines:
-        # not resolved yet: a path keeps its spelling, and links are followed to see where they lead
+        # not resolved yet: paths are not normalized; links are followed to see where they lead
         path = os.path.normpath((place.parent if line.startswith("./") else base) / line)
         if not (Path(path).is_relative_to(base) and Path(path).resolve().is_relative_to(base)):
             problem = f"the image {line[:80]!r} leads out of the folder"
             raise InputError(problem, where=place, allowed=f"paths below {base}")
         if not path.lower().endswith(IMAGE_ENDINGS):
-            raise InputError(f"{line[:80]!r} is no image", where=place, allowed=_IMAGE_FILES)
+            raise InputError(f"{line[:80]!r} is not an image", where=place, allowed=_IMAGE_FILES)
         yield Path(path).relative_to(base).as_posix()
 
 
@@ -330,8 +330,8 @@ def _parse(names: Mapping[str, str], listed_in: str, path: Path, where: str) -> 
             x, y, width, height = map(float, parts[1:5] if len(parts) < 7 else parts[1:])
             key = str(int(parts[0]))
         except ValueError as error:
-            allowed = "class x y width height, and perhaps a confidence"
-            raise InputError(f"{line[:80]!r} is no box", where=at, allowed=allowed) from error
+            allowed = "class x y width height, and optionally a confidence"
+            raise InputError(f"{line[:80]!r} is not a box", where=at, allowed=allowed) from error
         check_box((x - width / 2, x + width / 2, y - height / 2, y + height / 2), at)
         keys.append(key)
         areas.append(width * height)

@@ -32,7 +32,7 @@ def nll(labels: NDArray[np.bool_], values: Floats, *, scale: str = "logit") -> f
 
 
 def losses(labels: NDArray[np.bool_], values: Floats, scale: str) -> Floats:
-    """Negative log-likelihood of each image, float64 (n,), 0 and more."""
+    """Negative log-likelihood of each image, float64 (n,), at least 0."""
     if check_one_of("scale", scale, SCALES) == "probability":
         bounded = np.clip(values, _EPS, 1 - _EPS)
         return np.asarray(-np.log(np.where(labels, bounded, 1 - bounded)))
@@ -42,7 +42,9 @@ def losses(labels: NDArray[np.bool_], values: Floats, scale: str) -> Floats:
 
 
 def said_positive(values: Floats, scale: str, threshold: float = 0.5) -> NDArray[np.bool_]:
-    """Where the probability is above the threshold (by default, the logit above 0), bool (n,)."""
+    """Mask of images whose probability is above the threshold (by default, the logit above 0), bool
+    (n,).
+    """
     is_probability = check_one_of("scale", scale, SCALES) == "probability"
     return np.asarray(values > (threshold if is_probability else logit(threshold)))
 

@@ -1,6 +1,6 @@
 """95 % score intervals of shares, of paired differences and ratios of shares, and of d'.
 
-They need counts alone, no resample. ``n`` may be an effective number of images (Kish 1965), and
+They need only counts, no resamples. ``n`` may be an effective number of images (Kish 1965), and
 counts need not be whole then. docs/intervals.md has how often they cover.
 """
 
@@ -28,8 +28,8 @@ _HALVINGS = 50
 def wilson(shares: Floats, n: NDArray[Any]) -> Bounds:
     """Wilson's 95 % interval (1927) of shares of n images: low and high, in [0, 1], never equal.
 
-    Of up to three events the lower bound is Poisson's, where it is lower, and of up to three images
-    without the event the upper one likewise (Brown, Cai and DasGupta 2001, section 4.1.1).
+    Of up to three events the lower bound is Poisson's, if it is lower, and of up to three images
+    without the event so is the upper one (Brown, Cai and DasGupta 2001, section 4.1.1).
 
     ``shares``: float64, in [0, 1]; NaN stays NaN.
     """
@@ -60,13 +60,13 @@ def paired_interval(up: Floats, down: Floats, n: NDArray[Any]) -> Bounds:
     Tango's score interval (1998), stretched to 0 where McNemar's exact test does not reject no
     difference: it excludes 0 only where both do.
 
-    ``up``: float64, share of the images that have the event in the first alone.
+    ``up``: float64, share of the images that have the event only in the first.
     """
     up, down, n = np.broadcast_arrays(up, down, np.asarray(n, dtype=np.float64))
     gap = up - down
 
     def inside(at: Floats) -> NDArray[np.bool_]:
-        """Whether a difference is not rejected; the variance is that of its likeliest rates."""
+        """True if a difference is not rejected; the variance is taken at its likeliest rates."""
         half = (2 - gap) * at - (up + down)
         root = np.sqrt(np.maximum(half**2 + 8 * down * at * (1 - at), 0.0))
         rate = np.maximum((root - half) / 4, 0.0)
@@ -104,7 +104,7 @@ def exact_mcnemar(up: Floats, down: Floats) -> Floats:
 def ratio_interval(
     above: Floats, of_above: Sequence[Floats], below: Floats, of_below: Sequence[Floats]
 ) -> Bounds:
-    """The 95 % interval of above / below, two independent shares with intervals: 0 and more.
+    """The 95 % interval of above / below, two independent shares with intervals; it is at least 0.
 
     By the method of variance estimates recovery (Donner and Zou 2012). NaN where ``below`` is 0.
     """
@@ -123,7 +123,7 @@ def ratio_interval(
 def dprime_intervals(
     hits: Floats, n_positive: NDArray[Any], claims: Floats, n_negative: NDArray[Any]
 ) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats]]:
-    """How far the 95 % intervals of d' and of the response criterion reach: (down, up) each.
+    """Half-widths of the 95% intervals of d' and of the response criterion: (down, up) each.
 
     The normal quantiles of both rates have the intervals of Jeffreys, of whose posterior the
     log-linear rate is the mean; they are combined as independent (Zou and Donner 2008). A bootstrap

@@ -16,7 +16,7 @@ _MOST_EXACT = 2000
 approximation is as good; of few images among many it is not, however many errors there are.
 """
 _TIE = 1 + 1e-9
-"""Probabilities that differ by rounding alone count as equal."""
+"""Probabilities that differ only by rounding count as equal."""
 
 
 @dataclass(frozen=True)
@@ -70,10 +70,10 @@ def rate_gap(
     strata: NDArray[np.integer] | None = None,
     level: float = 0.95,
 ) -> RateGap:
-    """Compare the error rate of images with a condition to that of images without it.
+    """Compare the error rates of images with and without a condition.
 
-    Within strata, rates are compared image for image of the same kind (say, of objects of the same
-    size) and combined with the weights of Mantel and Haenszel (1959). The interval is the
+    Within strata, rates are compared image for image of the same kind (for example, with objects of
+    the same size) and combined with the weights of Mantel and Haenszel (1959). The interval is the
     stratified score interval of Newcombe in the form of Yan and Su (2010), which does not collapse
     at rates of 0 and 1. The test is the exact conditional one (Fisher's, for one stratum) where up
     to 2,000 images with the condition can be errors, the Cochran-Mantel-Haenszel test beyond.
@@ -146,7 +146,7 @@ def p_of_groups(
 
     Each group has one vote, the sum over its images of (error - error rate of the stratum) *
     (condition - its share of the stratum). The sum of the votes over the root of the sum of their
-    squares is compared with a normal distribution; of one group alone it is 1 at most, so that no
+    squares is compared with a normal distribution; of a single group it is at most 1, so that no
     condition is beyond chance for the images of one group.
 
     ``errors``: bool (n,); ``condition``: bool (n,); ``groups``: integers (n,); ``strata``: integers

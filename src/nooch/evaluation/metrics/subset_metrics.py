@@ -6,8 +6,8 @@ or a histogram is summed over atoms once; AUC and average precision come from on
 ``ece`` (Guo et al., 2017) is of the probability of being positive: the sum over bins of |share of
 positives - mean probability| x the bin's share of images; ``ece_top`` is of the answer, whose
 confidence is max(p, 1 - p) (paper, section 5). ``ece_paper`` is ``ece_top`` times the subset's
-share of all images: the paper's Tables 17 and 18 say only "ECE", and fit this quantity and no other
-(docs/results.md).
+share of all images: the paper's Tables 17 and 18 only write "ECE", and fit this quantity and no
+other (docs/results.md).
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ class Ranking:
 
 
 def _tied(groups: NDArray[np.int64] | None, where: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Which of the rows ``where`` share their group with another row."""
+    """Mask of the rows ``where`` that share their group with another row."""
     if groups is None:
         return np.empty(0, dtype=np.intp)
     same = groups[1:] == groups[:-1]
@@ -172,10 +172,10 @@ class SubsetAreas:
         self._sums = coo_array((np.ones(len(places[0]), np.uint8), places), (start, n)).tocsc()
 
     def __call__(self, weights: Weights) -> Floats:
-        """AUC and average precision, float64 (2, n_masks, k); NaN where one class has no weight.
+        """AUC and average precision, float64 (2, n_masks, k); NaN if one class has no weight.
 
         ``weights``: (n, k), in the order of the scores that were ranked; a column is a weighting.
-        Float64, 0 and more, or uint16, whose columns' sums are below 65,536.
+        Float64, at least 0, or uint16, whose columns' sums are below 65,536.
         """
         sums, k = np.asarray(self._sums @ weights), weights.shape[1]
         areas, start = np.empty((2, len(self._sizes), k)), 0
@@ -224,7 +224,7 @@ _RANKED = METRICS[:2]
 
 
 def _of_both(sums: Mapping[str, Floats], value: Floats) -> Floats:
-    """The value where there are positives and negatives, else NaN."""
+    """The value if there are positives and negatives, else NaN."""
     return np.where((sums["positive"] > 0) & (sums["negative"] > 0), value, np.nan)
 
 
@@ -235,7 +235,7 @@ def _balanced(sums: Mapping[str, Floats]) -> Floats:
 
 def _z_scores(sums: Mapping[str, Floats]) -> tuple[Floats, Floats]:
     """Normal quantiles of recall and FPR, log-linearly corrected (Hautus 1995) for the number of
-    images, whatever they weigh, so that rates of 0 and 1 have one, too; NaN without positives or
+    images, regardless of weights, so that rates of 0 and 1 also have one; NaN without positives or
     negatives.
     """
     rates = []
@@ -294,8 +294,9 @@ _FORMULAS: dict[str, tuple[tuple[str, ...], Callable[[Mapping[str, Floats]], Flo
     "response_criterion": ((*_CONFUSION, *_SIZES), _response_criterion),
 }
 """Metric -> the sums over images that it is made of, and its value from them: from those, from
-``weight``, the weight of the subset, ``images``, that of the whole set, and ``n_positive`` and
-``n_negative``, the images of the subset, or all images by a mixture's shares. 0 / 0 is undefined.
+``weight``, the weight of the subset, ``images``, the weight of the whole set, and ``n_positive``
+and ``n_negative``, the images of the subset, or all images by a mixture's shares. 0 / 0 is
+undefined.
 """
 ALL_METRICS = (*_RANKED, *_FORMULAS)
 """Names of all metrics."""
@@ -303,7 +304,7 @@ ANSWER_METRICS = (
     "accuracy", "balanced_accuracy", "precision", "recall", "fpr", "f1", "yes_rate", "dprime",
     "response_criterion", "error",
 )  # fmt: skip
-"""Those that need a yes or no alone, no probability."""
+"""Metrics that need only a yes or no, not a probability."""
 
 
 @dataclass(frozen=True)
@@ -315,7 +316,8 @@ class Parts:
         atoms: intp (n,), number of each image's atom.
         members: bool (n_subsets, n_atoms), the atoms of each subset.
         cells: intp (n_atoms,), number of each atom's cell.
-        shares: float64 (n_mixtures, n_cells), each cell's share of a mixture, whatever its size.
+        shares: float64 (n_mixtures, n_cells), each cell's share of a mixture, regardless of its
+        size.
     """
 
     labels: NDArray[np.bool_]
@@ -333,7 +335,7 @@ class Parts:
         return self.members @ images, self.members @ positives
 
     def rankable(self, ranking: Ranking) -> Iterator[tuple[int, NDArray[np.bool_] | None]]:
-        """Rows of the subsets that hold both classes, and their masks for the ranking."""
+        """Rows of the subsets that contain both classes, and their masks for the ranking."""
         atoms = self.atoms[ranking.order]
         for row, (images, positives) in enumerate(zip(*self.sizes, strict=True)):
             member = self.members[row]
@@ -360,7 +362,7 @@ class Graded:
     Args:
         labels: bool (n,).
         values: float64 (n,), finite; logits, or probabilities of being positive. NaN is an answer
-            that is neither positive nor negative, which is wrong; ``ANSWER_METRICS`` alone know it.
+            that is neither positive nor negative, which is wrong; only ``ANSWER_METRICS`` allow it.
         scale: ``logit`` or ``probability``.
         metrics: names out of ``ALL_METRICS``.
         threshold: probability above which the answer is positive.
@@ -382,7 +384,7 @@ class Graded:
 
     @cached_property
     def areas_of_all(self) -> SubsetAreas:
-        """Areas of all images, for mixtures; where there is a ranking."""
+        """Areas of all images, for mixtures; if there is a ranking."""
         assert self.ranking is not None  # noqa: S101 - the caller looked
         return SubsetAreas(self.ranking, [None])
 
@@ -515,7 +517,7 @@ class _Summand:
         return 1 if self.bins is None else N_BINS
 
     def places(self, atoms: NDArray[np.intp]) -> NDArray[np.intp]:
-        """Where the value of each image is added, intp (n,)."""
+        """Index at which the value of each image is added, intp (n,)."""
         return atoms if self.bins is None else atoms * N_BINS + self.bins
 
     def by_atom(self, atoms: NDArray[np.intp], n_atoms: int) -> Floats:

@@ -37,7 +37,7 @@ IMAGES = "images.parquet"
 
 
 class ArrayHeader(msgspec.Struct, frozen=True, kw_only=True):
-    """What the header of every such folder has.
+    """Header of every such folder.
 
     Attributes:
         dataset: fingerprint of the dataset that it was made of.
@@ -103,7 +103,7 @@ class Unfinished:
         return slice(number * self.block, min((number + 1) * self.block, self.shape[0]))
 
     def offset_of(self, number: int) -> int:
-        """Where a block starts in the array's file, in bytes."""
+        """Offset of a block in the array's file, in bytes."""
         row = int(np.prod(self.shape[1:])) * self.dtype.itemsize
         return self.offset + number * self.block * row
 
@@ -212,7 +212,7 @@ class MappedRows:
     Attributes:
         folder: of the array.
         header: how it was made.
-        array: memory map of the whole array; its rows are those of the dataset that it was made of.
+        array: memory map of the whole array; its rows follow the dataset that it was made of.
         rows: int64 (n_images,), for each image of the dataset its row in ``array``.
     """
 
@@ -293,13 +293,13 @@ def _rows(folder: Path, stored: pl.DataFrame, data: Dataset, kind: ArrayKind) ->
         stored, wanted = stored.with_columns(as_text), wanted.with_columns(as_text)
     stored = stored.select("image_id", stored="file_name", row=pl.int_range(pl.len()))
     matched = wanted.join(stored, on="image_id", how="left", maintain_order="left")
-    # an id alone may mean another image in another dataset
+    # an id may mean another image in another dataset
     differs = pl.col("file_name").ne_missing(pl.col("stored"))
     other = matched.filter(pl.col("row").is_null() | differs)
     if other.height:
         lacking = f"{other.height} of {len(data)} images: {some_of(other['image_id'])}"
         allowed = f"{kind.name} of a dataset that has all its images, by the same ids and names"
-        raise InputError(f"holds no {kind.name} of {lacking}", where=folder, allowed=allowed)
+        raise InputError(f"contains no {kind.name} of {lacking}", where=folder, allowed=allowed)
     return matched["row"].cast(pl.Int64).to_numpy()
 
 

@@ -41,7 +41,8 @@ BLOCK_IMAGES = 512
 class Features(MappedRows):
     """Features of a dataset's images: float32 or float16 (n_images, n_features).
 
-    ``batch(rows)`` copies those of some images, ``matrix()`` gives all in the dataset's order.
+    ``batch(rows)`` copies the features of some images, ``matrix()`` gives all in the dataset's
+    order.
     """
 
     def __getitem__(self, rows: NDArray[np.intp]) -> NDArray[Any]:
@@ -138,7 +139,7 @@ def extract_features(
         data: the dataset.
         backbone: from ``load_backbone``; its ``size`` is the size of the pixels.
         folder: to write.
-        pixels: the dataset's pixel cache; without it images are decoded for this pass alone.
+        pixels: the dataset's pixel cache; without it, images are decoded only for this pass.
         images: folder of images, instead of the recorded one; has no effect with ``pixels``.
         codec: how images are decoded: ``fast``, ``pil`` or ``auto``, or a
             ``nooch.models.images.Decoding``.

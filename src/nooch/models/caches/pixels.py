@@ -26,15 +26,15 @@ SIZE = 321
 """Height and width in pixels, the paper's."""
 
 BLOCK_BYTES = 1 << 24
-"""Bytes in a block: what a kill can cost each process, and what it holds in memory."""
+"""Bytes in a block: lost at most per process if it is killed, and kept in memory."""
 
 
 class PixelCache(MappedRows):
     """Pixels of a dataset's images: uint8 (n_images, height, width, 3), RGB.
 
-    ``batch(rows)`` copies those of some images. Where the cache fits memory, the operating system
-    keeps it there after the first reading; where it does not, each batch is read from disk, about
-    300 KB for each image of 321 x 321.
+    ``batch(rows)`` copies the pixels of some images. Where the cache fits memory, the operating
+    system keeps it there after the first reading; if it does not, each batch is read from disk,
+    about 300 KB for each image of 321 x 321.
     """
 
     @classmethod
@@ -79,7 +79,7 @@ def build_pixels(
         data: needs file names.
         folder: to write; it needs n_images x height x width x 3 bytes.
         size: pixels, or (height, width); the aspect is not kept.
-        images: folder of images, where it is not the one that the dataset records.
+        images: folder of images, if it is not the one that the dataset records.
         codec: ``fast``, ``pil`` or ``auto``, or a ``nooch.models.images.Decoding``.
         map: where the blocks are done, such as an engine's.
         overwrite: replace a cache that exists.

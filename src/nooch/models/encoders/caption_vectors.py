@@ -25,18 +25,18 @@ _BLOCK = 32
 class Encoder(Protocol):
     """Frozen parameters of a map from sentences to vectors.
 
-    An optional property ``on_gpu`` says that it computes on a GPU: on an engine each job then has
+    An optional property ``on_gpu`` is true if it computes on a GPU: on an engine each job then has
     its own. Where options depend on the machine, ``chosen`` gives those for workers.
     """
 
     @property
     def identity(self) -> str:
-        """Name of a stored embedding (letters, digits, ``.``, ``_``, ``-``): says what matters."""
+        """Name of a stored embedding (letters, digits, ``.``, ``_``, ``-``): names what matters."""
         ...
 
     @property
     def in_parts(self) -> bool:
-        """Whether some sentences can be encoded without the others: the encoder is not fitted."""
+        """True if some sentences can be encoded without the others: the encoder is not fitted."""
         ...
 
     def encode(
@@ -44,12 +44,12 @@ class Encoder(Protocol):
     ) -> NDArray[np.float32]:
         """One vector for each sentence, in their order: float32 (n, d), finite.
 
-        The same sentences give the same vectors, whatever their order and however often they occur.
+        The same sentences give the same vectors, in any order and any number of times.
         """
         ...
 
     def describe(self) -> dict[str, Any]:
-        """What the encoder is, JSON-like, for the provenance of a dataset."""
+        """Description of the encoder, JSON-like, for the provenance of a dataset."""
         ...
 
 
@@ -99,7 +99,7 @@ def caption_means(
     captions = empty if data.captions is None else data.captions
     own = captions.select(pl.col("caption").unique().sort())
     if own.height < len(texts):
-        # not those of other datasets
+        # not the embeddings of other datasets
         codes = texts.to_frame("caption").with_row_index("code").join(own, on="caption")["code"]
         vectors = vectors[codes.to_numpy()]
     images = data.images.select("image_id", row=pl.int_range(pl.len()))

@@ -1,4 +1,4 @@
-"""Sentence vectors from the words alone: TF-IDF and its leading singular vectors, without a model.
+"""Sentence vectors from only the words: TF-IDF and its leading singular vectors, without a model.
 
 Latent semantic analysis (Deerwester et al., 1990). Sentences that share words are close, synonyms
 only if other sentences connect them; use it where no model is available.
@@ -45,7 +45,7 @@ class LexicalEncoder(Options):
 
     @property
     def in_parts(self) -> bool:
-        """The vocabulary is that of all sentences."""
+        """The vocabulary is taken from all sentences."""
         return False
 
     def describe(self) -> dict[str, Any]:

@@ -25,7 +25,7 @@ def load_embedding(path: str | Path, data: Dataset) -> NDArray[np.floating[Any]]
 
     ``path``: ``.npz`` with ``image_ids`` and ``embeddings``, or a table (Parquet, CSV, TSV, JSON
     lines) with ``image_id`` and one list or array column, or numeric columns. A bare ``.npy`` is
-    refused: it does not say which row is which image. Returns float32 (n_images, d), or float64 if
+    refused: it does not name the image of a row. Returns float32 (n_images, d), or float64 if
     the file has that; NaN for images not in the file.
     """
     file = open_embedding(path)
@@ -97,7 +97,8 @@ def _check_values(path: Path, ids: pl.Series, vectors: NDArray[Any]) -> None:
     broken = ids.filter(pl.Series(~np.isfinite(vectors).all(axis=1)))
     if len(broken):
         raise InputError(
-            f"{len(broken)} embeddings hold values that are not finite: images {some_of(broken)}",
+            f"{len(broken)} embeddings contain values that are not finite: images "
+            f"{some_of(broken)}",
             where=path,
             allowed="finite numbers",
             remedy="leave out the rows of images that have no embedding",
@@ -115,7 +116,7 @@ def _from_npz(path: Path) -> tuple[pl.Series, NDArray[Any]]:
 
 def _from_table(path: Path) -> tuple[pl.Series, NDArray[Any]]:
     if path.suffix == ".npy":
-        raise InputError("does not say which row is which image", where=path, allowed=_ALLOWED)
+        raise InputError("does not name the image of a row", where=path, allowed=_ALLOWED)
     table = read_table(path)
     values = table.drop("image_id", strict=False)
     nested = [name for name, dtype in values.schema.items() if dtype.is_nested()]
@@ -137,6 +138,6 @@ def _unnested(path: Path, column: pl.Series) -> NDArray[Any]:
     numeric = inner is not None and inner.is_numeric()
     if not numeric or lengths.null_count() or lengths.n_unique() > 1 or not len(lists):
         described = f"column {column.name} ({column.dtype})"
-        problem = f"{described} holds no list of numbers of one length for each image"
+        problem = f"{described} contains no list of numbers of one length for each image"
         raise InputError(problem, where=path, allowed=_ALLOWED)
     return lists.explode().to_numpy().reshape(len(lists), -1)

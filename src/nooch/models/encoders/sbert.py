@@ -94,7 +94,7 @@ def require_package() -> None:
 
 
 def is_fast(model: Any) -> bool:
-    """Whether a model runs on its transformer's token ids directly, in batches of equal length."""
+    """True if a model runs on its transformer's token ids directly, in batches of equal length."""
     transformer = getattr(model[0], "auto_model", None)
     kind = getattr(getattr(transformer, "config", None), "model_type", None)
     return (
@@ -107,8 +107,8 @@ def is_fast(model: Any) -> bool:
 def load(folder: Path, device: str, precision: str) -> Any:
     """The model of a checked folder, ready to run in the precision (``float32`` or ``bf16``).
 
-    Weights saved in half precision are converted to float32; with ``bf16`` the transformer alone
-    is in bfloat16 if it is a fast one, else the whole model.
+    Weights saved in half precision are converted to float32; with ``bf16`` only the transformer is
+    in bfloat16 if it is a fast one, else the whole model.
     """
     from sentence_transformers import SentenceTransformer
 
@@ -128,7 +128,7 @@ def load(folder: Path, device: str, precision: str) -> Any:
 
 def _use_packed_weights(transformer: Any) -> None:
     """Pack the weights of linear layers once, by oneDNN where torch has it. In float32 vectors
-    differ by rounding alone, in bfloat16 not at all.
+    differ only by rounding, in bfloat16 not at all.
     """
     import torch
     from transformers.activations import GELUActivation
@@ -169,7 +169,7 @@ _MODEL = "model of sentence-transformers"
 
 
 def _is_named(source: str) -> bool:
-    """Whether the source is a model's name, not a folder or a hub id."""
+    """True if the source is a model's name, not a folder or a hub id."""
     return source in _NAMED
 
 
@@ -195,7 +195,7 @@ def check_folder(folder: Path) -> None:
     modules = read_json(folder / "modules.json", _MODEL, _allowed())
     listed = isinstance(modules, list) and modules and all(isinstance(m, dict) for m in modules)
     if not listed:
-        raise InputError("is no list of modules", where=folder / "modules.json")
+        raise InputError("is not a list of modules", where=folder / "modules.json")
     types = [str(m.get("type", "")) for m in modules]
     for file in folder.rglob("router_config.json"):
         types += map(str, dict(read_json(file, _MODEL, _allowed()).get("types", {})).values())
@@ -219,8 +219,8 @@ def _check_weights(folder: Path) -> None:
     safe = {f.parent for f in files if f.suffix == WEIGHTS}
     pickled = sorted(str(f) for f in files if f.suffix in _PICKLES and f.parent not in safe)
     if pickled or not safe:
-        unsafe = f"holds pickled weights, which can run code: {some_of(pickled)}"
-        problem = unsafe if pickled else "holds no weights"
+        unsafe = f"contains pickled weights, which can run code: {some_of(pickled)}"
+        problem = unsafe if pickled else "contains no weights"
         remedy = "load the model where you trust it and save it again, as .safetensors"
         raise InputError(problem, where=folder, remedy=remedy)
 
@@ -243,7 +243,7 @@ class Tokens:
 
     @property
     def starts(self) -> NDArray[np.int64]:
-        """Where each sentence begins in ``flat``, shape (n_sentences,)."""
+        """Index of each sentence's start in ``flat``, shape (n_sentences,)."""
         return np.cumsum(self.lengths) - self.lengths
 
     def matrix(self, members: NDArray[np.intp], starts: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -340,7 +340,7 @@ class SbertEncoder:
 
     @property
     def on_gpu(self) -> bool:
-        """Whether it computes on a GPU, which one job at a time should have."""
+        """True if it computes on a GPU, which one job at a time should have."""
         return self._on.startswith("cuda")
 
     def describe(self) -> dict[str, Any]:
@@ -365,7 +365,7 @@ class SbertEncoder:
         self, sentences: Sequence[str], progress: StepProgress | None = None
     ) -> NDArray[np.float32]:
         """One vector for each sentence: float32 (n, d). Each distinct sentence is encoded once."""
-        # ascending, so that batches, and thus the last bits, depend on the set of sentences alone
+        # ascending, so that batches, and thus the last bits, depend only on the set of sentences
         texts, codes = distinct(sentences)
         vectors = self._encode(texts or [""], progress or no_progress)
         return vectors if np.array_equal(codes, np.arange(len(vectors))) else vectors[codes]

@@ -39,8 +39,8 @@ def export_coco(
 ) -> Exported:
     """Write ``{split}.json``: the images of the chosen subsets, and their unchanged annotations.
 
-    Each image has ``"nooch": {criterion: {task: subset}}``; everything else about it, its license
-    too, is what the annotation files say. Annotation ids are kept where they are unique, else
+    Each image has ``"nooch": {criterion: {task: subset}}``; everything else about it, including its
+    license, is taken from the annotation files. Annotation ids are kept if they are unique, else
     counted from 1.
     """
     chosen = check_subsets(subsets)
@@ -51,7 +51,7 @@ def export_coco(
     if not no_annotations and not annotations:
         names = some_of(source["file"] for source in recorded)
         files = f"for each of them ({names})" if recorded else "for each of them"
-        problem = "the annotation files are not known: a dataset keeps their names and hashes alone"
+        problem = "the annotation files are not known: a dataset keeps only their names and hashes"
         raise ParameterError(problem, allowed=f"`annotations` FILE {files}, or `no_annotations`")
 
     # the annotation files are large: quick checks come first

@@ -20,8 +20,8 @@ Annotations = list[tuple[int | None, bytes]]
 
 @dataclass
 class CocoContent:
-    """What annotation files say of the wanted images: ``info`` of the first file, licenses as they
-    have them, categories with name and JSON, records of images as in the first file that lists
+    """Entries of annotation files for the wanted images: ``info`` of the first file, licenses as
+    they have them, categories with name and JSON, records of images as in the first file that lists
     them, and their annotations in the files' order; ``notes`` are for the user.
     """
 

@@ -1,4 +1,4 @@
-"""What every export is given, chosen sets, their dataset and licenses, and how it writes."""
+"""Inputs of every export (chosen sets, their dataset and licenses), and how it writes."""
 
 from __future__ import annotations
 
@@ -70,12 +70,12 @@ MARKER = "nooch-export.json"
 
 @dataclass(frozen=True, eq=False)
 class Content:
-    """What is to be exported.
+    """Content to export.
 
     Attributes:
         suite: the suite.
         keys: (criterion, task, split) of the chosen sets, in the suite's order.
-        data: the dataset that the suite was found in, or None where it is not there.
+        data: the dataset that the suite was found in, or None if it is not there.
         stated: licenses that the user states, added to those that are recorded.
         found: licenses that are recorded in files which an export reads itself.
     """
@@ -110,21 +110,21 @@ class Content:
 
     @property
     def notes(self) -> list[str]:
-        """What a user should know of any export of this."""
+        """Notes for users of any export of this."""
         unknown = "no licence is recorded for this data; `licence` TEXT states one in the export"
         return [] if self.licences else [unknown]
 
     def need_data(self, purpose: str) -> Dataset:
-        """The dataset. Raises InputError where it is not there."""
+        """The dataset. Raises InputError if it is not there."""
         if self.data is None:
-            problem = f"{purpose} needs the dataset, which is not where it was, or has changed"
+            problem = f"{purpose} needs the dataset, which has moved or changed"
             raise InputError(problem, remedy="give `dataset` DATASET")
         return self.data
 
 
 @dataclass(frozen=True)
 class Exported:
-    """What was written.
+    """Result of an export.
 
     Attributes:
         to: the format; ``out`` is the file, folder or FiftyOne dataset.
@@ -153,19 +153,19 @@ def check_subsets(subsets: Sequence[str]) -> tuple[str, ...]:
         raise ParameterError("no subset is named", allowed=", ".join(known))
     if "easy" in subsets and set(subsets) & set(_EASY_SIDES):
         allowed = f"easy, or {' and '.join(_EASY_SIDES)}"
-        raise ParameterError("easy holds its own sides", where="subsets", allowed=allowed)
+        raise ParameterError("easy contains its own sides", where="subsets", allowed=allowed)
     return tuple(dict.fromkeys(subsets))
 
 
 def need_integers(challenge: ChallengeSet, whose: str) -> None:
-    """Raise InputError where image ids are text."""
+    """Raise InputError if image ids are text."""
     if challenge.image_ids.dtype != pl.Int64:
         problem = f"image ids are text, and {whose} are integers"
         raise InputError(problem, remedy="export with `to` ids, csv or hf")
 
 
 def about(content: Content) -> dict[str, Any]:
-    """Where an export comes from, JSON-like: suite, dataset, criteria, licenses.
+    """Provenance of an export, JSON-like: suite, dataset, criteria, licenses.
 
     ``suite.fingerprint`` is BLAKE3 of the suite's records (criteria with statistics, counts,
     thresholds, the dataset's fingerprint), wherever suite and dataset lie.
@@ -191,7 +191,7 @@ def about(content: Content) -> dict[str, Any]:
 
 def table_of(challenge: ChallengeSet) -> pl.DataFrame:
     """A set as ``image_id`` (Int64 or String), ``task`` (String), ``label`` (Int8), ``subset``
-    (String), ``support`` (Float64, null where there is none).
+    (String), ``support`` (Float64, null if there is none).
     """
     return pl.DataFrame({"image_id": challenge.image_ids}).with_columns(
         task=pl.lit(challenge.task),
@@ -272,7 +272,7 @@ class Names:
         self._owner: dict[str, str] = {}
 
     def take(self, file: str, owner: str) -> str:
-        """The file name, for ``owner``. Raises ParameterError where another owner has it."""
+        """The file name, for ``owner``. Raises ParameterError if another owner has it."""
         other = self._owner.setdefault(file.casefold(), owner)
         if other != owner:
             problem = f"{other} and {owner} would both be written to {file}"

@@ -29,7 +29,7 @@ from nooch.report.exports.contract import (
 )
 
 _ID_FIELDS = ("image_id", "coco_id")
-"""Fields that are looked for: nooch's own name, and that of FiftyOne's COCO importer."""
+"""Fields that are looked for: nooch's own name, and the name in FiftyOne's COCO importer."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ def export_fiftyone(
     except NoochError:
         raise
     except Exception as error:
-        # its errors have no common root, and those of its database are others again
+        # FiftyOne and its database raise unrelated exception types
         raise OutputError(
             f"FiftyOne failed: {str(error).strip() or type(error).__name__}", where=str(out)
         ) from error
@@ -81,7 +81,7 @@ def plan_tags(content: Content, subsets: Sequence[str]) -> list[Tag]:
     for challenge in content.sets():
         for subset in subsets:
             key = challenge.criterion, challenge.task, subset
-            # FiftyOne distinguishes views by letters and digits alone: "~ce" would be "ce" there
+            # FiftyOne distinguishes views only by letters and digits: "~ce" would be "ce" there
             view = f"nooch {safe_name(challenge.criterion)} {safe_name(challenge.task)} {subset}"
             tag = tags.setdefault(key, Tag(f"nooch:{':'.join(key)}", view, []))
             tag.ids.extend(challenge.ids(subset))
@@ -113,7 +113,7 @@ def _apply(
         )
     samples = [(tag, {sample_of[i] for i in tag.ids if i in sample_of}) for tag in plan]
     _write(dataset, samples, content)
-    note = f"{len(missing)} of {len(wanted)} images are no samples there: {some_of(missing)}"
+    note = f"{len(missing)} of {len(wanted)} images are not samples there: {some_of(missing)}"
     return [note] if missing else []
 
 
@@ -148,7 +148,7 @@ def _write(dataset: Any, plan: list[tuple[Tag, set[str]]], content: Content) -> 
         _set_tag(dataset, tag.name, samples)
         if not dataset.has_saved_view(tag.view):
             dataset.save_view(tag.view, dataset.match_tags(tag.name))
-    # names of criteria and tasks may be no keys for its database
+    # names of criteria and tasks may not be valid keys in its database
     facts = about(content)
     dataset.info["nooch"] = {
         key: facts[key] for key in ("nooch", "suite", "licences", "licences_text")

@@ -44,11 +44,12 @@ COLUMNS = {
         " easy: neither"
     ),
     "support": (
-        "context support of the image for the task, larger for a more usual context; null where"
-        " there is none"
+        "context support of the image for the task, larger for a more usual context; null if"
+        " "
+        "there is none"
     ),
 }
-"""What the columns mean."""
+"""Descriptions of the columns."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ class ParquetPart:
     """The rows of a criterion and a split.
 
     Attributes:
-        criterion: its name in the suite, ``split`` likewise.
+        criterion: its name in the suite; ``split`` is a name as well.
         config: the criterion's name made safe: configuration and folder; ``name`` is what the split
             is called there.
         path: relative to the export's folder; ``rows`` and names of ``columns`` are the file's.
@@ -104,7 +105,7 @@ def card(content: Content, files: Sequence[ParquetPart]) -> str:
 
 
 def markdown(text: object) -> str:
-    """Text as it is, on one line, whatever Markdown and HTML would make of its characters."""
+    """Text on one line, escaped so that Markdown and HTML show it as it is."""
     inline = re.sub(r"([\\`*_{}\[\]()<>#!|~&$^])", r"\\\1", one_line(text))
     # at the beginning these would make a list or a heading
     return re.sub(r"^(\d*)([-+.=])", r"\1\\\2", inline)

@@ -39,11 +39,11 @@ def export_ids(content: Content, out: str | Path, *, overwrite: bool = False) ->
     all of its counts and thresholds under the names they have in ``suite.json``.
     """
     path = local_path(out).absolute()
-    # what exists is replaced only where it is an export of this kind
+    # what exists is replaced only if it is an export of this kind
     if not (overwrite and path.exists()):
         check_output(path)
     elif not _is_ours(path):
-        problem = "exists and is no nooch-ids file, so it is not replaced"
+        problem = "exists and is not a nooch-ids file, so it is not replaced"
         raise OutputError(problem, where=path, remedy="choose another path")
     sets = [
         msgspec.to_builtins(SetRecord.of(challenge))
@@ -81,7 +81,7 @@ def export_npy(content: Content, out: str | Path, *, overwrite: bool = False) ->
 
     The criterion ``ce`` is called CE there; characters of other names that are not safe in file
     names are escaped (see ``safe_name``). ``cocostuff_split_image_ids.npz`` has ``{split}_ids``:
-    all images of the dataset where it is there, else those of the exported sets.
+    all images of the dataset if it is there, else the images of the exported sets.
     """
     return write_folder(content, "npy", out, partial(_fill, content), overwrite=overwrite)
 
@@ -90,7 +90,7 @@ def _fill(content: Content, folder: Path) -> list[str]:
     names = Names()
     splits: dict[str, list[NDArray[np.int64]]] = {}
     for challenge in content.sets():
-        need_integers(challenge, "those of the authors' layout")
+        need_integers(challenge, "names of the authors' layout")
         ids = challenge.image_ids.to_numpy()
         splits.setdefault(challenge.split, []).append(ids)
         criterion = "CE" if challenge.criterion == "ce" else safe_name(challenge.criterion)
@@ -108,7 +108,7 @@ def _fill(content: Content, folder: Path) -> list[str]:
     else:
         whole = {split: np.unique(np.concatenate(ids)) for split, ids in splits.items()}
         notes.append(
-            "the dataset is not there: the ids of a split are those of the exported sets, without"
+            "the dataset is not there: the ids of a split are only the exported sets', without"
             " images that have no verdict"
         )
     arrays: dict[str, Any] = {f"{split}_ids": ids for split, ids in whole.items()}
@@ -126,9 +126,9 @@ def export_csv(content: Content, out: str | Path, *, overwrite: bool = False) ->
     ``image_id,subset,support``.
 
     ``y`` is 1 where the task's class is present; ``a`` is 1 where the context suggests that it is:
-    1 for easy positives and hard negatives, 0 for hard positives and easy negatives. So y = a holds
-    where context helps, and the groups (y, a) are those of group robustness methods. ``filename``
-    is relative to the dataset's folder of images.
+    1 for easy positives and hard negatives, 0 for hard positives and easy negatives. So y = a
+    holds where context helps, and the groups (y, a) are as in group robustness methods.
+    ``filename`` is relative to the dataset's folder of images.
     """
 
     def fill(folder: Path) -> list[str]:

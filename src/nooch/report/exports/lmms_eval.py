@@ -101,7 +101,7 @@ def export_lmms_eval(
 
 
 def _write_docs(table: Questions, source: Path | None, path: Path) -> None:
-    """The task's rows; images are read from ``source``, or named where it is None."""
+    """The task's rows; images are read from ``source``, or named if it is None."""
     docs = table.frame.select("question_id", question="text", answer=ANSWER, image="image")
     if source is None:
         docs.write_parquet(path)

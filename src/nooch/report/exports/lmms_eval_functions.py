@@ -1,4 +1,4 @@
-"""The functions of the lmms-eval task ``nooch_questions``, which needs Pillow alone.
+"""The functions of the lmms-eval task ``nooch_questions``, which needs only Pillow.
 
 nooch writes this file next to the task's YAML as ``utils.py``.
 """
@@ -24,7 +24,7 @@ def doc_to_visual(doc: dict[str, Any]) -> list[Image.Image]:
     if isinstance(image, str):
         folder = Path(__file__).parent / IMAGES
         if Path(image).is_absolute() or ".." in Path(image).parts:
-            raise ValueError(f"{image} is no path below {folder}")
+            raise ValueError(f"{image} is not a path below {folder}")
         image = Image.open(folder / image)
     if image.mode in ("I", "F") or image.mode.startswith("I;16"):
         raise ValueError(f"the image of {doc['question_id']} has more than 8 bits a channel")
@@ -38,7 +38,7 @@ def doc_to_text(doc: dict[str, Any], lmms_eval_specific_kwargs: dict[str, Any]) 
 
 
 def process_results(doc: dict[str, Any], results: list[str]) -> dict[str, dict[str, Any]]:
-    """What each metric needs to know of an answer: ``question_id``, ``target`` (yes or no), and
+    """Inputs of each metric from an answer: ``question_id``, ``target`` (yes or no), and
     ``prediction`` (yes, no, or None for an answer that is anything but one of these words).
     """
     word = results[0].strip().lower()
@@ -56,12 +56,12 @@ def accuracy(results: list[dict[str, Any]]) -> float:
 
 
 def precision(results: list[dict[str, Any]]) -> float:
-    """The share of present objects among those that the model says are there."""
+    """The share of present objects among the ones that the model reports."""
     return accuracy([r for r in results if r["prediction"] == "yes"])
 
 
 def recall(results: list[dict[str, Any]]) -> float:
-    """The share of present objects that the model says are there."""
+    """The share of present objects that the model reports."""
     return accuracy([r for r in results if r["target"] == "yes"])
 
 
@@ -78,5 +78,5 @@ def yes_rate(results: list[dict[str, Any]]) -> float:
 
 
 def _ratio(part: int, whole: int) -> float:
-    """Not a number where it is undefined."""
+    """Not a number if it is undefined."""
     return part / whole if whole else math.nan

@@ -1,4 +1,4 @@
-"""What exports of questions share: the questions drawn, and their image files."""
+"""Shared by exports of questions: the questions drawn, and their image files."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nooch.report.exports.contract import Content
 from nooch.suites.questions import QuestionOptions, Questions, draw_questions, image_names
 
 ANSWER = pl.when(pl.col("label") == 1).then(pl.lit("yes")).otherwise(pl.lit("no"))
-"""What the answer to a question should be, in words."""
+"""Expected answer to a question, in words."""
 IMAGES_AS = ("paths", "bytes")
 _SMALLEST = 49
 """Bytes of an image file at least: VLMEvalKit takes 64 characters of base64 for an index."""
@@ -28,7 +28,7 @@ def asked(
 
 
 def image_folder(content: Content, images: str | Path | None) -> Path | None:
-    """The folder of image files, absolute: ``images``, else the dataset's where it is there."""
+    """The folder of image files, absolute: ``images``, else the dataset's if it is there."""
     recorded = None if content.data is None else content.data.image_root
     if images is None and recorded is not None and Path(recorded).is_dir():
         images = recorded
@@ -36,7 +36,7 @@ def image_folder(content: Content, images: str | Path | None) -> Path | None:
 
 
 def need_image_folder(folder: Path | None, purpose: str) -> Path:
-    """The folder of image files. Raises InputError where it is not known."""
+    """The folder of image files. Raises InputError if it is not known."""
     if folder is None:
         problem = f"{purpose} needs the image files, and the folder of images is not there"
         raise InputError(problem, remedy="give the folder of images as `images`")
@@ -48,7 +48,7 @@ def image_bytes(folder: Path, name: str) -> bytes:
     with unreadable(folder / name):
         content = (folder / name).read_bytes()
     if len(content) < _SMALLEST:
-        raise InputError(f"is no image: it has {len(content)} bytes", where=folder / name)
+        raise InputError(f"is not an image: it has {len(content)} bytes", where=folder / name)
     return content
 
 
@@ -59,5 +59,5 @@ def write_questions(content: Content, table: Questions, folder: Path) -> list[st
     yes = int(labels.sum())
     notes = [f"{len(table):,} questions on {images:,} images: {yes:,} yes, {len(table) - yes:,} no"]
     if content.suite.header.hard_only:
-        notes.append("the suite holds hard images alone, so no question is about an easy one")
+        notes.append("the suite contains only hard images, so no question is about an easy one")
     return notes

@@ -44,9 +44,9 @@ def torch_dataset(
 
     Items are ``(image, label, subset, image_id)``: the image as RGB (PIL), or what ``transform``
     makes of it; 0 or 1; the index into ``hard_positive, hard_negative, easy``; an integer or text.
-    A DataLoader's default collation needs a transform that gives tensors. The order is that of ids.
-    Without ``criterion`` all images of the split are given, such as those of ``train``, with the
-    subset -1. With ``environments``, items have the environment as well.
+    A DataLoader's default collation needs a transform that gives tensors. The order follows the
+    ids. Without ``criterion`` all images of the split are given, such as ``train``, with the subset
+    -1. With ``environments``, items have the environment as well.
 
     Args:
         suite: the suite; it has no use without ``criterion``, and can be None.
@@ -57,7 +57,7 @@ def torch_dataset(
         environments: integers, one for each image of ``data``, as ``nooch.training.environments``
             gives them.
         transform: image -> anything.
-        image_root: folder of images, where it is not the one that the dataset records. Files
+        image_root: folder of images, if it is not the one that the dataset records. Files
             outside it are not opened.
 
     Raises:

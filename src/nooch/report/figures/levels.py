@@ -1,4 +1,4 @@
-"""What methods score on hard images against easy ones, with intervals (paper, Figs. 4 to 7)."""
+"""Scores of methods on hard images against easy ones, with intervals (paper, Figs. 4 to 7)."""
 
 from __future__ import annotations
 
@@ -100,8 +100,8 @@ def points_of_scores(
 ) -> pl.DataFrame:
     """The same from scores of single runs, a row for each run.
 
-    Low and high bound its 95 % interval (``bar`` says which). The scores must be of one split.
-    Averages over tasks are taken where there are several tasks.
+    Low and high bound its 95 % interval (``bar`` names its kind). The scores must be of one split.
+    Averages over tasks are taken if there are several tasks.
     """
     shown = pl.col("subset").is_in(subsets or LEVELS[metric])
     whole = pl.col("cue").is_null() & pl.col("group").is_null()
@@ -140,9 +140,7 @@ def levels(
     *,
     ax: Axes | None = None,
 ) -> Axes:
-    """What methods score on hard images against easy ones (Figs. 4 to 7), a line for each
-    method.
-    """
+    """Scores of methods on hard images against easy ones (Figs. 4 to 7), a line for each method."""
     check_one_of("metric", metric, LEVELS)
     if isinstance(results, Scores):
         points = points_of_scores(results, metric)
@@ -206,7 +204,7 @@ def draw_levels(points: pl.DataFrame) -> Figure:
 
 
 def _title(points: pl.DataFrame) -> str:
-    """What is shown, over how many tasks, and what the bars are.
+    """Caption: metric, number of tasks, and meaning of the bars.
 
     A line each, so that one panel is wide enough.
     """
@@ -225,7 +223,7 @@ def _title(points: pl.DataFrame) -> str:
 
 
 def _range(counts: list[int], tasks: list[int]) -> str:
-    """How many tasks are averaged, of how many; both may differ between criteria."""
+    """Number of averaged tasks, of how many; both may differ between criteria."""
     few, many, whole = min(counts), max(counts), max(tasks)
     over = f"{few} to {many}" if few < many else f"{few}"
     return f"{over} of {whole} tasks" if few < whole else counted(many, "task")
@@ -263,7 +261,7 @@ def loss_points(losses: pl.DataFrame) -> pl.DataFrame:
     """The points of Fig. 3, from ``nooch.evaluation.class_losses``.
 
     Returns ``criterion, side`` (positive or negative), ``task``, ``all`` (mean NLL of the side's
-    images), ``hard`` (of its hard ones; null where there is none), ``n`` and ``n_hard`` images,
+    images), ``hard`` (of its hard ones; null if there is none), ``n`` and ``n_hard`` images,
     ``runs``.
     """
     parts = []
@@ -283,7 +281,7 @@ def losses(
     ax: Axes | None = None,
 ) -> Axes:
     """Mean loss on hard images of a side against that on all of it, a point for each task (Fig. 3):
-    on the dashed line hard images are no harder than all of their side.
+    on the dashed line hard images are not harder than all of their side.
 
     Args:
         class_losses: as ``nooch.evaluation.class_losses`` gives it.

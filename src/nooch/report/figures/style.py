@@ -95,7 +95,7 @@ def canvas(
 
 
 def new_axes(ax: Axes | None) -> Axes:
-    """The axes that were given, or those of a new figure, which notebooks show."""
+    """The given axes, or the axes of a new figure, which notebooks show."""
     if ax is not None:
         return ax
     from matplotlib import pyplot as plt
@@ -112,7 +112,7 @@ def one_of(kind: str, name: str | None, column: pl.Series) -> str:
 
 
 def worded(*parts: str) -> str:
-    """Names for a figure: on one line, cut where they are long, never read as a formula."""
+    """Names for a figure: on one line, cut if they are long, never read as a formula."""
     texts = map(printable, parts)
     shown = [text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…" for text in texts]
     return ", ".join(shown).replace("$", r"\$")
@@ -125,7 +125,7 @@ def encoded(figure: Figure, format: str, *, dpi: int = 200) -> bytes:
     check_one_of("figure format", format, SHEET_FORMATS)
     buffer = io.BytesIO()
     with mpl.rc_context(_SAVING), warnings.catch_warnings(), _drawn_once(figure):
-        # a name in letters that matplotlib's font lacks is no reason not to draw it
+        # missing glyphs in matplotlib's font must not abort drawing
         warnings.filterwarnings("ignore", message="Glyph .* missing from")
         figure.savefig(buffer, format=format, dpi=dpi, metadata=_METADATA.get(format))
     return buffer.getvalue()
@@ -133,8 +133,8 @@ def encoded(figure: Figure, format: str, *, dpi: int = 200) -> bytes:
 
 @contextmanager
 def _drawn_once(figure: Figure) -> Iterator[None]:
-    """While it is saved: matplotlib draws a figure that has a layout twice, at first for the layout
-    alone; here the first time lays it out and draws nothing.
+    """While it is saved: matplotlib draws a figure that has a layout twice, at first only for the
+    layout; here the first time lays it out and draws nothing.
     """
     own = vars(figure)
     if (engine := figure.get_layout_engine()) is not None:

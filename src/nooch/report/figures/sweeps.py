@@ -196,7 +196,7 @@ def tau_band(ax: Axes, part: pl.DataFrame, color: str) -> None:
 
 @styled
 def draw_cues(sweep: Sweep) -> Figure:
-    """Fig. 10 alone."""
+    """Only Fig. 10."""
     figure, (ax,) = canvas(1, 4.8)
     cues(sweep, ax=ax)
     return figure
@@ -283,7 +283,7 @@ def _pictures(sweep: Sweep) -> dict[str, bytes]:
 
 
 class _Header(msgspec.Struct):
-    """What reading a sweep needs of its header."""
+    """Header fields needed to read a sweep."""
 
     format: str
     version: int
@@ -311,7 +311,7 @@ def _table(path: Path, columns: Mapping[str, Any]) -> pl.DataFrame:
     try:
         return read_table(path).select(list(columns)).cast(columns)  # type: ignore[arg-type]
     except (pl.exceptions.PolarsError, InputError) as error:
-        problem = f"is no table of a sweep: {error}"
+        problem = f"is not a table of a sweep: {error}"
         raise FormatError(problem, where=path, remedy="sweep again") from error
 
 

@@ -34,7 +34,7 @@ class ImageLosses:
         suite: the suite.
         runs: folders of runs of the suite, each with its results.
         predictions: outputs of other models; seeds of a method count as one, and they are the same
-            under all criteria. Words alone have no losses.
+            under all criteria. Answers in words have no losses.
     """
 
     def __init__(
@@ -128,13 +128,13 @@ one without a verdict."""
 
 @dataclass(frozen=True, eq=False)
 class TaskView:
-    """What is known of a task's images in one split, rows shared by all arrays.
+    """Data of a task's images in one split, rows shared by all arrays.
 
     Attributes:
         task: its name.
         labels: int8 (n,), 1 present, 0 absent, -1 unknown.
         marks: criterion -> uint8 (n,): 0 hard positive, 1 hard negative, 2 easy, 255 no verdict.
-        support: criterion -> float64 (n,), NaN where there is none; criteria without support are
+        support: criterion -> float64 (n,), NaN if there is none; criteria without support are
             missing.
         losses: criterion -> method -> float64 (n,).
         area: float64 (n,), area of the task's class, NaN where it was not annotated, or None where
@@ -150,7 +150,7 @@ class TaskView:
 
 
 def labels_of(suite: Suite, task: str, images: SplitImages) -> NDArray[np.uint8]:
-    """1 where the class is present, 0 where it is absent, UNKNOWN elsewhere; shape (n,)."""
+    """1 where the class is present, 0 if it is absent, UNKNOWN elsewhere; shape (n,)."""
     if images.data is not None:
         labels = images.data.labels(task, unknown=False).astype(np.uint8)
         unknown = images.data.unknown_labels(task)
@@ -164,7 +164,7 @@ def labels_of(suite: Suite, task: str, images: SplitImages) -> NDArray[np.uint8]
 
 
 def task_view(suite: Suite, task: str, images: SplitImages, losses: ImageLosses) -> TaskView:
-    """What is known of a task in one split."""
+    """Data of a task in one split."""
     labels, data = labels_of(suite, task, images), images.data
     marks, support = {}, {}
     for criterion in suite.criteria:
@@ -189,7 +189,7 @@ def task_view(suite: Suite, task: str, images: SplitImages, losses: ImageLosses)
 Floats = NDArray[np.float64]
 
 CONFIDENT = 0.9
-"""How sure methods must be of a class that is not annotated, for a suspected label error."""
+"""Least probability of a class that is not annotated, for a suspected label error."""
 _HARD_POSITIVE, _HARD_NEGATIVE, _EASY = 0, 1, 2
 
 
@@ -234,7 +234,7 @@ def chosen_examples(
 
 
 def _extremes(view: TaskView, criterion: str, baseline: str | None, n: int) -> list[Chosen]:
-    """Figs. 15 to 25; without losses support says which images are the clearest."""
+    """Figs. 15 to 25; without losses, support decides which images are the clearest."""
     marks = view.marks[criterion]
     losses = view.losses.get(criterion, {}).get(baseline or "")
     support = view.support.get(criterion)
@@ -297,7 +297,7 @@ def _suspected(view: TaskView, criterion: str, n: int) -> list[Chosen]:
     if len(losses) < 2:
         return []
     values = np.array(list(losses.values()))
-    # a negative's NLL is -log(1 - p): p above CONFIDENT where it is above -log(1 - CONFIDENT)
+    # a negative's NLL is -log(1 - p): p above CONFIDENT if it is above -log(1 - CONFIDENT)
     sure = (values > -np.log(1 - CONFIDENT)).sum(axis=0)
     inside = (view.marks[criterion] == _HARD_NEGATIVE) & (sure >= max(2, len(losses) // 2 + 1))
     title = (

@@ -48,7 +48,7 @@ def cue_masks(
         return _map_masks(Path(annotations[0]), list(cues), images)
     ids = {(one.split, one.row): images[one.split].ids[one.row] for one in wanted}
     if any(not isinstance(image_id, int) for image_id in ids.values()):
-        problem = "image ids are text, and those of `annotations` are integers"
+        problem = "image ids are text, but integers in `annotations`"
         raise InputError(problem, remedy="give a folder of label maps, or leave `annotations` out")
     content = read_annotations(
         [Path(path) for path in annotations],
@@ -96,7 +96,7 @@ def _map_masks(folder: Path, cues: Sequence[str], images: Mapping[str, SplitImag
 
 
 def _mask(annotation: _Shape, height: int, width: int) -> NDArray[np.bool_] | None:
-    """Where an annotation lies, or its box; None where its shape cannot be decoded."""
+    """Mask of an annotation, or its box; None where its shape cannot be decoded."""
     from pycocotools import mask as coco
 
     shape = annotation.segmentation

@@ -71,7 +71,7 @@ class SheetSource:
         return ImageIndex.of(self.data, self.sources.images, "images")
 
     def view(self, task: str) -> TaskView:
-        """What is known of a task's images."""
+        """Data of a task's images."""
         check_one_of("task", task, self.suite.tasks, owner="the suite")
         if task not in self._views:
             self._views[task] = task_view(self.suite, task, self.images, self.sources.image_losses)
@@ -167,7 +167,7 @@ _COLUMNS = (
 
 
 def _around(task: str, subset: str, cues: Sequence[str]) -> str:
-    """What a side shows, in words."""
+    """Caption of a side."""
     around = " or ".join(cue.replace("_", " ").removesuffix("-other") for cue in cues)
     if subset == "hard_positive" and around:
         return f"{task} without {around}"
@@ -195,7 +195,7 @@ def save_gallery(
 ) -> Gallery:
     """Write one picture: of each task hard positives on the left, hard negatives on the right.
 
-    They are ordered by the loss of the baseline where there are runs or predictions, else by
+    They are ordered by the loss of the baseline if there are runs or predictions, else by
     support. Context cues are shaded where annotations are available.
 
     Args:

@@ -63,7 +63,7 @@ class SheetPreset:
     any_tasks: bool = False
 
     def there(self, of: Sources) -> bool:
-        """Whether ``all`` draws it: the suite has its tasks and its dataset, and no other tasks are
+        """True if ``all`` draws it: the suite has its tasks and its dataset, and no other tasks are
         requested.
         """
         if of.tasks is not None or of.suite is None or of.data is None:
@@ -170,8 +170,8 @@ SHEETS: Mapping[str, SheetPreset] = MappingProxyType(
             any_tasks=True,
         ),
         "fig2": SheetPreset(
-            "hard positives of one task and hard negatives of another, each hard by one criterion"
-            " alone",
+            "hard positives of one task and hard negatives of another, each hard by only one "
+            "criterion",
             0,
             ("airplane", "bowl"),
             partial(_contrast, sides=_HARD),
@@ -184,7 +184,7 @@ SHEETS: Mapping[str, SheetPreset] = MappingProxyType(
             partial(_gaps, ahead=1),
         ),
         "fig9": SheetPreset(
-            "hard positives by CE alone and by gist alone",
+            "hard positives by only CE and by only gist",
             1,
             ("cow",),
             partial(_contrast, sides=("hard_positive",)),
@@ -284,7 +284,7 @@ def figure_tables(names: Sequence[str], sources: Sources) -> dict[str, pl.DataFr
         ParameterError: no name, an unknown one, or a figure that needs what is not there; the
             message names the option that gives it.
         UndefinedError: there is nothing to draw.
-        NoochError: what the sources hold cannot be used; see what computes it.
+        NoochError: the sources have data that cannot be used; see what computes it.
     """
     known = [*ALL_FIGURES, "all"]
     asked = [check_one_of("figure", name, known) for name in names]
@@ -310,7 +310,7 @@ def figure_tables(names: Sequence[str], sources: Sources) -> dict[str, pl.DataFr
 
 
 def figure_data(name: str, sources: Sources) -> pl.DataFrame:
-    """A figure's data as a table. Errors are those of ``figure_tables``."""
+    """A figure's data as a table. Raises as ``figure_tables``."""
     return figure_tables([name], sources)[name]
 
 
@@ -329,7 +329,7 @@ def save_figures(
     Args:
         names: out of ``ALL_FIGURES``, or ``all``: those that the sources allow.
         sources: inputs of the figures.
-        out: folder to write to; it is created where it is missing.
+        out: folder to write to; it is created if it is missing.
         formats: out of ``FORMATS``.
         dpi: pixels per inch, of PNG.
         overwrite: replace files that exist.

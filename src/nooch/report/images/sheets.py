@@ -46,7 +46,9 @@ class Tile:
 
 @dataclass(frozen=True, eq=False)
 class SheetPanel:
-    """Images that belong together; ``note`` is below the title, or says why there is no image."""
+    """Images that belong together; ``note`` is below the title, or explains why there is no
+    image.
+    """
 
     title: str
     tiles: Sequence[Tile] = ()
@@ -55,7 +57,7 @@ class SheetPanel:
 
 @dataclass(frozen=True)
 class SheetLayout(Options):
-    """How a sheet is laid out.
+    """Layout of a sheet.
 
     Attributes:
         columns: panels side by side.
@@ -161,7 +163,7 @@ def _draw(
     for axes, tile in zip(every, panel.tiles, strict=False):
         axes.imshow(_shaded(tile, round(layout.cell * dpi), colors), interpolation="none")
         words = axes.set_title("\n".join(_words(tile, layout)), loc="left", y=0, pad=-3, va="top")
-        # names come from files: they are no formulas
+        # names come from files: they are not formulas
         words.set(fontsize=_WORDS, parse_math=False)
     if colors:
         handles = [Patch(color=(r / 255, g / 255, b / 255)) for r, g, b in colors.values()]

@@ -1,4 +1,4 @@
-"""What figures and reports are made from."""
+"""Inputs of figures and reports."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def needed(value: T | None, what: str, remedy: str) -> T:
 
 @dataclass(frozen=True, eq=False)
 class Sources:
-    """What figures and reports are made from; each needs some of it.
+    """Inputs of figures and reports; each needs some of it.
 
     Attributes:
         suite: challenge sets.
@@ -52,9 +52,9 @@ class Sources:
         predictions: as ``nooch.evaluate`` takes them.
         runs: folders of ``nooch bench`` (the suite must be the one that was trained for) or of
             ``nooch collect``, or one.
-        paper: the paper's own numbers for Figs. 4 to 7, below those of runs or predictions where
-            there are any.
-        sweep: of ``nooch.sweep_thresholds``; where it is missing, the dataset is swept.
+        paper: the paper's own numbers for Figs. 4 to 7, below the numbers of runs or predictions,
+            if any.
+        sweep: of ``nooch.sweep_thresholds``; if it is missing, the dataset is swept.
         split: whose images; of a suite ``test`` by default, or the only one.
         rule: which hyperparameters of runs; out of ``nooch.training.selection.RULES``.
         roles: kind of criterion -> name of the criterion that it names in results of runs.
@@ -64,11 +64,11 @@ class Sources:
         method: of a folder of runs: whose losses Fig. 3 and 13 and 14 show.
         methods: the two to compare image by image, the baseline first; by default ERM and the one
             with the best average AUC on hard images.
-        images: folder of images, where it is not the one that the dataset records. Without a
+        images: folder of images, if it is not the one that the dataset records. Without a
             dataset, files are known by the ids in their names.
         annotations: the COCO files that the dataset was made from, or a folder of label maps as
-            ``nooch annotate`` writes them, to shade cues; by default image sheets use those that
-            the dataset records, where they lie near the images.
+            ``nooch annotate`` writes them, to shade cues; by default image sheets use the recorded
+            ones if they are near the images.
         alpha: thresholds for sweeps, as are ``beta`` and ``tau``.
         beta: see ``alpha``.
         tau: see ``alpha``.
@@ -139,7 +139,7 @@ class Sources:
         suite = self._suite
         if suite.header.hard_only:
             remedy = "make the suite with labels of all images (nooch import-suite published)"
-            problem = "needs easy images, and the suite holds hard images alone"
+            problem = "needs easy images, and the suite contains only hard images"
             raise MissingSourceError(problem, remedy=remedy)
         suite = suite if self.tasks is None else suite.only(self.tasks)
         if self.outputs:
@@ -166,7 +166,7 @@ class Sources:
     def scores(self) -> Scores:
         """Scores of the predictions, with bootstrap intervals."""
         suite, runs = self._suite, self.outputs
-        # a run of other tasks alone changes nothing; other tasks of runs are ignored
+        # a run of only other tasks changes nothing; other tasks of runs are ignored
         mine = [run for run in runs if not set(run.tasks).isdisjoint(suite.tasks)]
         return evaluate(
             suite,

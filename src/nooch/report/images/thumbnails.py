@@ -22,7 +22,7 @@ from nooch.evaluation.predictions import positions
 from nooch.suites import ChallengeSet, Suite
 
 SMALL, LARGE = 160, 640
-"""Longest side in pixels. An image that is no larger than SMALL has no second picture."""
+"""Longest side in pixels. An image of at most SMALL has no second picture."""
 _QUALITY = {SMALL: 80, LARGE: 85}
 
 
@@ -37,8 +37,8 @@ class Wanted:
 
 @dataclass(frozen=True)
 class DrawnPicture:
-    """How many sizes of an image were written: 0 none (and why), 1 a small picture that is the
-    whole image, 2 a small and a large one.
+    """Number of sizes of an image that were written: 0 none (and why), 1 a small picture that is
+    the whole image, 2 a small and a large one.
     """
 
     wanted: Wanted
@@ -47,7 +47,7 @@ class DrawnPicture:
 
 
 def picture_name(split: str, row: int, *, large: bool = False) -> str:
-    """Where the picture of an image lies below the site; nothing of it comes from the data."""
+    """Path of the picture of an image below the site; nothing of it comes from the data."""
     return f"pictures/{split}/{row // 1000}/{row}{'-large' if large else ''}.jpg"
 
 
@@ -106,7 +106,9 @@ class SplitImages:
 
     @classmethod
     def of(cls, suite: Suite, split: str, data: Dataset | None) -> Self:
-        """All images of the split in the dataset; without one, those of any of the suite's sets."""
+        """All images of the split in the dataset; without one, the images of any of the suite's
+        sets.
+        """
         if data is not None:
             part = data.select(split)
             return cls(split, part.images["image_id"], part)
@@ -123,7 +125,7 @@ class SplitImages:
 
     @cached_property
     def file_names(self) -> list[str | None]:
-        """Names of the image files as far as they are known."""
+        """Known names of the image files."""
         if self.data is None:
             return [None] * len(self)
         names: list[str | None] = self.data.images["file_name"].to_list()

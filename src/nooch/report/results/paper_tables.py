@@ -133,7 +133,7 @@ def _gaps(tables: Sequence[ResultTable]) -> list[str]:
 
 _PAPER_DECIMALS, _DECIMALS = 2, 3
 _TIED = "(tied): images on both sides of the cut have this support, so that ids decided"
-_HARD_ONLY = "the suite holds hard images alone: how many positives there are is not known"
+_HARD_ONLY = "the suite contains only hard images: how many positives there are is not known"
 _ROUNDED = "the paper gives thresholds to two decimals, for its own caption embeddings"
 
 

@@ -157,7 +157,7 @@ def read_results(
         frames, sees, notes = _of_collected(source, split)
     else:
         allowed = f"{RUNS_MARKER} of nooch bench, or scores.parquet and selected.csv of collect"
-        raise InputError("holds no results", where=source, allowed=allowed)
+        raise InputError("contains no results", where=source, allowed=allowed)
     called = roles_of(frames["places"]["criterion"], suites, roles or {})
     cells = cells_of(**frames, rule=rule, split=split, sees=sees, strict=strict)
     cells = cells.with_columns(pl.col("criterion").replace(called))

@@ -48,7 +48,7 @@ class ExampleGroup:
 
 @dataclass(frozen=True)
 class FindingSection:
-    """What the overview begins with: a title, a table, sentences each with images that show it.
+    """First part of the overview: a title, a table, sentences each with images that show it.
 
     Attributes:
         title: of the section.
@@ -217,8 +217,8 @@ def _said(card: Card, answers: pl.DataFrame, label: int) -> Card:
 def answer_sections(
     every: Sequence[Scores], suite: Suite, split: str, groups: Sequence[ExampleGroup], n: int
 ) -> list[FindingSection]:
-    """For each criterion how often models say yes to absent objects: in a line, by task and context
-    cue, and n images of the tasks where they do so most often.
+    """For each criterion how often models answer yes for absent objects: in a line, by task and
+    context cue, and n images of the tasks if they do so most often.
     """
     sections = []
     of = dict.fromkeys((scores, name) for scores in every for _, name in scores.contexts)

@@ -56,7 +56,7 @@ _BY_HAND = "the cues of this task were given by hand"
 @dataclass(frozen=True)
 class PageCues:
     """Classes whose areas the page gets, strongest first, with A(C, Y) of each (None where
-    unknown). Cues are complete for every alpha of at least ``bound``; ``fixed`` says why alpha
+    unknown). Cues are complete for every alpha of at least ``bound``; ``fixed`` explains why alpha
     chooses none.
     """
 
@@ -67,8 +67,8 @@ class PageCues:
 
 
 def page_cues(fitted: FittedCE, task: str) -> PageCues:
-    """Which areas a task needs: those of the classes that could be cues, the strongest first as the
-    criterion orders them.
+    """Areas that a task needs: of the classes that could be cues, in the criterion's order,
+    strongest first.
     """
     if task in fitted.criterion.cues:
         names = fitted.cues(task)
@@ -76,7 +76,7 @@ def page_cues(fitted: FittedCE, task: str) -> PageCues:
         known = tuple(value if np.isfinite(value) else None for value in strengths)
         return PageCues(names, known, 0.0, _BY_HAND)
     row = {name: fitted.strength(name, task) for name in fitted.classes if name != task}
-    # alpha is 0 and more, so that what has no A above 0 is never a cue; sorting is stable, ties
+    # alpha is at least 0, so that what has no A above 0 is never a cue; sorting is stable, ties
     # keep the order of classes
     ordered = sorted((name for name, a in row.items() if a > 0), key=lambda name: -row[name])
     most = max(MOST_CUES, len(fitted.cues(task)))
@@ -117,8 +117,8 @@ def criterion_parts(
     """For each criterion what a task's page needs, and areas of classes by name.
 
     A criterion has ``marks`` (uint8, 0 hard positive, 1 hard negative, 2 easy, 255 no verdict) as
-    in the suite, and what they follow from: ``cues``, or ``support``; or the ``reason`` why there
-    is no set. ``unset`` are the supports of tasks without one.
+    in the suite, and what they follow from: ``cues``, or ``support``; or the ``reason`` for a
+        missing set. ``unset`` are the supports of tasks without one.
     """
     parts: dict[str, Any] = {}
     areas: dict[str, Any] = {}
@@ -214,7 +214,7 @@ def _agrees(challenge: ChallengeSet, support: NDArray[np.float64], images: Split
 BLOCK = 500
 """Images whose names and captions are in one file."""
 _EXACT = 2**53 - 1
-"""Larger integers are no numbers to a browser."""
+"""Larger integers are not numbers to a browser."""
 
 
 def split_file(suite: Suite, images: SplitImages, pictures: NDArray[np.uint8]) -> bytes:
@@ -300,7 +300,7 @@ class ThresholdLosses:
         method: its name.
         part: the dataset of the split, or None.
         ce: name and statistics of the criterion of Fig. 13, or None.
-        gist: likewise of Fig. 14.
+        gist: the same for Fig. 14.
     """
 
     def __init__(
@@ -339,8 +339,8 @@ class ThresholdLosses:
 
     def content(self) -> dict[str, Any]:
         """``points`` of tasks: the mean loss on a side and on its hard images; ``by_alpha_beta``:
-        for each side the mean loss on hard images of all tasks together, (n_alpha, n_beta), NaN
-        where there is none; ``by_tau``: likewise (n_tau,).
+        for each side the mean loss on hard images of all tasks together, (n_alpha, n_beta), NaN if
+        there is none; ``by_tau``: the same, (n_tau,).
         """
         found: dict[str, Any] = {"points": self._points}
         if self._ce is not None:

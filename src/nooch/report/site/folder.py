@@ -63,10 +63,10 @@ class Site:
     Attributes:
         suite: the suite.
         images: split -> its images, in one order.
-        losses: losses of images, where there are runs.
+        losses: losses of images, if there are runs.
         methods: methods with losses, in order.
-        overview: what the page Overview shows; ``results``, ``criteria`` and ``examples`` likewise
-            for theirs.
+        overview: what the page Overview shows; ``results``, ``criteria`` and ``examples`` are the
+            content of the other pages.
         data: name -> data of a page's charts.
         wanted: images to draw pictures of, the most important first.
         missing: page -> what is not there, in words.
@@ -146,7 +146,7 @@ _FILL, _EDGE = 96, 255
 
 
 def shade_name(split: str, row: int, number: int) -> str:
-    """Where the picture of a cue lies below the site."""
+    """Path of the picture of a cue below the site."""
     return f"pictures/{split}/{row // 1000}/{row}-cue{number}.png"
 
 

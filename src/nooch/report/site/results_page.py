@@ -30,7 +30,7 @@ from nooch.suites import Suite
 from nooch.training.records import RUNS_MARKER
 
 BEST = "\ue000"
-"""What a best cell's text begins with on its way to the page."""
+"""Prefix of a best cell's text on its way to the page."""
 
 FIGURES = {metric: LEVELS[metric] for metric in ("auc", "error", "nll", "ece")}
 """Metric -> subsets that Figs. 4 to 7 set against one another."""
@@ -43,7 +43,7 @@ _CHARTS = FIGURES | {
 
 @dataclass(frozen=True, eq=False)
 class ResultsView:
-    """What the page of results shows.
+    """Content of the page of results.
 
     Attributes:
         about: what the numbers are of.
@@ -130,12 +130,12 @@ def _tables(results: Results) -> tuple[list[DisplayTable], list[DisplayTable], l
 
 
 def _no_pairs(results: Results, sources: Sequence[Path], bootstrap: int) -> str:
-    """Why methods are not compared by resampling; empty where they are."""
+    """Why methods are not compared by resampling; empty if they are."""
     if not bootstrap:
         return "no resamples were asked for"
     if not sources or not all((source / RUNS_MARKER).is_file() for source in sources):
         return "collected scores have no predictions to resample"
-    return "one method alone cannot be compared" if results.cells["method"].n_unique() < 2 else ""
+    return "a single method cannot be compared" if results.cells["method"].n_unique() < 2 else ""
 
 
 def chart_rows(cells: pl.DataFrame) -> pl.DataFrame:
@@ -162,7 +162,7 @@ def _points(results: Results, suite: Suite, pairs: Sequence[Scores]) -> pl.DataF
     if not pairs:
         mean, std = pl.col("mean"), pl.col("std")
         return cells.with_columns(low=mean - std, high=mean + std).drop("averaged_tasks")
-    # results call a criterion by its kind where it is the only one of that kind; scores call it by
+    # results call a criterion by its kind if it is the only one of that kind; scores call it by
     # its name
     listed = [key[0] for key in suite.keys]
     role = pl.col("criterion").replace(roles_of(listed, [suite], {}))
@@ -179,7 +179,7 @@ ANSWERS_SHOWN = ("accuracy", "recall", "fpr", "yes_rate", "dprime", "response_cr
 
 @dataclass(frozen=True, eq=False)
 class PredictionScores:
-    """Scores of the runs that can be scored, those of the same images together; ``problems`` say
+    """Scores of the runs that can be scored, runs on the same images together; ``problems`` explain
     why others cannot. ``tables`` are what ``nooch evaluate`` prints: by task, by context cue, and
     differences between runs.
     """
@@ -200,8 +200,8 @@ def score_predictions(
     **scoring: Any,
 ) -> PredictionScores:
     """Score each run that has a value for every image of the split, or for a sample of them; images
-    and tasks that the suite does not have are left out. ``metrics`` are in addition to those of the
-    figures; ``scoring`` are other options of ``nooch.evaluate``.
+    and tasks that the suite does not have are left out. ``metrics`` are in addition to the metrics
+    of the figures; ``scoring`` are other options of ``nooch.evaluate``.
     """
     # by what was asked about
     groups: dict[Hashable, list[Predictions]] = {}
@@ -240,7 +240,7 @@ def score_predictions(
 
 
 def _check(suite: Suite, run: Predictions, split: str) -> None:
-    """Raise NoochError where a run cannot be scored, without scoring it."""
+    """Raise NoochError if a run cannot be scored, without scoring it."""
     keys = [key for key in suite.keys if key[1] in run.tasks and key[2] == split]
     if not keys:
         evaluate(suite, [run], split=split, reading={"ignore_unknown": True})
@@ -250,7 +250,7 @@ def _check(suite: Suite, run: Predictions, split: str) -> None:
 
 
 def scored_view(scored: PredictionScores, *, split: str, bootstrap: int) -> ResultsView | None:
-    """The page of results of predictions alone, or None where nothing could be scored."""
+    """The page of results of only predictions, or None where nothing could be scored."""
     if not scored.scores:
         return None
     table = pl.concat(scores.table for scores in scored.scores)

@@ -1,4 +1,4 @@
-"""A suite, and runs and images where there are any -> the report's site."""
+"""A suite, and runs and images if there are any -> the report's site."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from nooch.suites.summary import summary
 T = TypeVar("T")
 
 _SHOWN = ("reader", "sources", "split", "predicted", "labels")
-"""What the overview shows of a dataset's provenance."""
+"""Fields of a dataset's provenance on the overview."""
 _NO_DATA = (
     "Without the dataset (`dataset`) areas and captions are not known: alpha cannot be moved, and"
     " cues cannot be shown for single images."
@@ -48,11 +48,11 @@ _NO_TABLES = (
     "No runs were given (`runs`): the paper's tables, its conclusions and what methods may see are"
     " of runs of nooch bench."
 )
-_COLLECTED = "The results were collected: losses of single images are in the folder of runs alone."
+_COLLECTED = "The results were collected: losses of single images are only in the folder of runs."
 _WORDS = "Answers in words have no probabilities: there are no losses of images."
-_ONE_METHOD = "One method alone has losses: largest gaps and suspected label errors need two."
+_ONE_METHOD = "Only one method has losses: largest gaps and suspected label errors need two."
 _ONE_CRITERION = (
-    "One criterion alone has supports: there is no image that is hard by one and easy by another."
+    "Only one criterion has supports: there is no image that is hard by one and easy by another."
 )
 _NO_CE = "The suite has no CE criterion with its statistics: there are no Figs. 10, 12 and 13."
 _NO_GIST = "The suite has no gist criterion with its statistics: there are no Figs. 11 and 14."
@@ -65,7 +65,7 @@ _NO_CAPTIONS = "The dataset has no captions."
 
 @dataclass(frozen=True)
 class Reported:
-    """What was written: the folder, and notes for the user."""
+    """Result of writing: the folder, and notes for the user."""
 
     path: Path
     notes: Sequence[str]
@@ -85,12 +85,12 @@ def write_report(
     """Write a static site that shows a suite: counts, images, results, criteria, examples.
 
     Args:
-        sources: the suite, and its dataset, runs, predictions and images as far as given. Without
-            the dataset alpha cannot be moved and there are no captions.
+        sources: the suite, and its dataset, runs, predictions and images, if given. Without the
+            dataset alpha cannot be moved and there are no captions.
         out: folder to write.
         metrics: that the tables of predictions have besides AUC, error, NLL and ECE.
         threshold: of answers of predictions; see ``nooch.evaluate``.
-        thumbnails: pictures for each task and split at most, besides those of the examples; None
+        thumbnails: pictures for each task and split at most, besides the examples' own; None
             for all images.
         examples: images in a group of examples.
         findings: what the overview begins with.
@@ -105,7 +105,7 @@ def write_report(
     ranges = (("bootstrap", sources.bootstrap, 0), ("thumbnails", thumbnails, 0))
     for name, value, least in (*ranges, ("examples", examples, 1)):
         if value is not None and value < least:
-            raise ParameterError(f"{name} is {value}", allowed=f"{least} and more")
+            raise ParameterError(f"{name} is {value}", allowed=f"at least {least}")
     suite = needed(sources.suite, "a suite", "give `suite` SUITE")
     data, progress = sources.data, sources.progress
     check_output(out, overwrite=overwrite, marker=SITE_MARKER)
@@ -167,7 +167,7 @@ def write_report(
 
 
 def image_index(data: Dataset | None, images: str | Path | None) -> ImageIndex | None:
-    """The files that may be shown; the folder that the dataset records is used where it exists."""
+    """The files that may be shown; the folder that the dataset records is used if it exists."""
     if images is not None:
         return ImageIndex(images)
     root = None if data is None else data.image_root
@@ -179,7 +179,7 @@ def image_index(data: Dataset | None, images: str | Path | None) -> ImageIndex |
 
 @dataclass(frozen=True, eq=False)
 class _ReportContent:
-    """What several pages need, computed once."""
+    """Data that several pages need, computed once."""
 
     sources: Sources
     suite: Suite

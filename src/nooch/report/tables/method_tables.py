@@ -32,7 +32,7 @@ class ResultTable:
     Attributes:
         name: such as ``table9``.
         title: what it shows.
-        label: name of the column that names blocks, or None where there is one block.
+        label: name of the column that names blocks, or None if there is one block.
         rows: ``block`` (text), ``criterion, metric, subset, task, method, sees, n, n_positive,
             mean, std, n_seeds, seeds, n_settings, settings, n_worse, best, n_tasks, averaged_tasks,
             reason``; and, next to the paper, ``paper_mean, paper_std, deviations, comparison``. In
@@ -48,7 +48,7 @@ class ResultTable:
 
     @property
     def methods(self) -> list[str]:
-        """Columns: methods in order; where they are grouped, those that use least first."""
+        """Columns: methods in order; if they are grouped, those that use least first."""
         seen = self.rows.select("method", "sees").unique(maintain_order=True)
         if self.by_sight:
             texts = seen["sees"].unique(maintain_order=True)
@@ -122,13 +122,13 @@ def _notes(notes: Sequence[str]) -> list[DisplayTable]:
 
 @dataclass(frozen=True, eq=False)
 class ResultSheet:
-    """Everything that a file of results holds.
+    """Content of a file of results.
 
     Attributes:
         tables: the tables.
         notes: what a reader should know.
         differences: paired differences between methods, as ``Scores`` have them, if any were taken.
-        more: further tables for people, such as those of the differences.
+        more: further tables for people, such as tables of the differences.
         sets: tables of challenge sets, which come first.
     """
 

@@ -55,7 +55,7 @@ Row = dict[str, Any]
 
 def tables_of(scores: Scores, metrics: Sequence[str] = ()) -> list[DisplayTable]:
     """Tables of scores by criterion and split, of scores by cue and by group, and of differences,
-    as far as there are any.
+    if present.
     """
     known = scores.table["metric"].unique().to_list()
     usual = _OF_OUTPUTS if "auc" in known else _OF_ANSWERS
@@ -121,7 +121,7 @@ def _alike(
 ) -> tuple[dict[tuple[str, str], Row], list[int]]:
     """Averages of one line, over the same tasks, and how many these are.
 
-    Where they are over others, their values and counts are taken over the tasks that all of them
+    If they are over others, their values and counts are taken over the tasks that all of them
     have, without intervals. An average that is null, as a strict one is, stays so.
     """
     known = [cells[key] for key in wanted if key in cells and cells[key]["value"] is not None]
@@ -147,12 +147,12 @@ def average_label(counts: Sequence[int], tasks: int) -> str:
 
 
 def is_average(cell: str) -> bool:
-    """Whether the first cell of a line is that of an average."""
+    """True if the first cell of a line belongs to an average."""
     return _AVERAGE.fullmatch(cell) is not None
 
 
 def mean_sd(mean: float | None, sd: float | None = None) -> str:
-    """``0.911 (0.003)``, the deviation where it is known; a dash where the mean is unknown."""
+    """``0.911 (0.003)``, the deviation if it is known; a dash where the mean is unknown."""
     if mean is None:
         return "–"
     return f"{mean:.3f}" if sd is None else f"{mean:.3f} ({sd:.3f})"
@@ -230,7 +230,7 @@ class SetsShown:
         name: such as ``table2``.
         title: what it shows.
         columns: names of its numbers -> column titles.
-        rows: ``source, criterion, split, task``, the numbers, and ``reason`` where there is no set;
+        rows: ``source, criterion, split, task``, the numbers, and ``reason`` if there is no set;
             of thresholds ``tied_positive`` and ``tied_negative`` too. Next to the paper's numbers
             ``paper_COLUMN`` and ``difference_COLUMN`` (here - paper) for each.
         decimals: of a number; 0 for counts.
@@ -275,7 +275,7 @@ SCORE_FILES = (*TABLE_FILES, *_WRITERS)
 
 
 def as_json(scores: Scores) -> dict[str, Any]:
-    """Everything as JSON-like values. Of answers also ``headlines``, and ``answers``: rates of yes
+    """Everything as JSON-like values. For answers also ``headlines``, and ``answers``: rates of yes
     by run, criterion and subset, the share of unknown answers and the bounds that they leave.
     """
     of_answers: dict[str, Any] = {}
@@ -301,14 +301,14 @@ def save_scores(
 ) -> list[Path]:
     """Write scores to a file whose ending names the format; return the files that were written.
 
-    Differences between runs, where there are any, go to a second file ``NAME-differences`` in
+    Differences between runs, if there are any, go to a second file ``NAME-differences`` in
     Parquet and CSV.
 
     Args:
         scores: of ``nooch.evaluate`` or ``nooch.vlm.score_captions``.
         path: ending in ``.parquet``, ``.csv``, ``.json``, ``.md`` or ``.tex``.
-        metrics: which the tables of ``.md`` and ``.tex`` show, see ``tables_of``; the others hold
-            all.
+        metrics: which the tables of ``.md`` and ``.tex`` show, see ``tables_of``; the others
+            contain all.
         overwrite: replace files that exist.
 
     Raises:

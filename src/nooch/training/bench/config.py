@@ -30,8 +30,8 @@ class BenchConfig(Options):
         seeds: of the initializations.
         orders: ``by seed``, each seed with its own order of rows; or one order's seed for all.
         environment: attribute of two values, used instead of the strongest context cue.
-        within: criterion of the suite: each task is trained on the images that are in context under
-            it alone (phi = 0; the paper's step 3, section 2). The suite must have sets of the
+        within: criterion of the suite: each task is trained only on the images that are in context
+            under it (phi = 0; the paper's step 3, section 2). The suite must have sets of the
             training split.
         heads: largest number of jobs in one pass over frozen features.
         networks: largest number of networks fine-tuned together: as many as fit into memory.
@@ -86,16 +86,16 @@ _NAMES = {tuple[str, ...], Sequence[str]}
 
 
 def read_config(source: str | Path | Mapping[str, Any] | None, mode: str = "probe") -> BenchConfig:
-    """A configuration from a YAML file or a mapping; the defaults where it is None.
+    """A configuration from a YAML file or a mapping; the defaults if it is None.
 
-    Names are those of ``BenchConfig`` and of the mode's settings, all on one level.
+    Names are the fields of ``BenchConfig`` and of the mode's settings, all on one level.
 
     Args:
         source: file, mapping, or None.
         mode: ``probe`` or ``finetune``.
 
     Raises:
-        InputError: the file cannot be read, or is no YAML mapping.
+        InputError: the file cannot be read, or is not a YAML mapping.
         ParameterError: an unknown name, or a value that is not allowed.
         WrongTypeError: a value of another type.
     """

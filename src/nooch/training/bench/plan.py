@@ -1,4 +1,4 @@
-"""A grid of trainings, checked as far as possible before it starts."""
+"""A grid of trainings, checked before it starts if possible."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ Training = HeadPass | NetworkJobs
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """What a bench would do.
+    """Plan of a bench.
 
     Attributes:
         data: the dataset.
         training: inputs, labels and environments.
-        header: what the folder of runs will say.
+        header: header of the folder of runs.
         begin: makes the training of some jobs.
         keep_weights: whether what jobs have learned is kept.
     """
@@ -92,7 +92,7 @@ def plan_bench(
     """
     settings = config.settings
     if not isinstance(settings, ProbeSettings):
-        problem = "the settings are those of fine-tuning"
+        problem = "the settings are for fine-tuning"
         raise ParameterError(problem, where="configuration", allowed="mode probe")
     if isinstance(features, Features):
         features_name = features.identity
@@ -132,7 +132,7 @@ def plan_finetune(
         pixels: the dataset's pixel cache.
         backbone: as ``load_backbone`` takes it.
         config: the grid, read with mode ``finetune``.
-        device: where it is computed.
+        device: device to compute on.
 
     Raises:
         ParameterError, UndefinedError, InputError: as ``plan_bench``; no such backbone, a folder
@@ -140,7 +140,7 @@ def plan_finetune(
     """
     settings = config.settings
     if not isinstance(settings, TuneSettings):
-        problem = "the settings are those of heads"
+        problem = "the settings are for heads"
         raise ParameterError(problem, where="configuration", allowed="mode finetune")
     if len(pixels) != len(data):
         allowed = f"{len(data)}, as the dataset has"
@@ -204,7 +204,7 @@ def _checked(
 
 
 def rows_of_splits(data: Dataset) -> dict[str, NDArray[np.intp]]:
-    """Rows of the images of train, valid and test. Raises InputError where one has none."""
+    """Rows of the images of train, valid and test. Raises InputError if one has none."""
     rows = {}
     for split in ("train", "valid", "test"):
         rows[split] = np.flatnonzero((data.images["split"] == split).to_numpy())
@@ -235,7 +235,7 @@ def _within(
         return lambda _task: training
     if "train" not in suite.splits:
         raise ParameterError(
-            "the suite says nothing of the training split",
+            "the suite has no sets of the training split",
             where=f"within: {criterion}",
             remedy="find with `splits` train,valid,test",
         )
@@ -277,7 +277,7 @@ def _environments(
 
 
 def _fitted(data: Dataset, suite: Suite) -> FittedCE | None:
-    """CE of the suite, whatever its name; else fitted on train, where areas are known."""
+    """CE of the suite, under any name; else fitted on train, where areas are known."""
     for record in suite.header.criteria.values():
         if isinstance(fitted := record.restored(), FittedCE):
             return fitted

@@ -38,7 +38,7 @@ from nooch.training.training_pass import validation_value
 
 @dataclass(frozen=True)
 class PlanSource:
-    """What is trained on what: exactly one of ``features``, ``embedding`` and ``pixels``.
+    """Inputs of a bench: exactly one of ``features``, ``embedding`` and ``pixels``.
 
     Attributes:
         dataset: folder or address.
@@ -46,7 +46,7 @@ class PlanSource:
         config: methods, settings, seeds.
         methods: the user's own, ``package.module:Name``.
         features: folder of features; heads are trained on them.
-        embedding: an embedding of the dataset, likewise.
+        embedding: an embedding of the dataset, also for heads.
         pixels: folder of pixels; whole networks are fine-tuned.
         backbone: of fine-tuning: as ``load_backbone`` takes it.
     """
@@ -120,7 +120,7 @@ def bench(
         progress: called with what is being done, and how much of how much is done.
 
     Raises:
-        OutputError: the folder holds something else or other runs, or is being trained.
+        OutputError: the folder contains something else or other runs, or is being trained.
         ParameterError: ``map`` without ``again``.
     """
     if map is not None and again is None:
@@ -143,7 +143,7 @@ def bench(
 
 
 def training_device(device: str, engine: str | None) -> str:
-    """Where jobs are trained: a device here or, with an engine, the kind each job has."""
+    """Device that jobs are trained on: one here or, with an engine, the kind each job has."""
     if engine is None:
         return choose_device(device)
     if device not in {"cpu", "cuda", "auto"}:
@@ -160,7 +160,7 @@ def training_device(device: str, engine: str | None) -> str:
 
 
 def _has_cuda() -> bool:
-    # imported where there are GPUs alone: it takes seconds, and only workers train
+    # imported only if there are GPUs: it takes seconds, and only workers train
     import torch
 
     built: bool = torch.backends.cuda.is_built()  # type: ignore[no-untyped-call]
@@ -284,7 +284,7 @@ def _finite(value: float) -> float | None:
 def _validation_losses(
     data: TrainingData, task: str, logits: NDArray[np.float32]
 ) -> tuple[float, float]:
-    """Mean validation loss, and that of the best constant: the entropy of the labels."""
+    """Mean validation loss, and the loss of the best constant: the entropy of the labels."""
     labels = data.groups(task, "labels", "valid") > 0
     return nll(labels, logits.astype(np.float64)), constant_nll(int(labels.sum()), len(labels))
 
@@ -314,7 +314,8 @@ def own_values(
     variant: str,
     first: Outputs | None = None,
 ) -> tuple[float, float]:
-    """The method's own objective on all validation images, and that of the best constant there.
+    """The method's own objective on all validation images, and its value for the best constant
+    there.
 
     For methods that draw rows, and for those with a first or last stage, it is the mean loss with
     each image weighted as they weigh it. Learned weights of environments (online GDRO) are as they
@@ -346,7 +347,7 @@ def own_values(
 
 
 def _own_targets(data: TrainingData, job: Job) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-    """Labels and environments of the validation images; one environment where there are none."""
+    """Labels and environments of the validation images; one environment if there are none."""
     labels = data.groups(job.task, "labels", "valid").astype(np.float32)
     if job.task not in data.environments:
         return labels, np.zeros(len(labels), np.int64)
@@ -354,7 +355,7 @@ def _own_targets(data: TrainingData, job: Job) -> tuple[NDArray[np.float32], NDA
 
 
 def _own_weights(data: TrainingData, job: Job, first: Outputs | None) -> NDArray[np.float32] | None:
-    """How much each validation image counts, 1 on average, float32 (n_valid,); None for evenly."""
+    """Weight of each validation image, 1 on average, float32 (n_valid,); None for evenly."""
     even = None if job.kind.refit is None else job.kind.refit.even
     if even is None:
         return expected_of(data, job, first)
@@ -365,7 +366,9 @@ def _own_weights(data: TrainingData, job: Job, first: Outputs | None) -> NDArray
 
 
 def status(runs: RunsFolder) -> dict[str, Any]:
-    """How far a bench is: jobs done and all, by method, and passes with their epochs."""
+    """Return the progress of a bench: jobs done and in all, by method, and passes with their
+    epochs.
+    """
     done = set(runs.done())
     methods: dict[str, list[int]] = {}
     for name, job in runs.header.jobs.items():

@@ -111,7 +111,7 @@ class CVaR(Objective):
     ranges: ClassVar[Ranges] = {"p": (1e-6, 1.0)}
 
     def _weights(self, values: Tensor) -> Tensor:
-        """What each row counts in its head's mean, (m, H)."""
+        """Weight of each row in its head's mean, (m, H)."""
         import torch
 
         wanted = self.parameters["p"].to(values.dtype) * len(values)

@@ -20,7 +20,7 @@ Ranges = Mapping[str, tuple[float, float]]
 
 @dataclass(frozen=True, eq=False)
 class TrainingCounts:
-    """How many training images each head has of y = 0 and 1, float tensor (2, H), and of each
+    """Number of training images each head has of y = 0 and 1, float tensor (2, H), and of each
     environment, float tensor (C, H).
     """
 
@@ -40,7 +40,7 @@ class TrainingCounts:
 
 @dataclass(frozen=True, eq=False)
 class BatchTerms:
-    """What objectives have in common on a batch of m rows and H heads.
+    """Quantities shared by objectives on a batch of m rows and H heads.
 
     Attributes:
         logits: (m, H).
@@ -51,7 +51,7 @@ class BatchTerms:
         inside: (C, m, H), 1 where a row is in an environment, else 0; or None where no head needs
             it.
         counts: (C, H), rows of each environment; or None.
-        means: (C, H), mean losses of the environments, 0 where there is no row; or None.
+        means: (C, H), mean losses of the environments, 0 if there is no row; or None.
     """
 
     logits: Tensor
@@ -67,7 +67,7 @@ class BatchTerms:
     def of(
         cls, logits: Tensor, labels: Tensor, environments: Tensor, inside: Tensor | None
     ) -> BatchTerms:
-        """Terms of all heads, with those of environments if membership (C, m, H) is given."""
+        """Terms of all heads, with environment terms if membership (C, m, H) is given."""
         values = losses(logits, labels)
         plain = logits, labels, environments, values, residuals(logits, labels)
         if inside is None:
@@ -89,7 +89,7 @@ class BatchTerms:
 
 
 class Objective(ABC):
-    """What training minimizes: one number for each head.
+    """Quantity that training minimizes: one number for each head.
 
     An objective is made for the counts of its heads and one value of each hyperparameter for each
     head, so that heads of different tasks and hyperparameters train together.
@@ -104,10 +104,10 @@ class Objective(ABC):
     """
 
     name: ClassVar[str]
-    """What it is called."""
+    """Its name."""
     ranges: ClassVar[Ranges] = {}
     needs_environments: ClassVar[bool] = False
-    """Whether it looks at environments."""
+    """True if it looks at environments."""
 
     def __init__(
         self, counts: TrainingCounts, *, variant: str = "paper", **parameters: Any
@@ -171,7 +171,7 @@ class Objective(ABC):
         return values.detach(), derivative
 
     def terms(self, logits: Tensor, labels: Tensor, environments: Tensor) -> BatchTerms:
-        """What the loss and its derivative are made of."""
+        """Building blocks of the loss and its derivative."""
         n = len(self.counts.environments)
         inside = indicators(environments, n, logits) if self.needs_environments else None
         return BatchTerms.of(logits, labels, environments, inside)
@@ -216,7 +216,7 @@ def residuals(logits: Tensor, labels: Tensor) -> Tensor:
 
 
 def indicators(environments: Tensor, n_environments: int, like: Tensor) -> Tensor:
-    """Which rows are in which environment, (C, m, H), in the type of ``like``."""
+    """Membership of rows in environments, (C, m, H), in the type of ``like``."""
     import torch
 
     numbers = torch.arange(n_environments, device=environments.device)

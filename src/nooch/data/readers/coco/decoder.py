@@ -1,6 +1,6 @@
 """A COCO document decoded member by member, its arrays slice by slice, in bounded memory.
 
-Arrays are cut where one element seems to end and the next to begin. Such a cut may be wrong: nested
+Arrays are cut if one element seems to end and the next to begin. Such a cut may be wrong: nested
 objects and text can look the same. But a slice that starts at an element and decodes as a JSON
 array ends at an element, so slices that are checked in order need no guessing, no matter in which
 order, or by which process, they were decoded.
@@ -25,7 +25,9 @@ SLICE = 1 << 24
 """Bytes of an array that are decoded at once."""
 
 Cut = tuple[int, int]
-"""Where a slice of an array ends, behind an element, and where the next element begins."""
+"""Positions where a slice of an array ends, behind an element, and where the next element
+begins.
+"""
 
 K = TypeVar("K", bound=msgspec.Struct)
 R = TypeVar("R")
@@ -134,7 +136,7 @@ class Document(Generic[K]):
         self, key: str, attempt: Callable[[int, int], R | None]
     ) -> Iterator[tuple[int, R]]:
         """Go through the array that begins here in slices that are certain to be whole elements:
-        where each begins, and what ``attempt`` made of it, which is None where it does not decode.
+        where each begins, and what ``attempt`` made of it, which is None if it does not decode.
         """
         array = _OBJECTS.match(self._content, self._at)
         if not array:
@@ -162,7 +164,7 @@ class Document(Generic[K]):
         self._at = start + 1
 
     def _array_end(self, decoder: Any, start: int, stop: int) -> int | None:
-        """Where an array ends before ``stop``, or None; an element is at ``start``."""
+        """Position where an array ends before ``stop``, or None; an element is at ``start``."""
         try:
             decoder.decode(memoryview(slice_text(self._content, start, stop))[:-1])
         except BROKEN_JSON as error:
@@ -213,7 +215,7 @@ class Document(Generic[K]):
         drop(self._content, start, self._at)
 
     def _peek(self) -> bytes:
-        """The next character that is no space; empty at the end."""
+        """The next character that is not a space; empty at the end."""
         space = _SPACE.match(self._content, self._at)
         self._at = space.end() if space else self._at
         return bytes(self._content[self._at : self._at + 1])
@@ -229,7 +231,7 @@ class Document(Generic[K]):
         """Raise the error of the whole document, which is correct up to here."""
         decode(self._content, self._kind, self._path)
         # it is JSON, but a value in it that is decoded by itself is not
-        text = "holds a value that is no JSON in UTF-8"
+        text = "contains a value that is not JSON in UTF-8"
         raise refused(ValueError(text), text, self._path)
 
 
@@ -253,7 +255,7 @@ def opened(path: Path, given: object = None) -> Iterator[Any]:
         for begin, what, remedy in _NO_JSON:
             if content[: len(begin)] == begin:
                 raise InputError(
-                    f"is no JSON, but {what}", where=where, allowed="JSON in UTF-8", remedy=remedy
+                    f"is not JSON, but {what}", where=where, allowed="JSON in UTF-8", remedy=remedy
                 )
         yield content
 

@@ -13,7 +13,7 @@ from nooch.data.image_names import MAP_ENDINGS
 from nooch.data.readers.coco.reader import CocoReading
 
 SPLIT_FILES = ("nooch_split.npz", "cocostuff_split_image_ids.npz")
-"""What the paper's split is called."""
+"""Name of the paper's split."""
 
 PARTS = ("train2017", "val2017")
 _BASES = ("", "dataset", "coco")
@@ -37,7 +37,7 @@ _IMAGES = ("images", "")
 
 @dataclass(frozen=True)
 class CocoLayout:
-    """The files found, in the order train2017, val2017; ``images`` holds the parts' folders.
+    """The files found, in the order train2017, val2017; ``images`` contains the parts' folders.
 
     ``stuff`` is empty where ``stuff_maps`` takes its place.
     """
@@ -52,7 +52,7 @@ class CocoLayout:
 
     @property
     def reading(self) -> CocoReading:
-        """How the files are read."""
+        """Settings for reading the files."""
         return CocoReading(
             self.things, self.stuff, self.captions, self.stuff_maps, self.stuff_map_values
         )
@@ -94,7 +94,7 @@ def find_coco(root: str | Path) -> CocoLayout:
 
 
 def find_split(root: str | Path) -> Path | None:
-    """The file of the paper's split in a folder, where there is one."""
+    """The file of the paper's split in a folder, if there is one."""
     return next((path for name in SPLIT_FILES if (path := Path(root) / name).is_file()), None)
 
 
@@ -103,7 +103,7 @@ def _places(root: Path, below: Iterable[str]) -> list[Path]:
 
 
 def _files(root: Path, role: str) -> dict[str, Path]:
-    """Part -> its file, where it exists; identical copies count as one, the first by place."""
+    """Part -> its file, if it exists; identical copies count as one, the first by place."""
     by_part = {}
     for part in PARTS:
         files = [place / f"{role}_{part}.json" for place in _places(root, _ANNOTATIONS)]
@@ -136,7 +136,7 @@ def _missing(root: Path, names: list[str], also: str = "") -> InputError:
 
 
 def _maps(root: Path, parts: list[str], bare: list[str]) -> tuple[Path, str]:
-    """One folder that holds the pixel maps of all parts, and what their values mean."""
+    """One folder that contains the pixel maps of all parts, and what their values mean."""
     for base in _BASES:
         for pattern, values in _MAPS.items():
             folders = [root / base / pattern.replace("PART", part) for part in parts]
@@ -151,12 +151,13 @@ def _maps(root: Path, parts: list[str], bare: list[str]) -> tuple[Path, str]:
 
 
 def _check_alone(folders: list[Path]) -> None:
-    """The reader counts every map below a folder: there may be no others."""
+    """The reader counts every map below a folder: other files are not allowed."""
     parent = folders[0].parent
     for stray in _map_files(parent):
         if not any(stray.is_relative_to(folder) for folder in folders):
             raise InputError(
-                f"holds images next to {' and '.join(folder.name for folder in folders)}, such as"
+                f"contains images next to {' and '.join(folder.name for folder in folders)}, such "
+                f"as"
                 f" {stray.name}, that would be counted as pixel maps",
                 where=parent,
                 remedy="move the two folders of maps into a folder of their own and name it with"
@@ -170,7 +171,7 @@ def _map_files(folder: Path) -> Iterable[Path]:
 
 
 def _images(root: Path, parts: list[str]) -> Path | None:
-    """The folder that holds the folders of images."""
+    """The folder that contains the folders of images."""
     for place in _places(root, _IMAGES):
         if any((place / part).is_dir() for part in parts):
             return place

@@ -21,7 +21,7 @@ def mask_area(segmentation: Any, height: int, width: int) -> float:
             for polygon in segmentation
             for x in polygon
         ):
-            raise ValueError("a coordinate is no number, or far outside the image")
+            raise ValueError("a coordinate is not a number, or far outside the image")
         return float(mask.area(mask.merge(mask.frPyObjects(segmentation, height, width))))
     if not isinstance(segmentation, dict):
         raise TypeError("it is missing")
@@ -37,7 +37,7 @@ def mask_area(segmentation: Any, height: int, width: int) -> float:
 def run_lengths(counts: str) -> list[int]:
     """Run lengths of COCO's compressed encoding, background first.
 
-    Five bits of a number in each character, lowest first; 32 says that more follow, 16 in the last
+    Five bits of a number in each character, lowest first; 32 means that more follow, 16 in the last
     that the number is negative. From the fourth run on, the number is the difference to the run
     before the last.
     """

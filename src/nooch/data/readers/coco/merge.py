@@ -79,8 +79,8 @@ def merged_provenance(
     n_images: int,
     images: object,
 ) -> dict[str, Any]:
-    """Where a dataset comes from that was merged from files, with the notes that the counts of all
-    parts make; ``images`` is the folder of image files.
+    """Provenance of a dataset merged from files, with the notes that the counts of all parts make;
+    ``images`` is the folder of image files.
     """
     named: dict[str, dict[str, Any]] = {}
     for entry in chain.from_iterable(licenses):
@@ -145,7 +145,7 @@ class _MergedFiles:
         differ = self.widths[there] != maps.widths[known]
         differ |= self.heights[there] != maps.heights[known]
         if differ.any():
-            problem = "maps have another size than the annotation files say: those of images"
+            problem = "maps and annotation files differ in the size of images"
             raise InputError(f"{problem} {some_of(self.ids[there[differ]])}", where=maps.name)
         keep = known[maps.image_index]
         columns = np.array([self._column[name] for name in maps.categories.values()], np.int32)
@@ -246,7 +246,7 @@ def class_order(files: Sequence[tuple[str, _HasCategories]]) -> list[str]:
 
 
 def _add_names(names: dict[int, str], file: _HasCategories) -> None:
-    """Add a file's categories to those of its role. Raises InputError where they disagree."""
+    """Add a file's categories to the ones of its role. Raises InputError if they disagree."""
     where = file.name
     numbers: dict[str, int] = {}
     for number, text in file.categories.items():

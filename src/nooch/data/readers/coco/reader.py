@@ -43,7 +43,7 @@ def read_coco(
     """Merge COCO-format files into one Dataset without splits.
 
     Areas are the sums of the annotations' ``area`` (crowds too) over height x width; a mask is
-    decoded only where ``area`` is missing. Category 183 ``other`` is no class. Images without
+    decoded only where ``area`` is missing. Category 183 ``other`` is not a class. Images without
     annotations stay.
 
     Args:
@@ -59,8 +59,8 @@ def read_coco(
         map: where files are read; an engine's map reads them in parallel processes.
 
     Raises:
-        InputError: a file that cannot be read, is truncated or of another structure, or holds ids,
-            sizes or areas that are not allowed; images that two things files share, sizes or
+        InputError: a file that cannot be read, is truncated or of another structure, or contains
+            ids, sizes or areas that are not allowed; images that two things files share, sizes or
             category names that disagree between files, and unsafe file names.
     """
     from nooch.data.readers.contract import read
@@ -118,7 +118,7 @@ class CocoReading:
             group_names(pl.DataFrame(schema=dict.fromkeys(CORE_COLUMNS, pl.String)), plan.group)
 
     def dependencies(self) -> list[Any]:
-        """How files are cut, and the maps."""
+        """The pieces that files are cut into, and the maps."""
         words: list[Any] = [self.slice_size]
         if self.stuff_maps is not None:
             from nooch.data.readers.image_rows import listed_digest
@@ -131,12 +131,12 @@ class CocoReading:
         self, folder: Path, map: Map, progress: StepProgress, part_size: int | None = None
     ) -> ScannedCoco:
         """Rows of all files. Raises InputError as ``read_coco`` does."""
-        del part_size  # rows are sorted by image id, so that those of any part are found
+        del part_size  # rows are sorted by image id, so that any part's rows are found
         sources = [(role, path) for role, path in self.files() if role != "maps"]
         files = scan_files(sources, folder, self.slice_size, map, progress)
         from nooch.data.readers.coco.merge import class_order
 
-        # errors of categories come before those of rows
+        # errors of categories come before errors of rows
         classes = class_order([(file.role, file) for file in files])
         maps = None
         if self.stuff_maps is not None:
@@ -152,7 +152,9 @@ class CocoReading:
 
 @dataclass(frozen=True)
 class ScannedCoco:
-    """Rows of COCO files on disk; ``classes`` are their categories, in order, and those of maps."""
+    """Rows of COCO files on disk; ``classes`` are their categories, in order, plus the maps'
+    classes.
+    """
 
     files: list[ScannedFile]
     classes: list[str]
@@ -162,7 +164,7 @@ class ScannedCoco:
         """Ids of all images that things and stuff files list."""
         import polars as pl
 
-        # one file at a time: ids are all that is held of all images
+        # one file at a time: only the ids of all images stay in memory
         ids = pl.Series("image_id", [], pl.Int64)
         for file in self.files:
             if file.role != "captions":

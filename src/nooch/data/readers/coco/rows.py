@@ -139,7 +139,7 @@ class ScannedFile:
         images: rows of images.
         annotations: rows of annotations, in the order of the file.
         categories: id -> name as the file spells it.
-        licenses: what the file says of them.
+        licenses: the file's entry for them.
         source: its name, size and hash.
     """
 
@@ -158,7 +158,7 @@ class ScannedFile:
 
     @property
     def name(self) -> str:
-        """Of the file, for messages."""
+        """Path of the file, for messages."""
         return self.path.name
 
     def ids(self) -> NDArray[np.int64]:
@@ -268,7 +268,7 @@ class FileJob(NumberedJob):
             rest = document.rest()
         if not slices.get("images"):
             raise InputError("lists no image", where=where, allowed=STRUCTURE)
-        # as texts, whatever they are: a number may be larger than any that is stored
+        # as text: a number may be larger than any that can be stored
         licenses = [
             {name: str(entry[name]) for name in ("name", "url") if name in entry}
             for entry in getattr(rest, "licenses", None) or []
@@ -287,7 +287,7 @@ class FileJob(NumberedJob):
         return self.folder / f"file-{self.number}-{key}-{start:x}"
 
     def _write(self, content: Any, key: str, start: int, stop: int) -> int | None:
-        """Write the rows of a slice, and give their number; None where it does not decode. Raises
+        """Write the rows of a slice, and give their number; None if it does not decode. Raises
         InputError for refused values.
         """
         try:
@@ -335,7 +335,7 @@ def scan_files(
     """
     for _, path in files:
         with opened(path):
-            # a file that is no JSON is refused before jobs start
+            # a file that is not JSON is refused before jobs start
             pass
     jobs = [
         FileJob(folder, number, role, path.absolute(), str(path), slice_size)

@@ -75,15 +75,15 @@ def decode(content: Any, kind: type[T], path: Path) -> T:
 
 
 def refused(error: Exception, text: str, path: Path) -> InputError:
-    """What is wrong with a file: a decoder's error, and its text."""
+    """The problem of a file: a decoder's error, and its text."""
     if isinstance(error, RecursionError):
         return InputError(
-            "holds values within values, too many to be read", where=path, allowed=STRUCTURE
+            "contains values within values, too many to be read", where=path, allowed=STRUCTURE
         )
     if isinstance(error, msgspec.ValidationError):
         return InputError(f"is not COCO's structure: {text}", where=path, allowed=STRUCTURE)
     remedy = "fetch or export the file again; JSON has no NaN or Infinity"
-    return InputError(f"is no valid JSON: {text}", where=path, remedy=remedy)
+    return InputError(f"is not valid JSON: {text}", where=path, remedy=remedy)
 
 
 STRUCTURE = (
@@ -123,9 +123,9 @@ class ParsedFile:
 def image_columns(
     images: list[Image], path: Path
 ) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64], list[str | None]]:
-    """Ids, widths and heights (NaN where there is none) and file names."""
+    """Ids, widths and heights (NaN if there is none) and file names."""
     ids = integers(map(attrgetter("id"), images), len(images), path)
-    # numpy takes None for NaN, and float64 holds every size that fits into memory
+    # numpy takes None for NaN, and float64 represents every size that fits into memory
     try:
         width, height = (
             np.fromiter(map(attrgetter(side), images), np.float64, len(images))
@@ -133,7 +133,7 @@ def image_columns(
         )
     except OverflowError as error:
         raise InputError(
-            "a width or height is no size", where=path, allowed=f"pixels, below {_WIDEST}"
+            "a width or height is not a size", where=path, allowed=f"pixels, below {_WIDEST}"
         ) from error
     names = [image.file_name for image in images]
     return ids, width, height, [_file_name(image) for image in images] if None in names else names
@@ -152,7 +152,7 @@ def checked_images(
     least, most = np.minimum(widths, heights), np.maximum(widths, heights)
     if len(flat := np.flatnonzero(~((least >= 1) & (most < _WIDEST)))):
         problem = f"images without extent: ids {some_of(ids[flat])}"
-        allowed = f"width and height of 1 pixel and more, below {_WIDEST}"
+        allowed = f"width and height of at least 1 pixel, below {_WIDEST}"
         raise InputError(problem, where=path, allowed=allowed)
     sizes = {"widths": widths.astype(np.int64), "heights": heights.astype(np.int64)}
     return {"image_ids": ids, **sizes, "file_names": names}
@@ -164,7 +164,7 @@ _WIDEST = 1 << 31
 def annotation_columns(
     records: list[Annotation], path: Path
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
-    """Image ids, category ids and areas (NaN where there is none)."""
+    """Image ids, category ids and areas (NaN if there is none)."""
     n = len(records)
     image_ids, category_ids = (
         integers(map(attrgetter(k), records), n, path) for k in ("image_id", "category_id")
@@ -180,7 +180,7 @@ def caption_columns(records: list[Caption], path: Path) -> tuple[NDArray[np.int6
 
 
 def integers(values: Iterable[int], n: int, path: Path) -> NDArray[np.int64]:
-    """Ids as an array. Raises InputError for those of more than 64 bits."""
+    """Ids as an array. Raises InputError for ids of more than 64 bits."""
     try:
         return np.fromiter(values, np.int64, n)
     except OverflowError as error:
@@ -216,7 +216,7 @@ def index_of(
 ) -> NDArray[np.int32]:
     """Position of each used id among the known ones. Raises InputError for other ids.
 
-    ``numbers`` are those of the annotations in the file.
+    ``numbers`` count the annotations in the file.
     """
     place = look_up(used, known)
     if len(missing := np.flatnonzero(place < 0)):
@@ -225,7 +225,7 @@ def index_of(
             f"{what} ids of annotations are not listed: {some_of(np.unique(used[missing]))}; "
             f"the first is annotation {numbers[missing].min()} (counted from 0)",
             where=path,
-            allowed=f"ids that the file's own list of {lists} holds",
+            allowed=f"ids in the file's own list of {lists}",
         )
     return place
 
