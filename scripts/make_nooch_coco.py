@@ -37,7 +37,7 @@ ENCODING = {
     "store_schema": False,
 }
 NOTICE = """\
-nooch-coco.parquet contains two things that others made.
+nooch-coco.parquet holds two things that others made.
 
 1. The challenge sets: the ids of hard images of 12 tasks, and the validation and test split, as \
 David Madras and Richard Zemel

@@ -359,7 +359,7 @@ def test_one_task_without_hard_positives_leaves_the_averages_of_the_others():
     strict = evaluate(suite, runs, strict=True)
     assert not [text for text in strict.notes if "left out" in text]
     hard, everything = (row_of(strict.table, "auc", s, AVERAGE) for s in ("hard", "all"))
-    assert (hard["value"], hard["reason"]) == (None, "defined for 2 of 3 tasks alone: Y, Z")
+    assert (hard["value"], hard["reason"]) == (None, "only defined for 2 of 3 tasks: Y, Z")
     assert everything["averaged_tasks"] == "Y, Z, B"
     # tasks with few hard images are left out where asked
     counts = {t: suite.record("ce", t, "test") for t in ("Y", "Z")}
@@ -518,9 +518,9 @@ def test_shares_of_a_split_and_uniform():
         ({"averages": ["m:hard=1"]}, ["hard"]),
         ({"averages": ["m:hard_positive=0.5"]}, ["0.5"]),
         ({"averages": ["m:x"]}, ["cell"]),
-        ({"averages": ["m:hard_positive=2,hard_negative=-1"]}, ["no share"]),
-        ({"averages": ["m:hard_positive=1e"]}, ["no share"]),
-        ({"averages": ["m:hard_positive=0,hard_positive=1"]}, ["no share"]),
+        ({"averages": ["m:hard_positive=2,hard_negative=-1"]}, ["not a share"]),
+        ({"averages": ["m:hard_positive=1e"]}, ["not a share"]),
+        ({"averages": ["m:hard_positive=0,hard_positive=1"]}, ["not a share"]),
         ({"averages": ["uniform", "uniform"]}, ["two averages have one name"]),
         ({"by": ["city"]}, ["attributes"]),
         ({"by": ["town"], "attributes": True}, ["town", "city"]),

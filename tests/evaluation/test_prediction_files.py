@@ -195,7 +195,7 @@ def with_column(**columns):
         (with_column(probability=0.5), ["both a column logit and a column probability"]),
         (lambda f: f.rename({"logit": "x"}), ["a column task, but neither logit nor probability"]),
         (lambda f: f.drop("logit"), ["neither logit nor probability"]),
-        (with_column(logit=pl.lit("0.5")), ["column logit contains String", "no numbers"]),
+        (with_column(logit=pl.lit("0.5")), ["column logit contains String", "not numbers"]),
         (with_column(logit=pl.concat_str(pl.lit("n/"), "image_id")), ["such as 'n/37'"]),
         (with_column(logit=pl.lit(value=True)), ["column logit contains Boolean"]),
         (with_column(logit=pl.lit(None)), ["column logit contains Null"]),

@@ -495,7 +495,7 @@ def test_other_formats_are_sent_as_jpeg(tmp_path, kind):
 def test_what_is_no_image_is_not_sent(server, ask, requests, tmp_path):
     (tmp_path / "secret.jpg").write_text("root:x:0")
     url = partial(image_url, tmp_path / "secret.jpg", None)
-    fails(url, "no image that can be read", helps=False)
+    fails(url, "not an image that can be read", helps=False)
     broken = [requests[0], replace(requests[1], image=tmp_path / "secret.jpg"), requests[2]]
     _fails(lambda: ask(broken), "1 of 3 requests failed: 2/0", "secret.jpg")
     assert len(server.asked) == 2

@@ -217,7 +217,7 @@ def test_a_broken_list_of_modules_is_reported(tmp_path, text):
 
 
 def test_folders_that_do_not_load_are_reported(folder, tmp_path):
-    fails(encodes(tmp_path), "no model of sentence-transformers", helps=False)
+    fails(encodes(tmp_path), "not a model of sentence-transformers", helps=False)
     (folder / "model.safetensors").write_bytes(b"\0" * 100)
     fails(encodes(folder), "cannot be loaded", helps=False)
 

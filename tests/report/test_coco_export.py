@@ -139,11 +139,11 @@ EMPTY = {"images": [], "annotations": [], "categories": []}
     ("content", "words"),
     [
         ("", "is empty"),
-        ('{"images": [', "no valid JSON"),
+        ('{"images": [', "not valid JSON"),
         ({**EMPTY, "annotations": [{"image_id": 1, "caption": "x"}]}, "category_id"),
         ({**EMPTY, "images": [{"id": "1"}]}, "$.images[0].id"),
         ({"images": []}, "annotations"),
-        (json.dumps(EMPTY).encode()[:-3] + b'[{"id": 1, "name": "\xff"}]}', "no valid JSON"),
+        (json.dumps(EMPTY).encode()[:-3] + b'[{"id": 1, "name": "\xff"}]}', "not valid JSON"),
     ],
 )
 def test_what_is_no_annotation_file_is_unusable(made, tmp_path, content, words):

@@ -371,7 +371,7 @@ def test_collected_scores_give_tables_and_say_what_they_lack(made, tmp_path):
     why = "collected scores have no predictions to resample"
     assert f"one standard deviation over seeds ({why})" in page_text(done, "results")
     assert any(name.startswith("Table 3") for name in tables_of_page(done.path / "results.html"))
-    missing = "losses of single images are in the folder of runs alone"
+    missing = "losses of single images are only in the folder of runs"
     assert any(missing in note for note in done.notes)
     points = pl.DataFrame(read_script(tmp_path / "site/data/results.js")[1])
     gaps = points["high"] - points["mean"] - points["std"]
