@@ -84,11 +84,11 @@ class FolderCheck:
     def look_around(self) -> None:
         """Note leftovers in the folder and next to it, and files that do not belong to it."""
         full = self.folder.absolute()
-        found = (file.relative_to(full).as_posix() for file in full.rglob("*") if file.is_file())
-        strange = sorted({*found} - self.files)
+        files = (file.relative_to(full).as_posix() for file in full.rglob("*") if file.is_file())
+        strange = sorted({*files} - self.files)
         left = [name for name in strange if name.startswith(".") or "/." in name]
         others = [name for name in strange if name not in left]
-        siblings = (one.name for one in full.parent.iterdir())
+        siblings = (entry.name for entry in full.parent.iterdir())
         left += [f"../{name}" for name in siblings if name.startswith(f".{full.name}.")]
         if left:
             again = "the same command again resumes or removes it"
@@ -132,8 +132,8 @@ def fsck(folder: str | Path) -> FolderCheck:
 
 def _dataset(checked: FolderCheck, again: str) -> None:
     files = open_parts(checked.folder).header.files
-    embeddings = {name: one for name, one in files.items() if name.startswith("embeddings/")}
-    tables = {name: one for name, one in files.items() if name not in embeddings}
+    embeddings = {name: entry for name, entry in files.items() if name.startswith("embeddings/")}
+    tables = {name: entry for name, entry in files.items() if name not in embeddings}
     embed = f"{again}, then run nooch embed {checked.folder}"
     if checked.compare(tables, again) & checked.compare(embeddings, embed):
         load_dataset(checked.folder)

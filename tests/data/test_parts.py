@@ -139,7 +139,7 @@ def test_one_part_is_one_file_per_table_and_several_are_folders(tmp_path):
 
 def test_a_folder_of_one_part_file_per_table_stays_readable(tmp_path):
     (tmp_path / "data").mkdir()
-    record = write_part(_captioned(), tmp_path / "data", 0, of=2)
+    record = write_part(_captioned(), tmp_path / "data", 0, n_parts=2)
     seal_dataset(tmp_path / "data", [record], _captioned().classes, None, {"reader": "made up"})
     assert "images/part-0000000.parquet" in _files(tmp_path / "data")
     opened = open_dataset(tmp_path / "data")
@@ -312,9 +312,9 @@ def test_parts_by_any_process_make_the_folder_of_one(tmp_path, parts):
 
 def test_parts_without_splits_are_none_of_a_dataset_with_them(tmp_path):
     first, second = divide(_captioned(), 2)
-    records = [write_part(first, tmp_path, 0, of=2)]
+    records = [write_part(first, tmp_path, 0, n_parts=2)]
     unsplit = second.images.with_columns(split=pl.lit("all"))
-    records.append(write_part(dataclasses.replace(second, images=unsplit), tmp_path, 1, of=2))
+    records.append(write_part(dataclasses.replace(second, images=unsplit), tmp_path, 1, n_parts=2))
     seal = partial(seal_dataset, tmp_path, records, first.classes, None, {})
     fails(seal, "some parts have splits")
     assert not (tmp_path / "dataset.json").exists()

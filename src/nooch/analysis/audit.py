@@ -91,14 +91,19 @@ def write_review(
     progress: Progress,
 ) -> None:
     """Write the page with these labels, pictures and scripts. Raises InputError: no such images."""
-    of = "audit"
+    audit_task = "audit"
     ids = shown["image_id"].unique(maintain_order=True)
-    known = SplitImages(of, ids if data is None else data.images["image_id"], data)
-    rows = positions(ids, known.ids).tolist()
-    wanted, _ = pictures_wanted({of: known}, image_index(data, images), {of: rows})
-    drawn = {one.wanted.row: one.sizes for one in draw_pictures(wanted, folder, progress)}
+    target = SplitImages(audit_task, ids if data is None else data.images["image_id"], data)
+    rows = positions(ids, target.ids).tolist()
+    wanted_pictures, _ = pictures_wanted(
+        {audit_task: target}, image_index(data, images), {audit_task: rows}
+    )
+    drawn = {
+        picture.wanted.row: picture.sizes
+        for picture in draw_pictures(wanted_pictures, folder, progress)
+    }
     pictures = {
-        image_id: picture_name(of, row, large=drawn[row] == 2)
+        image_id: picture_name(audit_task, row, large=drawn[row] == 2)
         for image_id, row in zip(ids, rows, strict=True)
         if drawn.get(row)
     }
@@ -203,18 +208,20 @@ def audit(
     splits = suite.splits_to_score(split)
     keys = suite.select_keys(criterion or (), tasks or (), splits)
     tasks = list(dict.fromkeys(key[1] for key in keys))
-    found = suite.found_in() if data is None else suite.require_dataset(data)
+    dataset = suite.found_in() if data is None else suite.require_dataset(data)
     runs = []
     if predictions is not None:
-        runs += load_predictions(predictions, suite, found, **reading or {})
+        runs += load_predictions(predictions, suite, dataset, **reading or {})
     if captions:
         words = load_vocabulary(synonyms)
-        runs += [mentions(one, words, tasks) for one in read_captions(captions, suite)]
+        runs += [
+            mentions(captions_run, words, tasks) for captions_run in read_captions(captions, suite)
+        ]
     notes = run_notes(runs)
-    if found is not None:
+    if dataset is not None:
         progress("fitting contexts", 0, 1)
         try:
-            runs.insert(0, context_run(found, tasks, splits))
+            runs.insert(0, context_run(dataset, tasks, splits))
         except InputError as error:
             notes.append(f"no context: {error.problem}")
         progress("fitting contexts", 1, 1)
@@ -226,7 +233,7 @@ def audit(
     if out is not None:
         with atomic_folder(out, overwrite=overwrite, marker=_TABLE) as folder:
             shown = table.head(most)
-            write_review(folder, shown, suite, found, images, notes, progress)
+            write_review(folder, shown, suite, dataset, images, notes, progress)
             (folder / _TABLE).write_bytes(parquet_bytes(table))
     return Audit(table, notes)
 
@@ -241,7 +248,7 @@ def _ranked(
     frames = []
     for task in dict.fromkeys(key[1] for key in keys):
         sets = (suite.set(*key).table for key in keys if key[1] == task)
-        rows = pl.concat(one.select("image_id", "label") for one in sets).unique("image_id")
+        rows = pl.concat(frame.select("image_id", "label") for frame in sets).unique("image_id")
         frames.append(rows.sort("image_id").with_columns(task=pl.lit(task)))
     pairs = pl.concat(frames)
     labels, folds = pairs["label"].to_numpy() == 1, fold_numbers(pairs["image_id"], FOLDS)
@@ -254,14 +261,16 @@ def _ranked(
             problem, remedy="give `predictions`, `captions` or `dataset`; rename files of one name"
         )
     for run in runs:
-        of_tasks = [values_of(run, one["task"][0], one["image_id"]) for one in frames if len(one)]
+        of_tasks = [
+            values_of(run, frame["task"][0], frame["image_id"]) for frame in frames if len(frame)
+        ]
         pairs = pairs.with_columns(pl.Series(run.run, np.concatenate(of_tasks)))
     sources = {"score": names, **{name: [name] for name in names}}
     odds = {
-        name: weighed(pairs.select(of).to_numpy(), labels, folds)
-        for name, of in tracked(sources.items(), len(sources), "weighing sources", progress)
+        name: weighed(pairs.select(evidence).to_numpy(), labels, folds)
+        for name, evidence in tracked(sources.items(), len(sources), "weighing sources", progress)
     }
-    against = [pl.Series(name, np.where(labels, -one, one)) for name, one in odds.items()]
+    against = [pl.Series(name, np.where(labels, -frame, frame)) for name, frame in odds.items()]
     table = pairs.select(*_PAIR, *against).fill_nan(None)
     order = {"score": True, "task": False, "image_id": False}
     return table.sort(*order, descending=[*order.values()], nulls_last=True)

@@ -149,7 +149,7 @@ def calibrate(
         "folds": folds, "seed": seed, "group": group,
         "predicted": p.fingerprint, "true": t.fingerprint,
     }  # fmt: skip
-    wanted, train = _wanted(t, criterion, tasks)
+    task_names, train = _wanted(t, criterion, tasks)
     ce, names = criterion.fit(train), _names(p, t, match)
     p, t = _in_common(p, t, folds)
     fold, verdicts, skipped = _folds(p.images, group, folds, seed), [], []
@@ -157,18 +157,20 @@ def calibrate(
     between: list[str] = []
     cues_of: dict[str, list[str]] = {}
     betas: dict[str, dict[str, Any]] = {}
-    for task in tracked(wanted, len(wanted), "choosing betas, tasks", progress):
+    for task in tracked(task_names, len(task_names), "choosing betas, tasks", progress):
         # those with a predicted class first
         cues = sorted(ce.cues(task), key=lambda cue: cue not in names)
         if task in names and cues and cues[0] in names:
-            one = _TaskPair.of(p, t, task, cues, names, fold)
-            cues_of[one.name] = list(one.cues.values())
-            judged = _Judged.of(one, criterion.beta, precision, folds)
-            betas[one.name] = dict(zip(cues_of[one.name], judged.betas.T.tolist(), strict=True))
-            verdicts += judged.rows(one, criterion.beta)
+            task_pair = _TaskPair.of(p, t, task, cues, names, fold)
+            cues_of[task_pair.name] = list(task_pair.cues.values())
+            judged = _Judged.of(task_pair, criterion.beta, precision, folds)
+            betas[task_pair.name] = dict(
+                zip(cues_of[task_pair.name], judged.betas.T.tolist(), strict=True)
+            )
+            verdicts += judged.rows(task_pair, criterion.beta)
             kept += [f"{task} {text}" for text in judged.kept(criterion.beta)]
             if n := int((judged.found[1] < 0).sum()):
-                between.append(f"{task} {n:,} of {len(one.folds):,}")
+                between.append(f"{task} {n:,} of {len(task_pair.folds):,}")
         if (cues or tasks is not None) and (lost := {task, *cues} - names.keys()):
             skipped.append(f"{', '.join(sorted(lost))} (for {task})")
     if not betas:
@@ -182,9 +184,11 @@ def calibrate(
     stays = f"beta stays {beta:g} where another raises no precision out of fold"
     neither = "images between two betas, neither hard nor easy"
     texts += [
-        f"{text}: {some_of(of, 12)}" for text, of in ((stays, kept), (neither, between)) if of
+        f"{text}: {some_of(entries, 12)}"
+        for text, entries in ((stays, kept), (neither, between))
+        if entries
     ]
-    found = Calibration(
+    calibration = Calibration(
         criterion=CE(alpha, beta, cues_of, betas, expected),
         predicted=p.provenance.get("predicted"),
         settings=settings,
@@ -193,8 +197,8 @@ def calibrate(
         notes=texts,
     ).sealed()
     if target is not None:
-        replace_file(target, encode_header(found))
-    return found
+        replace_file(target, encode_header(calibration))
+    return calibration
 
 
 def _in_common(p: Dataset, t: Dataset, folds: int) -> tuple[Dataset, Dataset]:
@@ -203,7 +207,7 @@ def _in_common(p: Dataset, t: Dataset, folds: int) -> tuple[Dataset, Dataset]:
     if len(ids) < folds:
         problem = f"{len(ids)} images are in both datasets"
         raise InputError(problem, allowed=f"image ids in common, {folds} (`folds`) and more")
-    p, t = (one.select(rows=np.array([i in ids for i in one.image_ids])) for one in (p, t))
+    p, t = (part.select(rows=np.array([i in ids for i in part.image_ids])) for part in (p, t))
     return p, t
 
 
@@ -229,9 +233,9 @@ def _expected(
     expected: dict[str, Any] = {}
     below = []
     for row in (row for row in verdicts if row["cue"] is None):
-        of = {metric: row[f"calibrated_{metric}"] for metric in ("precision", "recall")}
-        expected.setdefault(names[row["task"]], {})[row["set"]] = of
-        reached, plain = of["precision"][0], row["precision"][0]
+        measures = {metric: row[f"calibrated_{metric}"] for metric in ("precision", "recall")}
+        expected.setdefault(names[row["task"]], {})[row["set"]] = measures
+        reached, plain = measures["precision"][0], row["precision"][0]
         if row["set"].startswith("hard") and reached is not None and reached < precision:
             by = "" if plain is None else f" (by beta {beta:g}: {plain:.3f})"
             below.append(f"{row['task']} {row['set']} {reached:.3f}{by}")
@@ -297,14 +301,14 @@ class _TaskPair:
 
     def betas(self, rows: Bools, beta: float, precision: float) -> Floats:
         """Betas that these images choose, for positives and negatives, (2, n_cues)."""
-        chosen = np.empty((2, len(self.cues)))
+        betas_chosen = np.empty((2, len(self.cues)))
         for side, positive in enumerate((True, False)):
             among = rows & (self.labels[0] == positive)
             for c, (areas, true) in enumerate(zip(self.areas.T, self.true.T, strict=False)):
                 hard = (self.labels[1] == positive) & (true < beta if positive else true > beta)
                 of_side = areas[among], hard[among], positive
-                chosen[side, c] = best_beta(*of_side, beta, precision)
-        return chosen
+                betas_chosen[side, c] = best_beta(*of_side, beta, precision)
+        return betas_chosen
 
 
 @dataclass(frozen=True)
@@ -325,51 +329,58 @@ class _Judged:
     refused: tuple[tuple[float | None, float | None] | None, ...]
 
     @classmethod
-    def of(cls, one: _TaskPair, beta: float, precision: float, folds: int) -> Self:
+    def of(cls, pair: _TaskPair, beta: float, precision: float, folds: int) -> Self:
         """Chosen betas count for a side if they raise its precision out of fold."""
-        used = np.full((2, 2, *one.areas.shape), beta)
+        used = np.full((2, 2, *pair.areas.shape), beta)
         for fold in range(folds):
-            used[1][:, one.folds == fold] = one.betas(one.folds != fold, beta, precision)[:, None]
-        betas = one.betas(one.folds >= 0, beta, precision)
-        true = _cells(one.labels[1], one.true, np.full(2, beta))
+            used[1][:, pair.folds == fold] = pair.betas(pair.folds != fold, beta, precision)[
+                :, None
+            ]
+        betas = pair.betas(pair.folds >= 0, beta, precision)
+        true = _cells(pair.labels[1], pair.true, np.full(2, beta))
         refused: list[tuple[float | None, float | None] | None] = [None, None]
-        found = [_cells(one.labels[0], one.areas, of) for of in used]
+        cells_found = [_cells(pair.labels[0], pair.areas, side_betas) for side_betas in used]
         for side in range(2):
-            by = [_share((of == side) & (true == side), of == side)[0] for of in found]
+            by = [
+                _share((side_betas == side) & (true == side), side_betas == side)[0]
+                for side_betas in cells_found
+            ]
             if by[1] is None or (by[0] is not None and by[1] <= by[0]):
                 if (used[1, side] != beta).any():
                     refused[side] = by[0], by[1]
                 used[1, side], betas[side] = beta, beta
-        cells = np.stack([_cells(one.labels[0], one.areas, of) for of in used])
+        cells = np.stack([_cells(pair.labels[0], pair.areas, side_betas) for side_betas in used])
         return cls(betas, used, cells, tuple(refused))
 
     def kept(self, beta: float) -> Iterator[str]:
         """Sides that keep beta though another was chosen."""
         for cell, refused in zip(CELLS, self.refused, strict=False):
             if refused is not None:
-                of = ["none" if share is None else f"{share:.3f}" for share in refused]
-                yield f"{cell} ({of[1]}, by beta {beta:g}: {of[0]})"
+                shares = ["none" if share is None else f"{share:.3f}" for share in refused]
+                yield f"{cell} ({shares[1]}, by beta {beta:g}: {shares[0]})"
 
-    def rows(self, one: _TaskPair, beta: float) -> list[dict[str, Any]]:
+    def rows(self, pair: _TaskPair, beta: float) -> list[dict[str, Any]]:
         """Precision and recall of all sets, see ``Calibration.verdicts``."""
         parts: dict[str | None, slice] = {None: slice(None)}
-        if len(one.cues) > 1:
-            parts |= {cue: slice(c, c + 1) for c, cue in enumerate(one.cues)}
+        if len(pair.cues) > 1:
+            parts |= {cue: slice(c, c + 1) for c, cue in enumerate(pair.cues)}
         rows = []
         for cue, part in parts.items():
-            true = _cells(one.labels[1], one.true[:, part], np.full(2, beta))
-            found = [_cells(one.labels[0], one.areas[:, part], of[..., part]) for of in self.used]
+            true = _cells(pair.labels[1], pair.true[:, part], np.full(2, beta))
+            cells = [
+                _cells(pair.labels[0], pair.areas[:, part], betas[..., part]) for betas in self.used
+            ]
             for cell, name in enumerate(CELLS):
                 truly = true == cell
                 row: dict[str, Any] = {
-                    "task": one.task,
+                    "task": pair.task,
                     "cue": cue,
                     "set": name,
                     "true": int(truly.sum()),
                 }
-                for prefix, of in zip(("", "calibrated_"), found, strict=True):
-                    row[f"{prefix}precision"] = _share((of == cell) & truly, of == cell)
-                    row[f"{prefix}recall"] = _share((of == cell) & truly, truly)
+                for prefix, betas in zip(("", "calibrated_"), cells, strict=True):
+                    row[f"{prefix}precision"] = _share((betas == cell) & truly, betas == cell)
+                    row[f"{prefix}recall"] = _share((betas == cell) & truly, truly)
                 rows.append(row)
         return rows
 
@@ -388,7 +399,7 @@ def _share(part: Bools, whole: Bools) -> list[float | None]:
     """The share of images with its 95 % interval; of no image, None."""
     n = np.array([whole.sum()])
     share = np.array([part.sum()]) / np.maximum(n, 1)
-    return [float(one[0]) if n else None for one in (share, *wilson(share, n))]
+    return [float(bounds[0]) if n else None for bounds in (share, *wilson(share, n))]
 
 
 def best_beta(areas: Floats, hard: Bools, positive: bool, beta: float, precision: float) -> float:
@@ -403,16 +414,16 @@ def best_beta(areas: Floats, hard: Bools, positive: bool, beta: float, precision
     """
     if hard.sum() < _FEWEST:
         return beta
-    known = np.unique(areas)
-    middles = known[:-1] + np.diff(known) / 2
+    levels = np.unique(areas)
+    middles = levels[:-1] + np.diff(levels) / 2
     betas = np.array([beta, *middles[(middles > 0) & (middles <= 1)]])
     sign = 1 if positive else -1
-    ordered = (np.sort(sign * of) for of in (areas, areas[hard]))
-    found, right = (np.searchsorted(of, sign * betas, "left") for of in ordered)
-    share = np.divide(right, found, out=np.zeros(len(betas)), where=found > 0)
+    ordered = (np.sort(sign * values) for values in (areas, areas[hard]))
+    n_found, right = (np.searchsorted(values, sign * betas, "left") for values in ordered)
+    share = np.divide(right, n_found, out=np.zeros(len(betas)), where=n_found > 0)
     # a precision that a handful of images reaches is out of reach
     enough = (share >= precision) & (2 * right >= right[0])
-    best = np.where(enough, right, -1) if enough.any() else 2 * right / (found + hard.sum())
+    best = np.where(enough, right, -1) if enough.any() else 2 * right / (n_found + hard.sum())
     order = np.lexsort((np.abs(betas - beta), -share, -best))
     return float(betas[order[0]])
 

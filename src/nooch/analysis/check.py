@@ -355,7 +355,7 @@ def check(
         runs = load_predictions(predictions, data=data, tasks=tasks, **reading or {})
         notes += [described(runs), *run_notes(runs)]
         split = checked_split(data, split)
-        asked = predicted_tasks(runs, data.classes, tasks, owner="the dataset", of="class")
+        asked = predicted_tasks(runs, data.classes, tasks, owner="the dataset", kind="class")
         notes += task_notes(runs, data.classes, "dataset", tasks)
         criteria, reasons = _criteria(data, criterion, CE(alpha=alpha, beta=beta))
         notes += reasons

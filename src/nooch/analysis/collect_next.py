@@ -107,23 +107,25 @@ def collect_next(
         problem = f"the suite has no statistics of {name}"
         raise UndefinedError(problem, allowed="neither combinations nor custom criteria")
     training = _hard_marks(data, ["train"], fitted, tasks)
-    known = _known(pool, data)
-    marks = csr_array(_hard_marks(pool, [*pool.splits], fitted, tasks).multiply(~known[:, None]))
+    in_dataset = _known(pool, data)
+    marks = csr_array(
+        _hard_marks(pool, [*pool.splits], fitted, tasks).multiply(~in_dataset[:, None])
+    )
     before = np.asarray(training.sum(axis=0), dtype=np.float64).reshape(-1, 2)
-    chosen, duplicates = _chosen(marks, before, tasks, budget, similarity, vectors)
+    picked, duplicates = _chosen(marks, before, tasks, budget, similarity, vectors)
     notes = [f"{counted(duplicates, 'image')} left out as near-duplicates"] if vectors else []
-    if known.any():
-        theirs = counted(int(known.sum()), "image")
+    if in_dataset.any():
+        theirs = counted(int(in_dataset.sum()), "image")
         notes.append(f"{theirs} left out that the suite's dataset has (same id and file name)")
-    if not chosen:
+    if not picked:
         problem = "; ".join(["no image of the pool is hard for a task, and new", *notes])
         remedy = "give a larger pool, or other tasks"
-        if known.any():
+        if in_dataset.any():
             remedy += "; if those are other images, give them other ids or file names"
         raise UndefinedError(problem, remedy=remedy)
-    if len(chosen) < budget:
-        notes.append(f"no more than {counted(len(chosen), 'image')} of the pool are hard and new")
-    frame = pl.DataFrame(chosen)
+    if len(picked) < budget:
+        notes.append(f"no more than {counted(len(picked), 'image')} of the pool are hard and new")
+    frame = pl.DataFrame(picked)
     images = pool.images[frame["row"]].select("image_id", "file_name")
     table = pl.concat([images, frame.drop("row")], how="horizontal")
     added = marks[frame["row"].to_numpy()].sum(axis=0).reshape(-1, 2)
@@ -133,15 +135,15 @@ def collect_next(
 def _counted(tasks: Sequence[str], before: NDArray[Any], added: NDArray[Any]) -> pl.DataFrame:
     """The table of tasks, from hard images of each (n_tasks, 2)."""
     columns: dict[str, Any] = {"task": tasks}
-    for prefix, of, counts in (("", before, before), ("new_", added, before + added)):
-        columns |= {f"{prefix}positives": of[:, 0], f"{prefix}negatives": of[:, 1]}
+    for prefix, group, counts in (("", before, before), ("new_", added, before + added)):
+        columns |= {f"{prefix}positives": group[:, 0], f"{prefix}negatives": group[:, 1]}
         columns[f"{prefix}effective"] = _effective(counts) * (counts > 0).all(axis=1)
     return pl.DataFrame(columns)
 
 
 def _known(pool: Dataset, data: Dataset) -> NDArray[np.bool_]:
     """Mask of pool images that the dataset has, by id and file name; without names, none."""
-    theirs, ours = (one.images.select("image_id", "file_name") for one in (pool, data))
+    theirs, ours = (dataset.images.select("image_id", "file_name") for dataset in (pool, data))
     if theirs.schema != ours.schema:
         return np.zeros(len(pool), dtype=bool)
     both = theirs.join(
@@ -156,12 +158,12 @@ def _hard_marks(
     """Ones for hard images of some splits, (n_images, 2 T): in column 2 t hard positives of task t,
     in column 2 t + 1 hard negatives.
     """
-    found = find(data, fitted, tasks=tasks, splits=splits)
+    suite = find(data, fitted, tasks=tasks, splits=splits)
     every = data.images.select("image_id", row=pl.int_range(pl.len()))
     rows, columns = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-    for key in found.keys:
+    for key in suite.keys:
         for number, side in enumerate(_SIDES):
-            hard = every.filter(pl.col("image_id").is_in(found.set(*key).ids(side)))
+            hard = every.filter(pl.col("image_id").is_in(suite.set(*key).ids(side)))
             rows.append(hard["row"].to_numpy())
             columns.append(np.full(len(hard), 2 * tasks.index(key[1]) + number))
     places = np.concatenate(rows), np.concatenate(columns)
@@ -203,8 +205,8 @@ def _chosen(
     """
     names = [f"{side.replace('_', ' ')} of {task}" for task in tasks for side in _SIDES]
     left = np.ones(marks.shape[0], dtype=bool)
-    chosen: list[dict[str, Any]] = []
-    while len(chosen) < budget:
+    picks: list[dict[str, Any]] = []
+    while len(picks) < budget:
         now = _effective(counts)
         grown = np.stack([_effective(counts + side) / now - 1 for side in np.eye(2)], axis=1)
         scores = np.where(left, marks @ grown.ravel(), 0)
@@ -213,20 +215,20 @@ def _chosen(
             break
         left[row] = False
         if vectors:
-            known, pool = vectors
+            in_dataset, pool = vectors
             others = np.concatenate(
-                [known @ pool[row], pool[[c["row"] for c in chosen]] @ pool[row]]
+                [in_dataset @ pool[row], pool[[c["row"] for c in picks]] @ pool[row]]
             )
             if others.max() > similarity:
                 continue
         mark = marks[[row]].toarray().reshape(-1, 2)
         best = int((mark * grown).argmax())
-        chosen.append({
+        picks.append({
             "row": row,
             "task": tasks[best // 2],
             "subset": _SIDES[best % 2],
-            "reason": some_of(names[at] for at in np.flatnonzero(mark)),
+            "reason": some_of(names[place] for place in np.flatnonzero(mark)),
             "gain": float((_effective(counts + mark) - now).sum()),
         })  # fmt: skip
         counts = counts + mark
-    return chosen, int((~left).sum()) - len(chosen)
+    return picks, int((~left).sum()) - len(picks)

@@ -67,14 +67,14 @@ class Findings(TabularResult):
         enough = (pl.min_horizontal("n_misleading", "n_usual") >= SMALLEST) & pl.col(
             "p"
         ).is_not_null()
-        known = table.select(enough).to_series().to_numpy()
+        judged = table.select(enough).to_series().to_numpy()
         adjusted = np.full(table.height, np.nan)
-        if known.any():
-            adjusted[known] = false_discovery_control(table["p"].to_numpy()[known])
+        if judged.any():
+            adjusted[judged] = false_discovery_control(table["p"].to_numpy()[judged])
         table = table.with_columns(p_adjusted=pl.Series(adjusted).fill_nan(None))
         shown, more = adjusted < 0.05, (table["effect"].fill_null(0) > 0).to_numpy()
         verdict = np.select(
-            [~known, shown & more, shown], [VERDICTS[i] for i in (3, 0, 1)], VERDICTS[2]
+            [~judged, shown & more, shown], [VERDICTS[i] for i in (3, 0, 1)], VERDICTS[2]
         )
         table = table.with_columns(verdict=pl.Series(verdict))
         rank = pl.col("verdict") != VERDICTS[0]
@@ -113,8 +113,8 @@ def with_runs(
 ) -> list[str]:
     """Rows in words, each run's name before them where ``runs`` has several."""
     several = runs.n_unique() > 1
-    named = rows.iter_rows(named=True)
-    return [(f"{row['run']}: " if several else "") + words(row) for row in named]
+    records = rows.iter_rows(named=True)
+    return [(f"{row['run']}: " if several else "") + words(row) for row in records]
 
 
 def some_images(ids: pl.Series, where: NDArray[np.bool_]) -> list[str]:
@@ -206,15 +206,17 @@ def cue_findings(
     data = None if data is None else suite.require_dataset(data)
     (split,) = suite.splits_to_score(split)
     runs = load_predictions(predictions, suite, data, scale=scale)
-    wanted = predicted_tasks(runs, suite.tasks, tasks, owner="the suite")
-    keys = [(criterion, task, split) for task in wanted for criterion in suite.criteria]
+    task_names = predicted_tasks(runs, suite.tasks, tasks, owner="the suite")
+    keys = [(criterion, task, split) for task in task_names for criterion in suite.criteria]
     sample = AskedSample.of(suite, runs, [key for key in keys if key in suite.keys]).suite
     rows: list[dict[str, Any]] = []
     for key in tracked(keys, len(keys), "comparing contexts, sets", progress):
         if key in sample.keys:
             rows += _of_set(suite, sample.set(*key), runs, data)
     rows = _said_once(rows)
-    return Findings.of(rows, {"split": split, "tasks": wanted, "runs": [run.run for run in runs]})
+    return Findings.of(
+        rows, {"split": split, "tasks": task_names, "runs": [run.run for run in runs]}
+    )
 
 
 def _said_once(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -254,14 +256,14 @@ def labeled_images(
     """The images of a split whose label is known, and that runs with ``weights`` were asked about;
     and as a set of easy images.
     """
-    there, ids = known_at(part, task), part.images["image_id"]
+    is_known, ids = known_at(part, task), part.images["image_id"]
     for run in runs:
         if run.weights is not None and task in run.tasks:
-            asked = run.image_ids.filter(pl.Series(run.weights[run.tasks.index(task)] > 0))
-            there &= ids.is_in(asked.cast(ids.dtype, strict=False).implode()).to_numpy()
-    known = part if there.all() else part.select(rows=there)
-    labels, subset = known.labels(task), np.full(len(known), 2, np.uint8)
-    return known, ChallengeSet("any", task, split, known.images["image_id"], labels, subset)
+            asked_ids = run.image_ids.filter(pl.Series(run.weights[run.tasks.index(task)] > 0))
+            is_known &= ids.is_in(asked_ids.cast(ids.dtype, strict=False).implode()).to_numpy()
+    labeled = part if is_known.all() else part.select(rows=is_known)
+    labels, subset = labeled.labels(task), np.full(len(labeled), 2, np.uint8)
+    return labeled, ChallengeSet("any", task, split, labeled.images["image_id"], labels, subset)
 
 
 def size_strata(data: Dataset | None, challenge: ChallengeSet) -> NDArray[np.intp] | None:
@@ -272,10 +274,10 @@ def size_strata(data: Dataset | None, challenge: ChallengeSet) -> NDArray[np.int
         return None
     rows = positions(challenge.image_ids, data.images["image_id"])
     areas = data.area(challenge.task, unknown=np.nan)[rows]
-    known = challenge.labels & ~np.isnan(areas)
-    if not known.any():
+    labeled = challenge.labels & ~np.isnan(areas)
+    if not labeled.any():
         return None
-    cuts = np.quantile(areas[known], _CUTS)
+    cuts = np.quantile(areas[labeled], _CUTS)
     return np.where(np.isnan(areas), len(cuts) + 1, np.searchsorted(cuts, areas, side="right"))
 
 

@@ -119,14 +119,14 @@ class TaskEdits:
         """Plan the edits of a task and split, ``key``; ``files`` are all images of the split, whose
         dataset is ``data``; ``how`` has the other attributes.
         """
-        keys = [of for of in suite.keys if of[1:] == key]
+        keys = [set_key for set_key in suite.keys if set_key[1:] == key]
         listed = [record.cues.get(key[0], []) for record in suite.header.criteria.values()]
         cues = list(dict.fromkeys(cue for pairs in listed for cue, _ in pairs))
         own = files.filter(pl.col("image_id").is_in(suite.image_ids(keys).implode()))
         labels = [data.labels(name, unknown=False)[own["row"]] for name in (key[0], *cues)]
         thing, context = labels[0], np.any([np.zeros(len(own), bool), *labels[1:]], axis=0)
         inside = thing if how["edit"] in _OF_OBJECTS else context
-        hard = [image for of in keys for image in suite.set(*of).ids("hard_negative")]
+        hard = [image for set_key in keys for image in suite.set(*set_key).ids("hard_negative")]
         sides = ~thing & ~context, ~thing & context & own["image_id"].is_in(hard).to_numpy()
         without, with_cue = (own["path"].filter(side).to_list() for side in sides)
         possible = how["edit"] != "swap-background" or bool(without and with_cue)
@@ -146,23 +146,25 @@ class TaskEdits:
         paths = self.images["path"][list(numbers)].to_list()
         pixels, broken = decode_images(paths, self.size, self.decoding)
         pixels = pixels.repeat(2, axis=0)
-        for number, at in zip(numbers, range(0, len(pixels), 2), strict=True):
-            broken += self._edit(number, pixels[at : at + 2])
+        for number, start in zip(numbers, range(0, len(pixels), 2), strict=True):
+            broken += self._edit(number, pixels[start : start + 2])
         return pixels, broken
 
     def _edit(self, number: int, pair: NDArray[np.uint8]) -> list[str]:
         """Edit an image and its copy in place; return which files cannot be read."""
         row = self.images["row"][number]
         random, nothing = np.random.default_rng([self.seed, row]), np.zeros(self.size, bool)
-        found = [(name, mask) for name, mask in self.masks(row) if name in {self.task, *self.cues}]
-        masks = {name: mask_of_size(mask, self.size) for name, mask in found}
+        shapes = [(name, mask) for name, mask in self.masks(row) if name in {self.task, *self.cues}]
+        masks = {name: mask_of_size(mask, self.size) for name, mask in shapes}
         thing = masks.get(self.task, nothing)
         context = np.any([nothing, *(masks.get(c, nothing) for c in self.cues)], axis=0) & ~thing
         if self.edit == "swap-background":
             if not thing.any():
                 return []
-            chosen = [files[int(random.integers(len(files)))] for files in self.backgrounds]
-            backgrounds, broken = decode_images(chosen, self.size, self.decoding)
+            background_files = [
+                files[int(random.integers(len(files)))] for files in self.backgrounds
+            ]
+            backgrounds, broken = decode_images(background_files, self.size, self.decoding)
             pair[:] = np.where(thing[:, :, None], pair, backgrounds)
             self.has_control[number] = True
             return broken
@@ -187,7 +189,7 @@ def draw_examples(
     """Draw the edits of each subset (of the task's first criterion) that change the probability
     most; rows are as in ``edited.parquet``.
     """
-    plans = {one.task: one for one in planned}
+    plans = {plan.task: plan for plan in planned}
     cells = pl.concat(suite.set(*key).cell_frame for key in suite.keys)
     cells = cells.unique(["image_id", "task"], keep="first", maintain_order=True)
     change = (pl.col("edit") - pl.col("before")).abs()
@@ -195,10 +197,10 @@ def draw_examples(
     panels: list[SheetPanel] = []
     with TemporaryDirectory() as folder:
         for row in pl.concat(rows.filter(cell=cell).head(_MOST) for cell in CELLS).to_dicts():
-            one, tiles = plans[row["task"]], []
-            at = one.images["image_id"].to_list().index(row["image_id"])
-            unedited, _ = decode_images([one.images["path"][at]], one.size, one.decoding)
-            pixels = [*unedited, *one.read(range(2 * at, 2 * at + 2))[0]]
+            plan, tiles = plans[row["task"]], []
+            position = plan.images["image_id"].to_list().index(row["image_id"])
+            unedited, _ = decode_images([plan.images["path"][position]], plan.size, plan.decoding)
+            pixels = [*unedited, *plan.read(range(2 * position, 2 * position + 2))[0]]
             for name, version in zip(("before", "edit", "control"), pixels, strict=True):
                 if row[name] is not None:
                     path = Path(folder) / f"{len(panels)}-{name}.png"
@@ -302,8 +304,8 @@ def intervene(
     """
     suite = as_suite(suite)
     check_output(out, overwrite=overwrite, marker=CHANGES)
-    found = suite.found_in() if data is None else suite.require_dataset(data)
-    if found is None or not annotations:
+    dataset = suite.found_in() if data is None else suite.require_dataset(data)
+    if dataset is None or not annotations:
         problem = "an edit needs the suite's dataset, and masks"
         remedy = "give `dataset`, and as `annotations` its COCO files, or a folder of label maps"
         raise ParameterError(problem, remedy=remedy)
@@ -312,10 +314,10 @@ def intervene(
     splits = {split, "valid"} if threshold in RULES else {split}
     # a number or a file is refused before anything is predicted
     answer_thresholds(0.5 if len(splits) > 1 else threshold, suite, (), tasks)
-    ids, paths = find_images(suite, tasks, splits=[*splits], data=found, images=images)
+    ids, paths = find_images(suite, tasks, splits=[*splits], data=dataset, images=images)
     files = pl.DataFrame({"image_id": ids, "path": list(map(str, paths))})
     masks: dict[str, Any] = {"annotations": annotations, "decoding": Decoding(range=range)}
-    planned = _planned(model, suite, found, split, files, edit=edit, seed=seed, **masks)
+    planned = _planned(model, suite, dataset, split, files, edit=edit, seed=seed, **masks)
     how: dict[str, Any] = {"batch": batch, "codec": Decoding(range=range)}
     before = predict(model, ids, paths, progress=partial(progress, "predicting"), **how)
     versions, edited = _versions(model, planned, before, edit, batch, progress)
@@ -359,9 +361,9 @@ def _planned(
     part = data.select(split)
     ids = part.images.select("image_id")
     files = files.join(ids.with_row_index("row"), on="image_id", maintain_order="left")
-    wanted = [Wanted(split, row, Path(path)) for path, row in files.select("path", "row").rows()]
+    pictures = [Wanted(split, row, Path(path)) for path, row in files.select("path", "row").rows()]
     images = {split: SplitImages(split, ids["image_id"], part)}
-    masks = cue_masks(suite, data, images, annotations, wanted, model.tasks)
+    masks = cue_masks(suite, data, images, annotations, pictures, model.tasks)
     how = {"masks": partial(masks, split), "size": model.size, "decoding": decoding}
     return [
         TaskEdits.of(suite, (task, split), part, files, edit=edit, seed=seed, **how)
@@ -381,27 +383,27 @@ def _versions(
     edited images, and of those with a control: bool (2, n_tasks, n).
     """
     values, edited = np.stack([before.values] * 2), np.zeros((2, *before.values.shape), bool)
-    done, total = 0, 2 * sum(len(one.images) for one in planned)
+    done, total = 0, 2 * sum(len(edits.images) for edits in planned)
 
     def step(first: int, read: int, _: int) -> None:
         progress("predicting edits", first + read, total)
 
-    for one in planned:
-        ids, row = one.images["image_id"], before.tasks.index(one.task)
+    for edits in planned:
+        ids, row = edits.images["image_id"], before.tasks.index(edits.task)
         logits = read_logits(
             model,
             ids.gather(np.arange(len(ids)).repeat(2)),
-            one.read,
+            edits.read,
             # an image's edit and control are in the same batch
             batch=batch + batch % 2,
             readers=None,
             progress=partial(step, done),
         )
         done += len(logits)
-        at = positions(ids, before.image_ids)
-        values[:, row, at] = logits[:, row].reshape(-1, 2).T
-        for number, has_control in one.has_control.items():
-            edited[:, row, at[number]] = True, has_control
+        rows = positions(ids, before.image_ids)
+        values[:, row, rows] = logits[:, row].reshape(-1, 2).T
+        for number, has_control in edits.has_control.items():
+            edited[:, row, rows[number]] = True, has_control
     if not edited.any():
         raise InputError(
             f"{edit}: no image has a mask that leaves some of the image",
@@ -418,9 +420,9 @@ def _versions(
 
 def _left_out(planned: Sequence[TaskEdits]) -> Iterator[str]:
     """Notes on images and tasks without an edit."""
-    if skipped := sum(len(one.images) - len(one.has_control) for one in planned):
+    if skipped := sum(len(edits.images) - len(edits.has_control) for edits in planned):
         yield f"{counted(skipped, 'image')} left out: no mask, or one that fills the image"
-    if idle := [one.task for one in planned if not one.has_control]:
+    if idle := [edits.task for edits in planned if not edits.has_control]:
         yield f"no image is edited of {some_of(idle)}"
 
 
@@ -451,11 +453,11 @@ def _sentences(
         keys = [key for key in suite.keys if (key[0], key[2]) == (criterion, split)]
         if not keys:
             continue
-        known = rows.join(pl.concat(suite.set(*key).cell_frame for key in keys), on=_PAIR)
+        judged = rows.join(pl.concat(suite.set(*key).cell_frame for key in keys), on=_PAIR)
         for cell, inside, was in [*shown, ("easy_positive", right, "right")]:
-            of = known.filter(inside, cell=cell)
+            answers = judged.filter(inside, cell=cell)
             share, of_control = (
-                _share(of.drop_nulls(name), name, cell, bootstrap, seed) for name in _EDITED
+                _share(answers.drop_nulls(name), name, cell, bootstrap, seed) for name in _EDITED
             )
             if share is None:
                 continue

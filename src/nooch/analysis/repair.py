@@ -83,8 +83,8 @@ def choose_heads(
             heads[job.task, job.run] = job, trained.head(number)
             outputs.setdefault(job.run, {})[job.task] = logits[number]
     runs = [
-        Predictions.of(np.array([*of.values()]).T, ids, [*of], scale="logit", run=run)
-        for run, of in outputs.items()
+        Predictions.of(np.array([*output.values()]).T, ids, [*output], scale="logit", run=run)
+        for run, output in outputs.items()
     ]
     scores = evaluate(
         suite,
@@ -97,9 +97,9 @@ def choose_heads(
     # one method, so that one setting is chosen among all methods
     rows = [(run, task, "repair", run, job.seed, None) for (task, run), (job, _) in heads.items()]
     columns = ("run", "task", "method", "setting", "seed", "environment")
-    chosen = select(scores.table, pl.DataFrame(rows, columns, orient="row"))
+    selected = select(scores.table, pl.DataFrame(rows, columns, orient="row"))
     control = {job.task: head for job, head in heads.values() if job.method == CONTROL}
-    of_task = dict(chosen.select("task", "setting").rows())
+    of_task = dict(selected.select("task", "setting").rows())
     tasks = [task for task in suite.tasks if task in of_task and task in control]
     if not tasks:
         raise UndefinedError(
@@ -180,7 +180,7 @@ def verdict_of(changes: pl.DataFrame, task: str) -> dict[str, Any]:
             at=pl.col("subset").str.replace("_", " ") + pl.format("s of {}", "cue").fill_null("s")
         )
         changed = rows.select("at", BEFORE, AFTER).rows()
-        parts[kind] = ", ".join(f"{at} ({old:.3f} to {new:.3f})" for at, old, new in changed)
+        parts[kind] = ", ".join(f"{place} ({old:.3f} to {new:.3f})" for place, old, new in changed)
     shown = [kind for kind, text in parts.items() if text]
     verdict = "traded" if len(shown) > 1 else "".join(shown) or "inconclusive"
     reason = "; ".join(f"{kind} on {parts[kind]}" for kind in shown)
@@ -263,14 +263,14 @@ def repair(
     with atomic_folder(out, overwrite=overwrite, marker=_MARKER) as folder:
         grid = {name: CANDIDATES[name] for name in CANDIDATES if name in {CONTROL, *methods}}
         config = read_config({"tasks": tasks, "methods": grid, "seeds": [seed]})
-        chosen, heads, control = choose_heads(data, suite, inputs, config, criterion, progress)
-        lacking, tasks = sorted(set(tasks) - set(chosen["task"])), chosen["task"].to_list()
+        selected, heads, control = choose_heads(data, suite, inputs, config, criterion, progress)
+        lacking, tasks = sorted(set(tasks) - set(selected["task"])), selected["task"].to_list()
         before = old or _predicted(control, tasks, inputs, data)
         after = replace(_predicted(heads, tasks, inputs, data), run=AFTER)
         runs, k = [replace(before, run=BEFORE), after], bootstrap
         scores = score(runs, tasks=tasks, bootstrap=k, baseline=BEFORE, progress=progress)
         source = "ERM on the same features" if old is None else old.run
-        repaired = _repaired(scores, chosen, heads, source, Path(out))
+        repaired = _repaired(scores, selected, heads, source, Path(out))
         if lacking:
             repaired.notes.append(f"no hard images of both sides on valid: {some_of(lacking)}")
         about = {"suite": identity_of(suite), "dataset": data.fingerprint, "criterion": criterion}
@@ -288,7 +288,7 @@ def _one_run(runs: Sequence[Predictions]) -> Predictions:
 
 def _repaired(
     scores: Scores,
-    chosen: pl.DataFrame,
+    selected: pl.DataFrame,
     heads: Heads,
     source: str,
     out: Path,
@@ -296,9 +296,9 @@ def _repaired(
     """Verdicts of scores before, from ``source``, and after."""
     changes = changes_of(scores)
     thresholds = scores.settings.get("thresholds", {}).get(AFTER, {})
-    tasks = chosen["task"].to_list()
+    tasks = selected["task"].to_list()
     table = pl.DataFrame([verdict_of(changes, task) for task in tasks]).with_columns(
-        chosen.select("method", "setting"),
+        selected.select("method", "setting"),
         threshold=pl.Series([thresholds.get(task, 0.5) for task in tasks]),
     )
     n = changes["change"].count()

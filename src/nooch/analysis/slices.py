@@ -89,7 +89,11 @@ class SliceConditions:
     def _of_columns(self) -> list[SliceCondition]:
         images, whole = self.data.images, self.whole.images
         columns = [column for column in images.columns if column not in _STRUCTURE]
-        return [one for column in columns for one in _of_column(images[column], whole[column])]
+        return [
+            condition
+            for column in columns
+            for condition in _of_column(images[column], whole[column])
+        ]
 
     @cached_property
     def _counts(self) -> tuple[dict[SliceCondition, int], list[Floats]]:
@@ -98,7 +102,7 @@ class SliceConditions:
         """
         shared = [*chain(*self._of_classes.values()), *self._of_columns]
         counts = [pair_counts(shared, half) for half in self.halves]
-        return {one: at for at, one in enumerate(shared)}, counts
+        return {condition: position for position, condition in enumerate(shared)}, counts
 
     @property
     def halves(self) -> tuple[Booleans, Booleans]:
@@ -107,7 +111,12 @@ class SliceConditions:
 
     def of_task(self, task: str, *, size: bool) -> list[SliceCondition]:
         """Conditions on other classes and on columns; with ``size`` also of the target's area."""
-        others = [one for name, of in self._of_classes.items() if name != task for one in of]
+        others = [
+            condition
+            for name, conditions in self._of_classes.items()
+            if name != task
+            for condition in conditions
+        ]
         sizes = _of_size(self.data, task, self.whole) if size and self.data.has_areas else ()
         return [*others, *sizes, *self._of_columns]
 
@@ -117,9 +126,9 @@ class SliceConditions:
         """
         if 2 * side.sum() > len(side) and self._counts[0].keys() >= set(conditions):
             # the other side is smaller
-            at = [self._counts[0][one] for one in conditions]
+            rows = [self._counts[0][condition] for condition in conditions]
             return [
-                counts[np.ix_(at, at)] - pair_counts(conditions, half & ~side)
+                counts[np.ix_(rows, rows)] - pair_counts(conditions, half & ~side)
                 for counts, half in zip(self._counts[1], self.halves, strict=True)
             ]
         return [pair_counts(conditions, half & side) for half in self.halves]
@@ -129,7 +138,7 @@ def pair_counts(conditions: Sequence[SliceCondition], images: Booleans) -> Float
     """Numbers of images in which any two conditions are true, float64 (k, k)."""
     rows = np.flatnonzero(images)
     # counts below 2**24 are exact
-    holds = np.stack([one.holds[rows] for one in conditions]).astype(np.float32)
+    holds = np.stack([condition.holds[rows] for condition in conditions]).astype(np.float32)
     return (holds @ holds.T).astype(np.float64)
 
 
@@ -158,11 +167,11 @@ def _of_class(data: Dataset, name: str, whole: Dataset) -> Iterator[SliceConditi
 
 def _of_size(data: Dataset, task: str, whole: Dataset) -> Iterator[SliceCondition]:
     areas = data.area(task, unknown=np.nan)
-    known = areas[data.labels(task, unknown=False) & ~np.isnan(areas)]
-    if not len(known):
+    areas_known = areas[data.labels(task, unknown=False) & ~np.isnan(areas)]
+    if not len(areas_known):
         return
     for share, words in ((0.25, "quarter"), (0.5, "half")):
-        low, high = np.quantile(known, [share, 1 - share]).tolist()
+        low, high = np.quantile(areas_known, [share, 1 - share]).tolist()
         smallest = f"among the smallest {words} of {plural(task)} (below {low:.2%})"
         largest = f"among the largest {words} of {plural(task)} (above {high:.2%})"
         with np.errstate(invalid="ignore"):
@@ -175,16 +184,16 @@ def _of_column(values: pl.Series, whole: pl.Series) -> Iterator[SliceCondition]:
         return
     if values.dtype.is_float() or values.dtype.is_decimal():
         values, whole = (s.cast(pl.Float64).fill_nan(None) for s in (values, whole))
-    name, known, holes = values.name, values.drop_nulls(), whole.null_count() > 0
+    name, values_known, holes = values.name, values.drop_nulls(), whole.null_count() > 0
     word = identifier(name)
-    if known.n_unique() <= _MOST_VALUES:
-        for value in known.unique().sort() if known.n_unique() > 1 else ():
+    if values_known.n_unique() <= _MOST_VALUES:
+        for value in values_known.unique().sort() if values_known.n_unique() > 1 else ():
             holds = (values == value).fill_null(value=False).to_numpy()
             phi = _guarded(word, f"{word} = {literal_text(value)}", holes=holes)
             yield SliceCondition(name, f"with {name} = {value}", phi, holds)
-    elif known.dtype.is_numeric():
+    elif values_known.dtype.is_numeric():
         for share in (0.25, 0.75):
-            cut = float(np.quantile(known.to_numpy(), share))
+            cut = float(np.quantile(values_known.to_numpy(), share))
             beyond = (values <= cut) if share < 0.5 else (values >= cut)
             sign = "<=" if share < 0.5 else ">="
             inside = beyond.fill_null(value=False).to_numpy()
@@ -230,14 +239,14 @@ class SliceFamily:
         without a row count with p = 1.
         """
         adjusted, left = 0.0, float(self.tested)
-        for one, row in sorted(self.found, key=lambda found: _order(found[0])):
-            gap, share = one.gap, one.weight / left
+        for piece, row in sorted(self.found, key=lambda found: _order(found[0])):
+            gap, share = piece.gap, piece.weight / left
             low, high = gap.interval(1 - 2 * self.error * share)
-            adjusted = max(adjusted, min(1.0, one.p / share * _ERROR / self.error))
-            left -= one.weight
+            adjusted = max(adjusted, min(1.0, piece.p / share * _ERROR / self.error))
+            left -= piece.weight
             yield row | {
                 "n_test": gap.n_with, "errors_test": gap.errors_with, "effect": gap.effect,
-                "low": low, "high": high, "p": one.p, "p_adjusted": adjusted,
+                "low": low, "high": high, "p": piece.p, "p_adjusted": adjusted,
                 "confirmed": low > 0 and adjusted <= _ERROR,
             }  # fmt: skip
 
@@ -306,28 +315,28 @@ class SliceSide:
         """
         errors = [pair_counts(self.conditions, half & self.wrong) for half in self.halves]
         families[0].tested += self._partitions()
-        found = [self._found(families[0], (one,)) for one in self._far(errors)]
+        slices = [self._found(families[0], (condition,)) for condition in self._far(errors)]
         kept: list[FoundSlice] = []
-        for one in sorted(found, key=_order):
-            if (len(kept) < MOST or one.p <= _ERROR) and _unlike(one, kept):
-                kept.append(one)
-        found = []
+        for condition in sorted(slices, key=_order):
+            if (len(kept) < MOST or condition.p <= _ERROR) and _unlike(condition, kept):
+                kept.append(condition)
+        slices = []
         for half, family in enumerate(families[1:]):
             pairs = [*self._pairs(half, errors[half], least)]
             family.tested += len(pairs)
-            found += [self._found(family, pair, self.halves[1 - half]) for pair in pairs]
-        for one in sorted(found, key=_order):
-            if _unlike(one, kept):
-                kept.append(one)
+            slices += [self._found(family, pair, self.halves[1 - half]) for pair in pairs]
+        for condition in sorted(slices, key=_order):
+            if _unlike(condition, kept):
+                kept.append(condition)
         yield from kept
 
     def strata(self, conditions: Sequence[SliceCondition]) -> NDArray[np.intp] | None:
         """The sizes to compare within, None for a slice that is only about the size."""
-        return None if all(one.name == self.task for one in conditions) else self.sizes
+        return None if all(condition.name == self.task for condition in conditions) else self.sizes
 
     def _partitions(self) -> int:
         """Number of conditions, counting one and its opposite once."""
-        rows = [one.holds[self.images] for one in self.conditions]
+        rows = [condition.holds[self.images] for condition in self.conditions]
         return len({np.packbits(row ^ row[0]).tobytes() for row in rows})
 
     def _found(
@@ -337,15 +346,17 @@ class SliceSide:
         test: Booleans | None = None,
     ) -> FoundSlice:
         """The slice, compared with the rest of the images that test."""
-        inside = np.logical_and.reduce([self.images, *(one.holds for one in conditions)])
+        inside = np.logical_and.reduce(
+            [self.images, *(condition.holds for condition in conditions)]
+        )
         other = self.images & ~inside
         used = self.images & (True if test is None else test)
-        strata, of = self.strata(conditions), (self.wrong[used], inside[used])
+        strata, outcomes = self.strata(conditions), (self.wrong[used], inside[used])
         strata = None if strata is None else strata[used]
-        gap = rate_gap(*of, strata)
+        gap = rate_gap(*outcomes, strata)
         p = 1.0 if np.isnan(gap.p_more) else gap.p_more
         if self.groups is not None:
-            p = max(p, p_of_groups(*of, self.groups[used], strata))
+            p = max(p, p_of_groups(*outcomes, self.groups[used], strata))
         fewer = inside.sum() <= other.sum()
         weight = 1.0 if len(conditions) > 1 else _FEWER if fewer else 1 - _FEWER
         return FoundSlice(family, conditions, inside, other, gap, p, weight)
@@ -354,15 +365,15 @@ class SliceSide:
         """Conditions whose error rate is far enough above the other images' rate."""
         support, hits = (np.diag(first) + np.diag(second) for first, second in (self.n, errors))
         rest = (self.wrong.sum() - hits) / (self.images.sum() - support)
-        for at in np.flatnonzero(hits / support - rest >= LEAST_DROP).tolist():
-            yield self.conditions[at]
+        for index in np.flatnonzero(hits / support - rest >= LEAST_DROP).tolist():
+            yield self.conditions[index]
 
     def _pairs(
         self, half: int, errors: Floats, least: int
     ) -> Iterator[tuple[SliceCondition, SliceCondition]]:
         """Pairs for testing that a half finds."""
         n, conditions = self.n[half], self.conditions
-        here, bad = (self.halves[half] & of for of in (self.images, self.wrong))
+        here, bad = (self.halves[half] & mask for mask in (self.images, self.wrong))
         first, second = np.triu_indices(len(conditions), 1)
         names = np.unique([condition.name for condition in conditions], return_inverse=True)[1]
         allowed = (names[first] != names[second]) & (n[first, second] >= least / 2)
@@ -378,28 +389,28 @@ class SliceSide:
         # a second condition has to add something beyond chance
         adds = low > parents[good]
         good, lower = good[adds], (low - rest[good])[adds]
-        chosen: list[Booleans] = []
-        for at in good[np.argsort(-lower, kind="stable")]:
-            one, two = conditions[first[at]], conditions[second[at]]
-            inside = one.holds & two.holds & self.images
-            if any(_alike(inside, other) for other in chosen):
+        masks: list[Booleans] = []
+        for index in good[np.argsort(-lower, kind="stable")]:
+            first_condition, two = conditions[first[index]], conditions[second[index]]
+            inside = first_condition.holds & two.holds & self.images
+            if any(_alike(inside, other) for other in masks):
                 continue
-            chosen.append(inside)
-            yield one, two
-            if len(chosen) == MOST:
+            masks.append(inside)
+            yield first_condition, two
+            if len(masks) == MOST:
                 return
 
 
-def _order(one: FoundSlice) -> float:
-    return one.p / one.weight
+def _order(piece: FoundSlice) -> float:
+    return piece.p / piece.weight
 
 
-def _alike(one: Booleans, other: Booleans) -> bool:
-    return bool((one & other).sum() / (one | other).sum() > _ALIKE)
+def _alike(mask: Booleans, other: Booleans) -> bool:
+    return bool((mask & other).sum() / (mask | other).sum() > _ALIKE)
 
 
-def _unlike(one: FoundSlice, others: Sequence[FoundSlice]) -> bool:
-    return not any(_alike(one.inside, other.inside) for other in others)
+def _unlike(piece: FoundSlice, others: Sequence[FoundSlice]) -> bool:
+    return not any(_alike(piece.inside, other.inside) for other in others)
 
 
 _SCHEMA: dict[str, Any] = {
@@ -532,17 +543,17 @@ def find_slices(
     data = as_dataset(data)
     split = checked_split(data, split)
     runs = load_predictions(predictions, data=data, tasks=tasks, scale=scale)
-    wanted = predicted_tasks(runs, data.classes, tasks, owner="the dataset", of="class")
+    task_names = predicted_tasks(runs, data.classes, tasks, owner="the dataset", kind="class")
     part = data.select(split)
     alone = len(data.classes) > 1 and no_context(data) is not None
     shared = SliceConditions(part, _half(part, group), data, alone)
     families = slice_families()
-    for task in tracked(wanted, len(wanted), "searching slices, tasks", progress):
-        known, everything = labeled_images(part, task, split, runs)
+    for task in tracked(task_names, len(task_names), "searching slices, tasks", progress):
+        labeled, everything = labeled_images(part, task, split, runs)
         conditions = shared
-        if known is not part:
-            conditions = SliceConditions(known, _half(known, group), data, alone)
-        if len(known):
+        if labeled is not part:
+            conditions = SliceConditions(labeled, _half(labeled, group), data, alone)
+        if len(labeled):
             _of_task(everything, runs, conditions, min_support, group, families)
     rows = [{"split": split, **row} for family in families for row in family.judged()]
     table = pl.DataFrame(rows, schema=_SCHEMA).with_columns(pl.col(pl.Float64).fill_nan(None))
@@ -592,15 +603,15 @@ def _of_task(
         kept = _distinct(conditions.of_task(task, size=missed), of_side, least)
         n = conditions.counts(kept, of_side) if kept else []
         for run, wrong in wrong_of.items() if kept else ():
-            one = SliceSide(
+            slice_side = SliceSide(
                 task, kept, of_side, wrong & of_side, conditions.halves, n,
                 sizes if missed else None, groups,
             )  # fmt: skip
-            for found in one.tested(least, families):
+            for piece in slice_side.tested(least, families):
                 label = f"present({identifier(task)})"
-                phi = [label if missed else f"NOT {label}", *(c.phi for c in found.conditions)]
+                phi = [label if missed else f"NOT {label}", *(c.phi for c in piece.conditions)]
                 row = {"run": run, "task": task, "side": side, "phi": " AND ".join(phi)}
-                found.family.found.append((found, row | _counts(found, one, everything)))
+                piece.family.found.append((piece, row | _counts(piece, slice_side, everything)))
 
 
 def _distinct(
@@ -616,15 +627,15 @@ def _distinct(
     return list(kept.values())
 
 
-def _counts(found: FoundSlice, side: SliceSide, everything: ChallengeSet) -> dict[str, Any]:
+def _counts(piece: FoundSlice, side: SliceSide, everything: ChallengeSet) -> dict[str, Any]:
     """A row's values on all images of the slice."""
-    wrong, other = found.inside & side.wrong, found.other
-    n, errors = int(found.inside.sum()), int(wrong.sum())
+    wrong, other = piece.inside & side.wrong, piece.other
+    n, errors = int(piece.inside.sum()), int(wrong.sum())
     low, high = wilson(np.array(errors / n), np.array(n))
     return {
-        "conditions": [c.text for c in found.conditions], "n": n, "errors": errors,
+        "conditions": [c.text for c in piece.conditions], "n": n, "errors": errors,
         "rate": errors / n, "rate_low": float(low), "rate_high": float(high),
         "rate_rest": float(side.wrong[other].mean()) if other.any() else None,
-        "by_size": side.strata(found.conditions) is not None,
+        "by_size": side.strata(piece.conditions) is not None,
         "images": some_images(everything.image_ids, wrong),
     }  # fmt: skip

@@ -99,13 +99,13 @@ class Validity(TabularResult):
                 total = counted(pairs.height, "pair")
                 texts.append(f"{name}: tells {apart} of {total} of models apart on hard images")
             for row in own.filter(quality="convergence").iter_rows(named=True):
-                known = "too few models for an interval"
+                interval = "too few models for an interval"
                 if row["low"] is not None:
-                    known = f"[{row['low']:.2f}, {row['high']:.2f}]"
+                    interval = f"[{row['low']:.2f}, {row['high']:.2f}]"
                 models = counted(row["n"], "model")
                 tau = "undefined" if row["value"] is None else f"{row['value']:.2f}"
                 texts.append(
-                    f"{name}: orders {models} as {row['of']} does with tau {tau} ({known})"
+                    f"{name}: orders {models} as {row['of']} does with tau {tau} ({interval})"
                 )
         return texts
 
@@ -117,16 +117,16 @@ def _curves(own: pl.DataFrame) -> Iterator[str]:
         rates = rows["value"].to_numpy()
         more = side == "negative"
         steps = np.diff(rates) if more else -np.diff(rates)
-        wanted = "rise" if more else "fall"
-        known = (
+        expected = "rise" if more else "fall"
+        defined = (
             "monotone"
             if (steps >= 0).all()
-            else f"{wanted} in {(steps >= 0).sum()} of {len(steps)} steps"
+            else f"{expected} in {(steps >= 0).sum()} of {len(steps)} steps"
         )
         change = ("fall", "stay", "rise")[int(np.sign(rates[-1] - rates[0])) + 1]
         what = f"{'claims' if more else 'misses'} {change}"
         first, last = (f"{100 * rate:.1f} %" for rate in (rates[0], rates[-1]))
-        yield f"{what} with support, {first} to {last} ({run}, tenths of images; {known})"
+        yield f"{what} with support, {first} to {last} ({run}, tenths of images; {defined})"
 
 
 def _span(values: pl.Series) -> str:
@@ -169,12 +169,15 @@ def validity(
     """
     suite = as_suite(suite)
     suite.require_easy("comparing hard with easy images")
-    found = suite.found_in() if data is None else suite.require_dataset(data)
+    dataset = suite.found_in() if data is None else suite.require_dataset(data)
     keys = suite.select_keys((), tasks or (), suite.splits_to_score(split))
-    runs = load_predictions(predictions, suite, found) if predictions else []
+    runs = load_predictions(predictions, suite, dataset) if predictions else []
     if captions:
-        words, named = load_vocabulary(synonyms), list(dict.fromkeys(key[1] for key in keys))
-        runs += [mentions(one, words, named) for one in read_captions(captions, suite)]
+        words, task_names = load_vocabulary(synonyms), list(dict.fromkeys(key[1] for key in keys))
+        runs += [
+            mentions(captions_run, words, task_names)
+            for captions_run in read_captions(captions, suite)
+        ]
     if len(runs) < 2:
         problem = f"there is {counted(len(runs), 'model')}"
         raise InputError(
@@ -186,7 +189,7 @@ def validity(
     names = [name for name in suite.criteria if any(key[0] == name for key in keys)]
     for name in tracked(names, len(names), "comparing models, criteria", progress):
         own = [key for key in keys if key[0] == name]
-        images = _Images.of(suite, own, every, runs, found)
+        images = _Images.of(suite, own, every, runs, dataset)
         if len(images.wrong):
             orders[name] = images
             rows += [{"criterion": name, **row} for row in images.failure(runs)]
@@ -196,7 +199,10 @@ def validity(
         raise InputError("no image has predictions of all models", where="predictions")
     for a, b in combinations(orders, 2):
         row = _convergence(orders[a], orders[b], len(runs), seed)
-        rows += [{"criterion": one, "of": other, **row} for one, other in ((a, b), (b, a))]
+        rows += [
+            {"criterion": captions_run, "of": other, **row}
+            for captions_run, other in ((a, b), (b, a))
+        ]
     table = pl.DataFrame(rows, schema=_COLUMNS).with_columns(pl.col(pl.Float64).fill_nan(None))
     order = pl.col("criterion").replace_strict({n: k for k, n in enumerate(orders)})
     return Validity(table.sort(order, maintain_order=True), run_notes(runs))
@@ -239,7 +245,7 @@ class _Images:
         for key in keys:
             challenge, task = suite.set(*key), key[1]
             values = np.stack([run.outputs(task, challenge.image_ids) for run in runs], axis=1)
-            known = ~np.isnan(values).any(axis=1)
+            complete = ~np.isnan(values).any(axis=1)
             sizes = size_strata(data, challenge)
             said = [said_positive(values[:, k], run.scale) for k, run in enumerate(runs)]
             wrong = np.stack(said, axis=1) != challenge.labels[:, None]
@@ -249,7 +255,7 @@ class _Images:
                 challenge.subset < 2, zeros if sizes is None else sizes,
                 _tenths(challenge), wrong,
             )  # fmt: skip
-            parts.append(tuple(column[known] for column in columns))
+            parts.append(tuple(column[complete] for column in columns))
         return cls(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
     def failure(self, runs: Sequence[Predictions]) -> Iterator[dict[str, Any]]:
@@ -297,11 +303,11 @@ class _Images:
             means = np.bincount(cell, apart) / np.maximum(np.bincount(cell), 1)
             scores = np.bincount(self.image[rows], weight * (apart - means[cell]))
             error = float(np.sqrt((scores**2).sum()))
-            known = error > 0
+            errs = error > 0
             yield {
                 "quality": "discrimination", "side": None, "of": f"{runs[a].run} - {runs[b].run}",
-                "value": value, "low": value - reach * error if known else None,
-                "high": value + reach * error if known else None, "n": len(rows),
+                "value": value, "low": value - reach * error if errs else None,
+                "high": value + reach * error if errs else None, "n": len(rows),
             }  # fmt: skip
 
     def errors(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -316,29 +322,29 @@ class _Images:
 
         n = summed(np.ones(len(rows)))
         with np.errstate(invalid="ignore"):
-            shares = [summed(one.astype(np.float64)) / n for one in self.wrong[rows].T]
+            shares = [summed(wrongs.astype(np.float64)) / n for wrongs in self.wrong[rows].T]
         return np.stack([np.nanmean(share, axis=1) for share in shares], axis=1)
 
 
 def _tenths(challenge: ChallengeSet) -> NDArray[np.intp]:
     """In which tenth of its side each image's support is, 1 to 10, equal ones in the same; or 0."""
-    found = np.zeros(len(challenge), np.intp)
+    tenths = np.zeros(len(challenge), np.intp)
     for side in (challenge.labels, ~challenge.labels):
         if challenge.support is not None and side.any():
             ranks = rankdata(challenge.support[side]) - 0.5
-            found[side] = 1 + np.floor(10 * ranks / side.sum())
-    return found
+            tenths[side] = 1 + np.floor(10 * ranks / side.sum())
+    return tenths
 
 
 def _convergence(a: _Images, b: _Images, n_runs: int, seed: int) -> dict[str, Any]:
     """Agreement of two criteria on the order of models by errors on hard images."""
-    n = 1 + max(int(one.image.max(initial=0)) for one in (a, b))
+    n = 1 + max(int(images.image.max(initial=0)) for images in (a, b))
     resamples = _RESAMPLES if n_runs >= LEAST_MODELS else 0
     random = np.random.default_rng(seed)
     weights = np.concatenate(
         [np.ones((1, n)), random.multinomial(n, np.full(n, 1 / n), size=resamples)]
     )
-    errors = [one.errors(weights) for one in (a, b)]
+    errors = [images.errors(weights) for images in (a, b)]
     taus = np.array([kendalltau(x, y).statistic for x, y in zip(*errors, strict=True)])
     low, high = (None, None)
     if resamples and np.isfinite(taus[1:]).any():

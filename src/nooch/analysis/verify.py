@@ -66,7 +66,7 @@ def verify(
     pairs: dict[str, tuple[_Cells, _Cells]] = {}
     if isinstance(other, Published):
         kinds = {record.kind: name for name, record in reversed(first.header.criteria.items())}
-        for kind in sorted({one.criterion for one in other.sets} & kinds.keys()):
+        for kind in sorted({each_suite.criterion for each_suite in other.sets} & kinds.keys()):
             own = _cells(first, kinds[kind])
             pairs[kinds[kind]] = own, _published_cells(other, kind, own)
     else:
@@ -74,12 +74,12 @@ def verify(
         names = [(name, name) for name in first.criteria if name in second.criteria]
         if not names and len(first.criteria) == len(second.criteria) == 1:
             names = [(first.criteria[0], second.criteria[0])]
-        for one in (first, second):
-            one.require_easy("comparing suites")
+        for each_suite in (first, second):
+            each_suite.require_easy("comparing suites")
         pairs = {a: (_cells(first, a), _cells(second, b)) for a, b in names}
     tables = [
-        agreement(*of, bootstrap, seed).select(pl.lit(name).alias("criterion"), pl.all())
-        for name, of in pairs.items()
+        agreement(*sets, bootstrap, seed).select(pl.lit(name).alias("criterion"), pl.all())
+        for name, sets in pairs.items()
     ]
     if not any(table["images"].max() for table in tables):
         raise InputError(
@@ -91,39 +91,49 @@ def verify(
 
 def _cells(suite: Suite, criterion: str) -> dict[str, pl.DataFrame]:
     """Task -> ``image_id, cell`` (an index into ``CELLS``) of its images with a verdict."""
-    found: dict[str, list[pl.DataFrame]] = {}
-    for one in (suite.set(*key) for key in suite.keys if key[0] == criterion):
-        frame = pl.DataFrame({"image_id": one.image_ids, "cell": one.cells})
-        found.setdefault(one.task, []).append(frame)
-    return {task: pl.concat(frames) for task, frames in found.items()}
+    cells_found: dict[str, list[pl.DataFrame]] = {}
+    for challenge in (suite.set(*key) for key in suite.keys if key[0] == criterion):
+        frame = pl.DataFrame({"image_id": challenge.image_ids, "cell": challenge.cells})
+        cells_found.setdefault(challenge.task, []).append(frame)
+    return {task: pl.concat(frames) for task, frames in cells_found.items()}
 
 
 def _published_cells(published: Published, kind: str, own: _Cells) -> dict[str, pl.DataFrame]:
     """As ``_cells``; the labels of easy images are the suite's own."""
-    found = {}
+    sets_of_splits = {}
     for task, frame in own.items():
-        sets = [one for one in published.sets if (one.criterion, one.task) == (kind, task)]
+        sets = [
+            published_set
+            for published_set in published.sets
+            if (published_set.criterion, published_set.task) == (kind, task)
+        ]
         if not sets:
             continue
         if frame["image_id"].dtype != pl.Int64:
             raise InputError("the suite's image ids are text, the published ones are integers")
         hard = pl.concat(
-            pl.DataFrame({"image_id": one.ids, "cell": CELLS.index(f"hard_{one.side}")})
-            for one in sets
+            pl.DataFrame(
+                {"image_id": published_set.ids, "cell": CELLS.index(f"hard_{published_set.side}")}
+            )
+            for published_set in sets
         )
-        splits = [published.splits[one.split] for one in sets if one.split in published.splits]
+        splits = [
+            published.splits[published_set.split]
+            for published_set in sets
+            if published_set.split in published.splits
+        ]
         inside = pl.col("image_id").is_in(np.concatenate(splits)) if splits else pl.lit(value=True)
         easy = frame.filter(inside).join(hard, on="image_id", how="anti")
         easy = easy.with_columns(cell=pl.col("cell") % 2 + 2)
-        found[task] = pl.concat([hard, easy], how="vertical_relaxed")
-    return found
+        sets_of_splits[task] = pl.concat([hard, easy], how="vertical_relaxed")
+    return sets_of_splits
 
 
 def agreement(first: _Cells, second: _Cells, bootstrap: int = 0, seed: int = 0) -> pl.DataFrame:
     """The table of ``verify`` without ``criterion``, of task -> ``image_id, cell`` (an index into
     ``CELLS``), each image once.
     """
-    if len({f["image_id"].dtype for one in (first, second) for f in one.values()}) > 1:
+    if len({f["image_id"].dtype for suite in (first, second) for f in suite.values()}) > 1:
         problem = "ids of images are text on one side and integers on the other"
         raise InputError(problem, allowed="the same images on both sides")
     joined = {t: first[t].join(second[t], on="image_id") for t in first if t in second}
@@ -132,14 +142,15 @@ def agreement(first: _Cells, second: _Cells, bootstrap: int = 0, seed: int = 0) 
     ids = pl.concat([f["image_id"] for f in frames] or [pl.Series()]).unique().sort()
     # images by task, cell of the first and cell of the second
     rows = [
-        _N**2 * at + (_N * f["cell"] + f["cell_right"]).to_numpy() for at, f in enumerate(frames)
+        _N**2 * position + (_N * f["cell"] + f["cell_right"]).to_numpy()
+        for position, f in enumerate(frames)
     ]
     columns = [ids.search_sorted(f["image_id"]).to_numpy() for f in frames]
-    places = tuple(np.concatenate([*of, np.empty(0, np.int64)]) for of in (rows, columns))
+    places = tuple(np.concatenate([*parts, np.empty(0, np.int64)]) for parts in (rows, columns))
     pairs = coo_array((np.ones(len(places[0])), places), (_N**2 * len(frames), len(ids))).tocsr()
     draws = BootstrapDraws(len(ids), bootstrap, seed).weights(slice(None))
     weights = [np.ones((len(ids), 1)), *(block for _, block in draws)]
-    sizes = np.concatenate([_sizes(pairs @ of) for of in weights], axis=-1)
+    sizes = np.concatenate([_sizes(pairs @ parts) for parts in weights], axis=-1)
     values = _metrics(sizes)
     low, high, _ = intervals(values[..., 1:] if bootstrap else values * np.nan)
     images, of_first, of_second, both = sizes[..., 0]
@@ -151,8 +162,8 @@ def agreement(first: _Cells, second: _Cells, bootstrap: int = 0, seed: int = 0) 
     )
     low, high = (np.where(narrow, *pair) for pair in zip(by_share, (low, high), strict=True))
     only = np.full((2, len(frames) + 2, 1), np.nan)
-    for side, one in enumerate((first, second)):
-        only[side, 2:, 0] = [one[task].height - frame.height for task, frame in joined.items()]
+    for side, suite in enumerate((first, second)):
+        only[side, 2:, 0] = [suite[task].height - frame.height for task, frame in joined.items()]
     table = {
         "task": np.array([POOLED, AVERAGE, *joined])[:, None],
         "set": np.array(CELLS),

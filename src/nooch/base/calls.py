@@ -108,11 +108,11 @@ def _check(owner: Any, name: str, value: Any) -> None:
         default = inspect.signature(owner).parameters[name].default
         likely = [value] if _fits([value], hint) else default
         raise wrong_type(name, value, _written(owner, name), f"{name}={likely!r}")
-    for one, limit in _limits(value, hint):
+    for part, limit in _limits(value, hint):
         if isinstance(limit, Meta):
-            _check_range(name, one, limit)
+            _check_range(name, part, limit)
         else:
-            check_one_of(f"value of `{name}`", one, limit)
+            check_one_of(f"value of `{name}`", part, limit)
 
 
 @cache
@@ -132,7 +132,9 @@ class _Unknown(dict[str, Any]):
     """Names that a module has only for type checkers: anything."""
 
     def __init__(self, owner: Any) -> None:
-        modules = [vars(sys.modules[of.__module__]) for of in getattr(owner, "__mro__", [owner])]
+        modules = [
+            vars(sys.modules[kind.__module__]) for kind in getattr(owner, "__mro__", [owner])
+        ]
         self._known = {name for names in [vars(builtins), *modules] for name in names}
 
     def __missing__(self, name: str) -> Any:
@@ -157,9 +159,11 @@ def _limits(value: Any, hint: Any) -> Iterator[tuple[Any, Any]]:
     if origin is Annotated:
         yield from ((value, limit) for limit in inner[1:])
     elif origin in (Union, UnionType):
-        yield from (pair for one in inner if _fits(value, one) for pair in _limits(value, one))
+        yield from (
+            pair for option in inner if _fits(value, option) for pair in _limits(value, option)
+        )
     elif origin in (Sequence, tuple):
-        yield from (pair for one in value for pair in _limits(one, inner[0]))
+        yield from (pair for option in value for pair in _limits(option, inner[0]))
 
 
 def _written(owner: Any, name: str) -> str:
@@ -174,7 +178,7 @@ def _fits(value: object, hint: Any) -> bool:
     if origin is Annotated:
         return _fits(value, inner[0])
     if origin in (Union, UnionType):
-        return any(_fits(value, one) for one in inner)
+        return any(_fits(value, option) for option in inner)
     if hint in (int, float):
         number = numbers.Integral if hint is int else numbers.Real
         return isinstance(value, number) and not isinstance(value, bool)
@@ -182,7 +186,7 @@ def _fits(value: object, hint: Any) -> bool:
         kind = Collection if origin is Sequence else tuple
         if not isinstance(value, kind) or isinstance(value, str | Mapping):
             return False
-        return all(_fits(one, inner[0]) for one in value)
+        return all(_fits(option, inner[0]) for option in value)
     accepted = origin or hint
     return hint in (Any, _Anything) or not isinstance(accepted, type) or isinstance(value, accepted)
 

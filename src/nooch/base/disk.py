@@ -60,7 +60,7 @@ def make_folder(folder: Path) -> None:
         sync(made.parent)
 
 
-def exchange(one: Path, other: Path) -> bool:
+def exchange(left: Path, other: Path) -> bool:
     """Exchange the names of two files or folders in one step, on Linux.
 
     False, and nothing is changed, where the system or the file system cannot do that.
@@ -69,7 +69,7 @@ def exchange(one: Path, other: Path) -> bool:
         rename = ctypes.CDLL(None, use_errno=True).renameat2
     except (AttributeError, OSError, TypeError):
         return False
-    names = os.fsencode(one), os.fsencode(other)
+    names = os.fsencode(left), os.fsencode(other)
     if not rename(_HERE, names[0], _HERE, names[1], _EXCHANGE):
         return True
     number = ctypes.get_errno()

@@ -121,7 +121,7 @@ def parameters_text(parameters: Mapping[str, Any]) -> str:
 def _parameter(value: object) -> str:
     """A parameter's value; of long thresholds or cues by task only their number."""
     if isinstance(value, Mapping):
-        nested = any(isinstance(one, Mapping) for one in value.values())
+        nested = any(isinstance(item, Mapping) for item in value.values())
         if nested or len(value) > _MOST_TASKS:
             return f"by task, of {len(value)}"
     return str(value)

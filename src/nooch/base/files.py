@@ -150,8 +150,8 @@ def sha256_of(path: Path) -> str:
 
 def sha256_once(path: Path) -> str:
     """SHA-256 of a file, once per process unless device, inode, size or times change."""
-    known = path.stat()
-    key = (known.st_dev, known.st_ino, known.st_size, known.st_mtime_ns, known.st_ctime_ns)
+    status = path.stat()
+    key = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
     if key not in _HASHES:
         _HASHES[key] = sha256_of(path)
     return _HASHES[key]

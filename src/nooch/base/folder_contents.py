@@ -55,22 +55,24 @@ _LEFT = re.compile(r"(.*/)?\.[^/]+\.(partial-[0-9a-f]{16}|lock)")
 
 def foreign_files(folder: Path, marker: str) -> list[str]:
     """Paths of files, links and empty folders below a folder that nooch did not write."""
-    recorded, known = {marker}, re.compile(_NAMES[marker])
+    recorded, names = {marker}, re.compile(_NAMES[marker])
     # without its record, all that is in it may be somebody's
     with contextlib.suppress(OSError, ValueError, LookupError, TypeError):
         if marker == "nooch-export.json":
             recorded |= {*json.loads((folder / marker).read_bytes())["files"]}
-    found = []
+    strangers = []
     for root, folders, files in os.walk(folder):
         here = Path(root)
         links = [name for name in folders if (here / name).is_symlink()]
         folders[:] = [n for n in folders if n not in links and not (here / n / _MARK).is_file()]
         empty = [] if folders or files or links or here == folder else [""]
-        found += [(here / name).relative_to(folder).as_posix() for name in files + links + empty]
+        strangers += [
+            (here / name).relative_to(folder).as_posix() for name in files + links + empty
+        ]
     return sorted(
         name
-        for name in found
-        if not (name in recorded or known.fullmatch(name) or _LEFT.fullmatch(name))
+        for name in strangers
+        if not (name in recorded or names.fullmatch(name) or _LEFT.fullmatch(name))
     )
 
 

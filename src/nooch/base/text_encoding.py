@@ -109,8 +109,8 @@ def _refused(
     line = content[content.rfind(b"\n", 0, start) + 1 :].partition(b"\n")[0]
     words = re.split(rb"[,;\t]", line)
     ends = [sum(len(word) + 1 for word in words[: n + 1]) for n in range(len(words))]
-    at = start - (content.rfind(b"\n", 0, start) + 1)
-    word = next((w for w, end in zip(words, ends, strict=True) if at < end), line).strip()
+    column = start - (content.rfind(b"\n", 0, start) + 1)
+    word = next((w for w, end in zip(words, ends, strict=True) if column < end), line).strip()
     if encoding is not None:
         problem = f"line {number} is not text in {encoding}"
         return InputError(problem, where=where, remedy="give another `encoding`")

@@ -40,13 +40,13 @@ def united(a: AttributeState, b: AttributeState) -> AttributeState:
 def phi_values(data: Dataset, task: str, language: Phi) -> dict[str, pl.Series]:
     """A value for each image, of each name and call in phi."""
     data.column(task)  # raises for an unknown task, even if phi does not use its label
-    named = {name: _named(data, task, name) for name in language.names}
+    terms = {name: _named(data, task, name) for name in language.names}
     for text, (function, name) in language.calls.items():
         if function == "present":
-            named[text] = _present(data, name).cast(pl.Boolean)
+            terms[text] = _present(data, name).cast(pl.Boolean)
         else:
-            named[text] = pl.Series(data.area(name, unknown=np.nan))
-    return named
+            terms[text] = pl.Series(data.area(name, unknown=np.nan))
+    return terms
 
 
 def _named(data: Dataset, task: str, name: str) -> pl.Series:

@@ -91,8 +91,8 @@ class CEState:
 
     def __add__(self, other: CEState) -> CEState:
         both = self.known is None and other.known is None
-        known = None if both else KnownPairs.of(self) + KnownPairs.of(other)
-        return CEState(self.exact + other.exact, self.counts + other.counts, known)
+        pairs = None if both else KnownPairs.of(self) + KnownPairs.of(other)
+        return CEState(self.exact + other.exact, self.counts + other.counts, pairs)
 
 
 def areas_summed(shard: Dataset) -> CEState:
@@ -113,15 +113,15 @@ def _known_pairs(shard: Dataset, gaps: Gaps, areas: csr_array, state: CEState) -
     """
     every, presence = KnownPairs.of(state), presence_of(areas)
     high, low, counts = every.own.high.copy(), every.own.low.copy(), every.counts.copy()
-    spread, there = gaps.kinds[gaps.kinds >= 0], np.flatnonzero(gaps.kinds >= 0)
-    parts = [(gaps.images, there, spread)]
+    spread, unknown_rows = gaps.kinds[gaps.kinds >= 0], np.flatnonzero(gaps.kinds >= 0)
+    parts = [(gaps.images, unknown_rows, spread)]
     if gaps.pairs is not None:
         parts.append((gaps.pairs, np.arange(len(shard.classes)), np.arange(len(shard.classes))))
-    for unknown, columns, of in parts:
+    for unknown, columns, kinds in parts:
         own = group_sums(unknown, areas, "areas")
-        high[:, columns] -= own.high[of].T
-        low[:, columns] -= own.low[of].T
-        counts[:, columns] -= np.rint((unknown.T @ presence).toarray()[of].T).astype(np.int64)
+        high[:, columns] -= own.high[kinds].T
+        low[:, columns] -= own.low[kinds].T
+        counts[:, columns] -= np.rint((unknown.T @ presence).toarray()[kinds].T).astype(np.int64)
     missing = np.rint((presence_of(shard.areas).T @ gaps.images).toarray()).astype(np.int64)
     return KnownPairs(ExactSums(high, low), counts, _class_counts(shard.areas), missing)
 
@@ -134,10 +134,10 @@ def _class_counts(areas: csr_array) -> NDArray[np.int64]:
 def state_to_json(state: CEState) -> dict[str, Any]:
     """Sums and counts: what merges and refits exactly."""
     content: dict[str, Any] = {"sums": state.sums.tolist(), "counts": state.counts.tolist()}
-    if (known := state.known) is not None:
-        arrays = {name: getattr(known, name) for name in ("counts", "positives", "missing")}
+    if (known_pairs := state.known) is not None:
+        arrays = {name: getattr(known_pairs, name) for name in ("counts", "positives", "missing")}
         pairs = {name: array.tolist() for name, array in arrays.items()}
-        content["known"] = {"own": known.own.values.tolist(), **pairs}
+        content["known"] = {"own": known_pairs.own.values.tolist(), **pairs}
     return content
 
 
@@ -164,15 +164,24 @@ class SavedCE(msgspec.Struct):
 
 def read_saved(content: Mapping[str, Any]) -> tuple[SavedCE, CEState]:
     """Parameters, classes and statistics from JSON. Raises ValueError if they do not fit."""
-    saved, known = msgspec.convert(content, SavedCE), None
+    saved, known_pairs = msgspec.convert(content, SavedCE), None
     if (pairs := saved.known) is not None:
-        counts = (np.array(of, np.int64) for of in (pairs.counts, pairs.positives, pairs.missing))
-        known = KnownPairs(ExactSums.of(np.array(pairs.own, np.float64)), *counts)
+        counts = (
+            np.array(counts_of, np.int64)
+            for counts_of in (pairs.counts, pairs.positives, pairs.missing)
+        )
+        known_pairs = KnownPairs(ExactSums.of(np.array(pairs.own, np.float64)), *counts)
     sums = ExactSums.of(np.array(saved.sums, np.float64))
-    state = CEState(sums, np.array(saved.counts, np.int64), known)
+    state = CEState(sums, np.array(saved.counts, np.int64), known_pairs)
     n = len(saved.classes)
-    square = [state.sums, *([] if known is None else [known.own.high, known.counts])]
-    rows = [state.counts, *([] if known is None else [known.positives, known.missing[:, 0]])]
+    square = [
+        state.sums,
+        *([] if known_pairs is None else [known_pairs.own.high, known_pairs.counts]),
+    ]
+    rows = [
+        state.counts,
+        *([] if known_pairs is None else [known_pairs.positives, known_pairs.missing[:, 0]]),
+    ]
     if any(part.shape != (n, n) for part in square) or any(part.shape != (n,) for part in rows):
         raise ValueError(f"{n} classes, but sums of shape {state.sums.shape}")
     return saved, state

@@ -114,7 +114,7 @@ class Table:
         self.by_column = self.matrix.tocsc()
         self.known = 2 * state.unknown_images() <= len(state)
         self.unknown = [
-            name for name, known in zip(state.names, self.known, strict=True) if not known
+            name for name, is_known in zip(state.names, self.known, strict=True) if not is_known
         ]
         if source == LABELS and (error := _no_context(state, n_classes)):
             raise error
@@ -129,7 +129,7 @@ class Table:
         # 1 where something that is context is unknown in the image
         complete = self.state.unknowns(context)[labeled] == 0
         rows, y = labeled[complete], positive[labeled[complete]]
-        found = Regression(
+        fitted = Regression(
             float(y.mean()) if len(y) else 0.0,
             len(y),
             left_out=left_out,
@@ -143,7 +143,7 @@ class Table:
             why = some_of([f"{name} ({reason})" for name, reason in left_out.items()], 3)
             problem = f"no other class is context of it{f': {why}' if left_out else ''}"
         if problem is not None:
-            return msgspec.structs.replace(found, problem=problem)
+            return msgspec.structs.replace(fitted, problem=problem)
         x = self.matrix[rows][:, context]
         weights = [logistic_regression(x, y)]
         folds = self.state.hashes[rows] % np.uint64(max(1, self.folds))
@@ -156,8 +156,8 @@ class Table:
                 else np.full(x.shape[1] + 1, np.nan)
             )
         return msgspec.structs.replace(
-            found,
-            context=[self.state.names[one] for one in context],
+            fitted,
+            context=[self.state.names[number] for number in context],
             weights=[row.tolist() for row in weights],
             means=np.asarray(x.mean(axis=0)).ravel().tolist(),
             cues=self._cues(context, x, y),
@@ -174,9 +174,9 @@ class Table:
         odds = shares / (1 - shares)
         ratio = odds[1] / odds[0]
         # what never comes with a class of few images has a share only by that half
-        chosen = np.flatnonzero((of_y > 0) & (shares[1] >= _COMMON) & (ratio >= _STRONG))
-        order = np.argsort((shares[0] - shares[1])[chosen], kind="stable")[:_MOST_CUES]
-        return {self.state.names[context[one]]: float(ratio[one]) for one in chosen[order]}
+        strong = np.flatnonzero((of_y > 0) & (shares[1] >= _COMMON) & (ratio >= _STRONG))
+        order = np.argsort((shares[0] - shares[1])[strong], kind="stable")[:_MOST_CUES]
+        return {self.state.names[context[column]]: float(ratio[column]) for column in strong[order]}
 
     def _context(
         self, column: int, positive: NDArray[np.bool_], labeled: NDArray[np.intp]
@@ -210,8 +210,10 @@ class Table:
         # a null value of an attribute makes the whole attribute unknown
         markers = candidate & (counts == 0) & (self.source != LABELS)
         context = np.flatnonzero(told | markers)
-        left_out = {names[one]: reasons[one] for one in sorted(reasons) if candidate[one]}
-        return context, left_out, [names[one] for one in np.flatnonzero(parents)]
+        left_out = {
+            names[number]: reasons[number] for number in sorted(reasons) if candidate[number]
+        }
+        return context, left_out, [names[number] for number in np.flatnonzero(parents)]
 
     @staticmethod
     def _named(given: Names, task: str) -> Sequence[str]:

@@ -104,10 +104,10 @@ def _add(
         return
     n_classes = len(part.classes)
     every = np.repeat(rows, n_classes), np.tile(np.arange(n_classes), len(rows))
-    known = ~part.gaps.at(*every).reshape(len(rows), n_classes)
+    is_known = ~part.gaps.at(*every).reshape(len(rows), n_classes)
     own = areas[:, [column]].toarray()
-    sums += drawn @ (np.where(known, areas.toarray(), 0.0) - known * own)
-    counts += drawn @ known
+    sums += drawn @ (np.where(is_known, areas.toarray(), 0.0) - is_known * own)
+    counts += drawn @ is_known
 
 
 def _stable(fitted: FittedCE, task: str, strengths: NDArray[np.float64]) -> list[CueStability]:

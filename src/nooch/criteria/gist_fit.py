@@ -51,9 +51,9 @@ def embeddings_summed(shard: Dataset, embedding: str, tasks: Sequence[str]) -> G
     def of_block(start: int) -> GistState:
         block = values[start : start + _BLOCK]
         present = presence_of(shard.areas[start : start + _BLOCK][:, columns].tocsr())
-        known = ~np.isnan(block).any(axis=1)
-        if not known.all():
-            present, block = present[np.flatnonzero(known)], block[known]
+        complete = ~np.isnan(block).any(axis=1)
+        if not complete.all():
+            present, block = present[np.flatnonzero(complete)], block[complete]
         counts = np.bincount(present.indices, minlength=len(tasks))
         return GistState(group_sums(present, block, "embeddings"), counts)
 

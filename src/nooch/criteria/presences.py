@@ -25,7 +25,7 @@ SOURCES = (LABELS, _COLUMNS)
 def image_hashes(ids: pl.Series) -> NDArray[np.uint64]:
     """A number for each image that depends only on its id, as if drawn, uint64 (n_images,)."""
     if ids.dtype != pl.Int64:
-        digests = b"".join(blake3(str(one).encode()).digest(8) for one in ids)
+        digests = b"".join(blake3(str(image_id).encode()).digest(8) for image_id in ids)
         return np.frombuffer(digests, np.uint64).copy()
     # the finalizer of SplitMix64
     mixed = ids.to_numpy().astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
@@ -71,8 +71,8 @@ class Presences:
             rows = np.repeat(np.arange(len(data)), np.diff(present.indptr))
             # not annotated, but stated as present: only its area is not complete
             stated = gaps.at(rows, present.indices).astype(np.float64)
-            known = csr_array((stated, present.indices, present.indptr), shape=present.shape)
-            change = csr_array((change if gaps.pairs is None else gaps.pairs) - known)
+            table_known = csr_array((stated, present.indices, present.indptr), shape=present.shape)
+            change = csr_array((change if gaps.pairs is None else gaps.pairs) - table_known)
             change.eliminate_zeros()
         if source == _COLUMNS:
             values, nulls, more = _one_hot(data)
@@ -173,10 +173,10 @@ class Presences:
 
     def unknowns(self, columns: NDArray[np.intp]) -> NDArray[np.int64]:
         """Number of these columns that are unknown in each image, int64 (n_images,)."""
-        chosen = np.zeros(len(self.names))
-        chosen[columns] = 1
-        of_kind = [(chosen * (self.kinds == kind)).sum() for kind in range(len(KINDS))]
-        counts: NDArray[np.float64] = self.missing @ of_kind + self._changes @ chosen
+        matrix = np.zeros(len(self.names))
+        matrix[columns] = 1
+        of_kind = [(matrix * (self.kinds == kind)).sum() for kind in range(len(KINDS))]
+        counts: NDArray[np.float64] = self.missing @ of_kind + self._changes @ matrix
         return np.rint(counts).astype(np.int64)
 
     def unknown_images(self) -> NDArray[np.int64]:
@@ -203,12 +203,12 @@ def _one_hot(data: Dataset) -> tuple[csr_array, csr_array, list[str]]:
         levels = values.unique().drop_nulls().sort()
         codes = values.cast(pl.Enum(levels)).to_physical()
         rows = np.flatnonzero(values.is_not_null().to_numpy())
-        at = codes.drop_nulls().to_numpy()
+        positions = codes.drop_nulls().to_numpy()
         shape = (len(data), len(levels) + 1)
-        present.append(csr_array((np.ones(len(rows)), (rows, at)), shape=shape))
+        present.append(csr_array((np.ones(len(rows)), (rows, positions)), shape=shape))
         nulls = np.flatnonzero(values.is_null().to_numpy())
-        at = np.full(len(nulls), len(levels))
-        unknown.append(csr_array((np.ones(len(nulls)), (nulls, at)), shape=shape))
+        positions = np.full(len(nulls), len(levels))
+        unknown.append(csr_array((np.ones(len(nulls)), (nulls, positions)), shape=shape))
         # the last column is never present: it is unknown if there is no value
         names += [f"{column}={level}" for level in levels] + [f"{column}="]
     return csr_array(hstack(present)), csr_array(hstack(unknown)), names

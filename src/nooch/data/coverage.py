@@ -185,8 +185,8 @@ def pairs_matrix(
     ``table``: with the columns ``image_id`` and ``class``; ``classes``: names in the order of the
     columns.
     """
-    named = set(table["class"].unique().cast(pl.String))
-    if named - set(classes) or len(set(classes)) != len(classes):
+    classes_named = set(table["class"].unique().cast(pl.String))
+    if classes_named - set(classes) or len(set(classes)) != len(classes):
         raise dataset_error(f"it and {DATASET_MARKER} name other classes", where)
     rows = rows_of(table["image_id"], ids, where)
     columns = table["class"].cast(pl.Enum(classes)).to_physical().to_numpy()

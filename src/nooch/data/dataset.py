@@ -50,9 +50,9 @@ def replaced_columns(table: csr_array, by: csr_array, columns: NDArray[np.int64]
     old, new = table.tocoo(), by.tocoo()
     kept = ~np.isin(old.col, columns)
     rows = np.concatenate([old.row[kept], new.row])
-    at = np.concatenate([old.col[kept], columns[new.col]])
+    all_columns = np.concatenate([old.col[kept], columns[new.col]])
     values = np.concatenate([old.data[kept], new.data])
-    return csr_array((values, (rows, at)), shape=table.shape)
+    return csr_array((values, (rows, all_columns)), shape=table.shape)
 
 
 ImageId = int | str
@@ -515,8 +515,8 @@ def load_dataset(folder: str | Path, *, reads: Collection[str] | None = None) ->
 
 def position_of(image_id: ImageId, ids: pl.Series) -> int | None:
     """Position of an id in a column; text is read as an integer where ids are. None: not found."""
-    wanted: Any = image_id
+    image: Any = image_id
     if ids.dtype == pl.Int64:
         # 18 digits fit into 64 bits
-        wanted = int(image_id) if re.fullmatch(r"-?[0-9]{1,18}", str(image_id)) else None
-    return None if wanted is None else ids.index_of(wanted)
+        image = int(image_id) if re.fullmatch(r"-?[0-9]{1,18}", str(image_id)) else None
+    return None if image is None else ids.index_of(image)

@@ -95,7 +95,7 @@ def save_dataset(
             last = _check_part(first, part, last, number)
             # the second is not kept in memory while the others come
             second = None
-            records.append(write_part(part, partial, number, of=2))
+            records.append(write_part(part, partial, number, n_parts=2))
             progress(number + 1)
         seal_dataset(partial, records, first.classes, first.image_root, first.provenance)
     return Path(folder)
@@ -115,8 +115,8 @@ def divide(data: Dataset, parts: int) -> Iterator[Dataset]:
     return (data.select(rows=np.arange(a, b)) for a, b in pairwise(edges.tolist()))
 
 
-def write_part(part: Dataset, folder: Path, number: int = 0, of: int = 1) -> PartRecord:
-    """Write the files of part ``number`` of ``of``, in any process, for ``seal_dataset``."""
+def write_part(part: Dataset, folder: Path, number: int = 0, n_parts: int = 1) -> PartRecord:
+    """Write the files of part ``number`` of ``n_parts``, in any process, for ``seal_dataset``."""
     ids = part.images["image_id"]
     if not is_ascending(ids) or not part.areas.has_canonical_format:
         problem = "ids of images, or classes of an image, do not ascend"
@@ -126,14 +126,14 @@ def write_part(part: Dataset, folder: Path, number: int = 0, of: int = 1) -> Par
     if part.captions is not None:
         tables["captions"] = part.captions
     # several parts have the same tables, even if one of them is empty
-    if part.exceptions is not None and (of > 1 or part.exceptions.nnz):
+    if part.exceptions is not None and (n_parts > 1 or part.exceptions.nnz):
         tables["exceptions"] = exceptions_table(part.exceptions, ids, part.classes)
     if part.confidences is not None:
         more = part.confidences, ids, part.classes
         tables["confidences"] = areas_table(*more, "confidence")
-    written = [write_table(table, folder, name, number, of) for name, table in tables.items()]
+    written = [write_table(table, folder, name, number, n_parts) for name, table in tables.items()]
     for name, values in part.embeddings.items():
-        written.append(save_embedding(folder, name, values, _name(number) if of > 1 else ""))
+        written.append(save_embedding(folder, name, values, _name(number) if n_parts > 1 else ""))
     per_image = np.diff(part.areas.indptr)
     sizes = per_image.astype(np.min_scalar_type(int(per_image.max(initial=0))))
     return PartRecord(
@@ -146,14 +146,14 @@ def write_part(part: Dataset, folder: Path, number: int = 0, of: int = 1) -> Par
     )
 
 
-def write_table(table: pl.DataFrame, folder: Path, kind: str, number: int, of: int) -> Path:
-    """Write a table of part ``number`` of ``of``, and return its file."""
-    file = folder / (f"{kind}/{_name(number)}.parquet" if of > 1 else f"{kind}.parquet")
+def write_table(table: pl.DataFrame, folder: Path, kind: str, number: int, n_parts: int) -> Path:
+    """Write a table of part ``number`` of ``n_parts``, and return its file."""
+    file = folder / (f"{kind}/{_name(number)}.parquet" if n_parts > 1 else f"{kind}.parquet")
     make_folder(file.parent)
     # as a new file: a dataset that was just imported may share the one that is here
     with replacing(file) as partial:
         table.write_parquet(
-            partial, compression="zstd" if kind == "captions" and of == 1 else "lz4"
+            partial, compression="zstd" if kind == "captions" and n_parts == 1 else "lz4"
         )
     return file
 
@@ -261,7 +261,7 @@ def add_embedding_files(folder: Path, name: str, files: Mapping[str, FileRecord]
             left.unlink(missing_ok=True)
         kind, opened = f"embeddings/{name}", open_parts(folder)
         before = {part[kind] for part in opened.parts if kind in part}
-        others = {file: one for file, one in opened.header.files.items() if file not in before}
+        others = {file: entry for file, entry in opened.header.files.items() if file not in before}
         listed = dict(sorted({**others, **files}.items()))
         header = msgspec.structs.replace(opened.header, files=listed)
         replace_file(folder / DATASET_MARKER, sealed_header(header))

@@ -65,11 +65,11 @@ class ImageNames:
     def of(cls, images: pl.DataFrame) -> Self:
         """From a table with ``image_id`` and ``file_name``, such as a dataset's images."""
         ids, files = images["image_id"], images["file_name"]
-        named = files.is_not_null()
-        if not named.any():
+        has_file = files.is_not_null()
+        if not has_file.any():
             return cls(ids)
-        same = _numbers(files) == ids if ids.dtype.is_integer() else named.new_from_index(0, 0)
-        return cls(ids, files, len(same) > 0 and bool(same.filter(named).eq_missing(True).all()))
+        same = _numbers(files) == ids if ids.dtype.is_integer() else has_file.new_from_index(0, 0)
+        return cls(ids, files, len(same) > 0 and bool(same.filter(has_file).eq_missing(True).all()))
 
     @cached_property
     def rule(self) -> str:
@@ -94,11 +94,11 @@ class ImageNames:
         if names.dtype.is_integer():
             return MatchedNames(self._known(names).alias("image_id"), BY_ID)
         texts = names.drop_nulls().unique(maintain_order=True).alias("name")
-        found, rule = self._decided(texts, where)
-        if len(twice := texts.filter(found.is_duplicated() & found.is_not_null())):
+        ids_matched, rule = self._decided(texts, where)
+        if len(twice := texts.filter(ids_matched.is_duplicated() & ids_matched.is_not_null())):
             problem = f"image names stand for one image: {some_of(twice.sort())}"
             raise InputError(problem, where=where, allowed="one name for each image")
-        unknown = texts.filter(found.is_null())
+        unknown = texts.filter(ids_matched.is_null())
         if strict and rule == BY_FILE and len(unknown):
             raise InputError(
                 f"{len(unknown):,} of {len(texts):,} names match no image: {some_of(unknown)}",
@@ -113,10 +113,10 @@ class ImageNames:
             allowed = f"ids such as {some_of(self.ids, 3)}"
             remedy = "use ids, or find the suite in a dataset that has the names of files"
             raise InputError(problem, where=where, allowed=allowed, remedy=remedy)
-        table = pl.DataFrame([texts, found.alias("image_id")])
+        table = pl.DataFrame([texts, ids_matched.alias("image_id")])
         rows = names.alias("name").to_frame()
         ids = rows.join(table, on="name", how="left", maintain_order="left")["image_id"]
-        note = f"{found.count():,} of {counted(len(texts), 'image')} {rule}"
+        note = f"{ids_matched.count():,} of {counted(len(texts), 'image')} {rule}"
         return MatchedNames(ids, rule, "" if rule == BY_ID and not len(unknown) else note)
 
     def _decided(self, texts: pl.Series, where: object) -> tuple[pl.Series, str]:
@@ -133,9 +133,9 @@ class ImageNames:
             self._check_readings(texts, by_id, by_file, where)
         if n_file <= n_id:
             return by_id, BY_ID
-        for name, (one, other) in several.items():
+        for name, (first, other) in several.items():
             more = f" ({len(several):,} names have several)" if len(several) > 1 else ""
-            problem = f"{name} is the name of several images: {one} and {other}{more}"
+            problem = f"{name} is the name of several images: {first} and {other}{more}"
             allowed = "file names with enough of their folders, or ids"
             raise InputError(problem, where=where, allowed=allowed)
         return by_file, BY_FILE
@@ -143,8 +143,8 @@ class ImageNames:
     def _known(self, ids: pl.Series) -> pl.Series:
         """Ids in the type of the known ones, null if they are none of these."""
         own = ids.cast(self.ids.dtype, strict=False)
-        known = self.ids if own.dtype.is_integer() else _unified(self.ids)
-        table = pl.DataFrame({"key": known, "image_id": self.ids})
+        ids_known = self.ids if own.dtype.is_integer() else _unified(self.ids)
+        table = pl.DataFrame({"key": ids_known, "image_id": self.ids})
         return (
             own.alias("key")
             .to_frame()
@@ -164,11 +164,13 @@ class ImageNames:
         """
         row = pl.int_range(len(self.ids), eager=True)
         first, last = pl.col("row").min(), pl.col("row").max().alias("last")
-        known = _ends(self._names, row).group_by("end").agg(first, last)
-        asked = _ends(texts, pl.int_range(len(texts), eager=True)).rename({"row": "text"})
-        best = asked.join(known, on="end").sort("text", "order").unique("text", keep="first")
+        files_known = _ends(self._names, row).group_by("end").agg(first, last)
+        requested = _ends(texts, pl.int_range(len(texts), eager=True)).rename({"row": "text"})
+        best = (
+            requested.join(files_known, on="end").sort("text", "order").unique("text", keep="first")
+        )
         clear = best.filter(pl.col("row") == pl.col("last")).sort("text")
-        at = texts.to_frame().with_row_index("text").join(
+        rows = texts.to_frame().with_row_index("text").join(
             clear.select(pl.col("text").cast(pl.UInt32), "row"), on="text", how="left",
             maintain_order="left",
         )["row"]  # fmt: skip
@@ -178,7 +180,9 @@ class ImageNames:
             self._names.gather(several["row"]).alias("one"),
             self._names.gather(several["last"]).alias("other"),
         )
-        return self.ids.gather(at), {name: (one, other) for name, one, other in both.iter_rows()}
+        return self.ids.gather(rows), {
+            name: (first_name, other) for name, first_name, other in both.iter_rows()
+        }
 
     def _check_readings(
         self, texts: pl.Series, by_id: pl.Series, by_file: pl.Series, where: object

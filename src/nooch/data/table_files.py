@@ -357,19 +357,19 @@ def file_records(path: str | Path) -> list[dict[str, Any]]:
 
 def _one_by_one(content: bytes, path: str | Path) -> list[Any]:
     records: list[Any] = []
-    decoder, at = json.JSONDecoder(), 0
+    decoder, position = json.JSONDecoder(), 0
     text = content.decode()
-    while at < len(text):
-        if text[at].isspace():
-            at += 1
+    while position < len(text):
+        if text[position].isspace():
+            position += 1
             continue
         try:
-            record, at = decoder.raw_decode(text, at)
+            record, position = decoder.raw_decode(text, position)
             # halves of characters are none
             json.dumps(record, ensure_ascii=False).encode()
         # also a number of thousands of digits
         except (ValueError, RecursionError) as error:
-            line = text.count("\n", 0, at) + 1
+            line = text.count("\n", 0, position) + 1
             raise InputError(
                 f"record {len(records) + 1}, which starts in line {line}, is not JSON: {error}",
                 where=path,

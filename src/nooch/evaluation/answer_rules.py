@@ -34,15 +34,15 @@ _MARKS = re.compile(
 def opens_reasoning(text: str) -> bool:
     """True if a text ends within a block of reasoning that it opens."""
     start = 0
-    for found in _CLOSE.finditer(text):
-        start = found.end()
+    for match in _CLOSE.finditer(text):
+        start = match.end()
     return _OPEN.search(text, start) is not None
 
 
 def closes_reasoning(text: str) -> bool:
     """True if a text ends a block of reasoning that it did not open: its template opened it."""
-    found = _CLOSE.search(text)
-    return found is not None and _OPEN.search(text, 0, found.start()) is None
+    match = _CLOSE.search(text)
+    return match is not None and _OPEN.search(text, 0, match.start()) is None
 
 
 def ends_reasoning(text: str) -> bool:
@@ -54,7 +54,7 @@ def without_reasoning(text: str) -> tuple[int, int] | None:
     """Start and end of what follows the last block of reasoning; None where that is cut off."""
     if opens_reasoning(text):
         return None
-    ends = [found.end() for found in _CLOSE.finditer(text)]
+    ends = [match.end() for match in _CLOSE.finditer(text)]
     return (ends[-1] if ends else 0), len(text)
 
 
@@ -113,8 +113,8 @@ def lmms_eval(text: str) -> bool | None:
 
 def first_word(text: str) -> bool | None:
     """Yes or no if it is the first word, in upper or lower case."""
-    found = _WORDS.search(text.lower())
-    return {"yes": True, "no": False}.get(found.group()) if found else None
+    match = _WORDS.search(text.lower())
+    return {"yes": True, "no": False}.get(match.group()) if match else None
 
 
 def word_among(text: str) -> bool | None:
@@ -139,7 +139,7 @@ RULES = (TOLERANT, *EXACT)
 
 def read_verdicts(
     answers: Sequence[str],
-    asked: Sequence[AskedQuestion],
+    questions: Sequence[AskedQuestion],
     *,
     rule: str = TOLERANT,
     language: str = "en",
@@ -153,7 +153,7 @@ def read_verdicts(
     """
     opened, words = any(map(closes_reasoning, answers)), answer_words(language)
     verdicts: list[bool | None] = []
-    for text, about in zip(answers, asked, strict=True):
+    for text, about in zip(answers, questions, strict=True):
         span = (answer_span if rule == TOLERANT else without_reasoning)(text)
         if span is None or (opened and not ends_reasoning(text)):
             verdicts.append(None)

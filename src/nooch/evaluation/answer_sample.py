@@ -44,13 +44,13 @@ def answers_as_predictions(answers: Answers, unknown: str = "wrong") -> Predicti
         raise ParameterError(problem, where="`unknown`", allowed="wrong, or another `rule`")
     in_words = bool(frame["probability"].has_nulls())
     value = decided.cast(pl.Float64) if in_words else probability
-    said, frame = (of.with_columns(value=value) for of in (said, frame))
+    said, frame = (frames.with_columns(value=value) for frames in (said, frame))
     ids, tasks = frame["image_id"].unique().sort(), frame["task"].unique().sort()
     values = np.full((len(tasks), len(ids)), np.nan)
     weights = np.zeros_like(values)
-    at = positions(frame["task"], tasks), positions(frame["image_id"], ids)
-    values[at] = frame["value"].to_numpy()
-    weights[at] = frame["weight"].to_numpy()
+    places = positions(frame["task"], tasks), positions(frame["image_id"], ids)
+    values[places] = frame["value"].to_numpy()
+    weights[places] = frame["weight"].to_numpy()
     return Predictions(
         answers.run,
         ids,
@@ -78,9 +78,11 @@ def readings(
         unread.append(np.isnan(run.values) if run.said is not None else truth.copy())
         for key in keys if unread[-1].any() else ():
             if key[1] in run.tasks:
-                known = suite.set(*key)
-                own = run.image_ids.cast(known.image_ids.dtype, strict=False)
-                truth[run.tasks.index(key[1]), positions(known.image_ids, own)] = known.labels
+                challenge = suite.set(*key)
+                own = run.image_ids.cast(challenge.image_ids.dtype, strict=False)
+                truth[run.tasks.index(key[1]), positions(challenge.image_ids, own)] = (
+                    challenge.labels
+                )
         truths.append(truth)
     for flip, by_label in ((True, False), (False, False), (False, True), (True, True)):
         yield [
@@ -144,8 +146,8 @@ class AskedSample:
         if all(run.weights is None for run in runs):
             return cls(suite, suite)
         tasks = dict.fromkeys(task for _, task, _ in keys)
-        asked = {task: _asked_alike(runs, task) for task in tasks}
-        weights = {task: frame for task, frame in asked.items() if frame is not None}
+        asked_tasks = {task: _asked_alike(runs, task) for task in tasks}
+        weights = {task: frame for task, frame in asked_tasks.items() if frame is not None}
         sets: dict[tuple[str, ...], ChallengeSet] = {}
         for key in keys:
             challenge = suite.set(*key)
@@ -165,21 +167,23 @@ class AskedSample:
 
     def weights_of(self, challenge: ChallengeSet) -> NDArray[np.float64]:
         """Weights with mean 1 of the images of a set of ``weights``, float64 (n,)."""
-        asked = self.weights[challenge.task]
-        at = positions(challenge.image_ids, asked["image_id"].cast(challenge.image_ids.dtype))
-        weights = asked["weight"].to_numpy()[at]
+        task_weights = self.weights[challenge.task]
+        rows = positions(
+            challenge.image_ids, task_weights["image_id"].cast(challenge.image_ids.dtype)
+        )
+        weights = task_weights["weight"].to_numpy()[rows]
         return np.asarray(weights / weights.mean())
 
 
 def _about(suite: Suite, keys: Sequence[Key], weights: Mapping[str, pl.DataFrame]) -> list[str]:
-    asked = of = 0
+    n_asked = n_other = 0
     for place in dict.fromkeys(key[1:] for key in keys if key[1] in weights):
         ids = suite.image_ids(key for key in keys if key[1:] == place)
-        known = weights[place[0]]["image_id"].cast(ids.dtype, strict=False)
-        asked, of = asked + int(ids.is_in(known.implode()).sum()), of + len(ids)
+        image_ids = weights[place[0]]["image_id"].cast(ids.dtype, strict=False)
+        n_asked, n_other = n_asked + int(ids.is_in(image_ids.implode()).sum()), n_other + len(ids)
     unequal = any((frame["weight"] != 1).any() for frame in weights.values())
     more = ", weighted to the challenge sets" if unequal else ""
-    part = f"all {of:,}" if asked == of else f"a sample of {asked:,} of {of:,}"
+    part = f"all {n_other:,}" if n_asked == n_other else f"a sample of {n_asked:,} of {n_other:,}"
     return [f"asked about {part} images and tasks; scores are of these{more}"]
 
 

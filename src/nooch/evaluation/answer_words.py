@@ -96,13 +96,13 @@ class AnswerWords:
             if isinstance(some, list) and some
         }
 
-    def _all(self, of: str, words: str) -> list[re.Match[str]]:
+    def _all(self, word: str, words: str) -> list[re.Match[str]]:
         """Positions of a list's phrases in words."""
-        return list(self._phrases[of].finditer(words)) if of in self._phrases else []
+        return list(self._phrases[word].finditer(words)) if word in self._phrases else []
 
-    def verdict(self, text: str, asked: AskedQuestion, *, letters: bool = False) -> bool | None:
+    def verdict(self, text: str, question: AskedQuestion, *, letters: bool = False) -> bool | None:
         """Yes, no, or neither."""
-        plain, objects = _plain(text), self._objects(asked)
+        plain, objects = _plain(text), self._objects(question)
         verdicts: set[bool | None] = {
             said
             # a question may be repeated
@@ -117,8 +117,8 @@ class AnswerWords:
             return None
         return verdicts.pop()
 
-    def _parts(self, of: str, words: str) -> list[str]:
-        return self._phrases[of].split(words) if of in self._phrases else [words]
+    def _parts(self, word: str, words: str) -> list[str]:
+        return self._phrases[word].split(words) if word in self._phrases else [words]
 
     def _stated(self, clause: str, letters: bool) -> bool | None:
         """Meaning of a clause by a word for yes or no at its start; it may lead up to that."""
@@ -129,11 +129,11 @@ class AnswerWords:
             words = f" {words} "[lead.end() :].strip()
         if letters and words in {"a", "b"}:
             return words == "a"
-        for says, of in ((True, "affirmative"), (False, "negative")):
-            first = next((m for m in self._all(of, f" {words} ") if m.start() == 1), None)
+        for says, kind in ((True, "affirmative"), (False, "negative")):
+            first = next((m for m in self._all(kind, f" {words} ") if m.start() == 1), None)
             if first:
                 after = f" {words} "[first.end() :].split()
-                if not after or after[0] in getattr(self.file, f"after_{of}"):
+                if not after or after[0] in getattr(self.file, f"after_{kind}"):
                     return says
         return None
 
@@ -143,13 +143,15 @@ class AnswerWords:
         for says, short in ((True, self.file.short_affirmative), (False, self.file.short_negative)):
             if words.split() in [_spaced(phrase).split() for phrase in short]:
                 return says
-        at = self._place(words, objects) if len(words) <= _LONGEST else None
-        if at is None or self._all("uncertain", words):
+        position = self._place(words, objects) if len(words) <= _LONGEST else None
+        if position is None or self._all("uncertain", words):
             return None
         negated, part = False, words
-        for found in self._all("negation", words):
-            before = found.start() < at[0]
-            first, last = (found.end(), at[0]) if before else (at[1], found.start())
+        for negation in self._all("negation", words):
+            before = negation.start() < position[0]
+            first, last = (
+                (negation.end(), position[0]) if before else (position[1], negation.start())
+            )
             between = words[first:last]
             joins = self._all("joins", between)
             if joins and before:
@@ -167,20 +169,20 @@ class AnswerWords:
                 return None
         return not negated if negated or self._all("present", part) else None
 
-    def _objects(self, asked: AskedQuestion) -> list[list[str]]:
+    def _objects(self, about: AskedQuestion) -> list[list[str]]:
         """Words of the object, as the task names it and as the question does."""
-        sentences = _SENTENCE.split(_plain(asked.question))
+        sentences = _SENTENCE.split(_plain(about.question))
         question = next((s for s in sentences if s.endswith(_QUESTION_MARKS)), "")
         own = [word for word in _TOKEN.findall(question) if word not in self.known]
-        task = _TOKEN.findall(_plain(readable(asked.task)))
+        task = _TOKEN.findall(_plain(readable(about.task)))
         return [some for some in (task, own) if some]
 
     def _place(self, words: str, objects: Sequence[Sequence[str]]) -> tuple[int, int] | None:
         """Start and end of the object in a clause, or of a pronoun that may stand for it."""
         tokens = list(_TOKEN.finditer(words))
         for some in objects:
-            found = [next((t for t in tokens if self._is_form(t[0], of)), None) for of in some]
-            spans = [token.span() for token in found if token]
+            places = [next((t for t in tokens if self._is_form(t[0], word)), None) for word in some]
+            spans = [token.span() for token in places if token]
             if len(spans) == len(some):
                 return min(spans)[0], max(spans)[1]
         pronouns = self._all("pronoun", words)
@@ -188,16 +190,16 @@ class AnswerWords:
             return pronouns[0].span()
         return None
 
-    def _is_form(self, word: str, of: str) -> bool:
+    def _is_form(self, word: str, noun: str) -> bool:
         """True if a word is another form of a noun."""
-        if word == of or (self.language == "en" and word == plural(of)):
+        if word == noun or (self.language == "en" and word == plural(noun)):
             return True
-        word, of = _unaccented(word), _unaccented(of)
-        stems = {of, of[:-1]} if len(of) > 4 and of[-1] in _VOWELS else {of}
+        word, noun = _unaccented(word), _unaccented(noun)
+        stems = {noun, noun[:-1]} if len(noun) > 4 and noun[-1] in _VOWELS else {noun}
         return any(
             word == stem + ending
             for ending in map(_unaccented, ("", *self.file.endings))
-            for stem in (stems if ending[:1] in {*_VOWELS} else {of})
+            for stem in (stems if ending[:1] in {*_VOWELS} else {noun})
         )
 
     def _is_language(self, tokens: Sequence[str], objects: Sequence[Sequence[str]]) -> bool:
@@ -212,7 +214,7 @@ class AnswerWords:
             return True
         own = len(others & self.known)
         foreign = (answer_words(name) for name in LANGUAGES if name != self.language)
-        return own > 0 and own >= max(len(others & of.known) for of in foreign)
+        return own > 0 and own >= max(len(others & language.known) for language in foreign)
 
 
 @cache

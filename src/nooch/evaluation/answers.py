@@ -146,10 +146,10 @@ def read_raw_answers(path: str | Path) -> tuple[str, pl.DataFrame]:
     records = file_records(path)
     name = recognized_format(set(records[0])) if records else None
     if name is None:
-        known = (f"{kind}: {' or '.join(of.fields)}" for kind, of in FORMATS.items())
+        formats = (f"{kind}: {' or '.join(fmt.fields)}" for kind, fmt in FORMATS.items())
         fields = ", ".join(sorted(records[0])) if records else "no record"
         problem = f"contains no answers that are recognized: its first record has {fields}"
-        raise InputError(problem, where=path, allowed="; ".join(known))
+        raise InputError(problem, where=path, allowed="; ".join(formats))
     if name == "llava" and {"image", "image_id"} & set(records[0]):
         raise InputError(
             "contains questions or captions, which have an image, and no answers",
@@ -175,7 +175,7 @@ def read_raw_answers(path: str | Path) -> tuple[str, pl.DataFrame]:
 
 def _values(records: Sequence[Mapping[str, Any]], fields: str) -> list[Any]:
     names = fields.split()
-    return [next((r[of] for of in names if r.get(of) is not None), None) for r in records]
+    return [next((r[name] for name in names if r.get(name) is not None), None) for r in records]
 
 
 def _only(value: Any) -> Any:
@@ -252,40 +252,44 @@ def read_answers(
     notes: list[str] = []
     if raw["image"][0] is not None:
         matched = match_images(raw["image"], about, path, ignore_unknown=ignore_unknown)
-        named, label = (matched.ids, match_tasks(raw["task"], about)), pl.lit(None, pl.Int8)
-        asked = raw.select("question_id", *named, "weight", text="question", label=label)
+        columns, label = (matched.ids, match_tasks(raw["task"], about)), pl.lit(None, pl.Int8)
+        questions_frame = raw.select(
+            "question_id", *columns, "weight", text="question", label=label
+        )
         notes += [matched.note] if matched.note else []
-        of = pl.Series(range(len(raw)))
+        row_numbers = pl.Series(range(len(raw)))
     else:
-        asked, notes, is_drawn = _questions(path, about, questions, ignore_unknown)
-        of = _matched(raw, asked, path)
-        if is_drawn and len(raw) < len(asked) and raw["question"].has_nulls():
+        questions_frame, notes, is_drawn = _questions(path, about, questions, ignore_unknown)
+        row_numbers = _matched(raw, questions_frame, path)
+        if is_drawn and len(raw) < len(questions_frame) and raw["question"].has_nulls():
             raise InputError(
                 f"{len(raw):,} answers, without the texts of their questions, may not be to those"
-                f" that are drawn by default, which are {len(asked):,}",
+                f" that are drawn by default, which are {len(questions_frame):,}",
                 where=path,
                 remedy="give the file of questions that the model was asked as `questions`",
             )
-    answers = asked.select("image_id", "task", "weight", "label", question="text")[of]
+    answers = questions_frame.select("image_id", "task", "weight", "label", question="text")[
+        row_numbers
+    ]
     answers = answers.hstack(raw.select("answer", "probability", "mass"))
-    known = answers.drop_nulls(["image_id", "task"])
-    if not known.height:
+    identified = answers.drop_nulls(["image_id", "task"])
+    if not identified.height:
         raise InputError("no answer is about an image and task of the suite", where=path)
-    if known.height < len(raw):
-        outside = f"{len(raw) - known.height:,} of {len(raw):,} answers are left out"
+    if identified.height < len(raw):
+        outside = f"{len(raw) - identified.height:,} of {len(raw):,} answers are left out"
         notes.append(f"{outside}: the suite does not have their image or object")
-    numbers = pl.int_range(len(asked), eager=True)
-    unanswered = asked["question_id"].filter(~numbers.is_in(of.implode()))
+    numbers = pl.int_range(len(questions_frame), eager=True)
+    unanswered = questions_frame["question_id"].filter(~numbers.is_in(row_numbers.implode()))
     if len(unanswered):
-        count = f"{len(unanswered):,} of {len(asked):,} questions have no answer"
+        count = f"{len(unanswered):,} of {len(questions_frame):,} questions have no answer"
         notes.append(f"{count}: {some_of(unanswered)}")
-    about_each = [AskedQuestion(*of) for of in known.select(
+    about_each = [AskedQuestion(*row_numbers) for row_numbers in identified.select(
         pl.col("question").fill_null(""), "task"
     ).iter_rows()]  # fmt: skip
-    texts = known["answer"].fill_null("").to_list()
+    texts = identified["answer"].fill_null("").to_list()
     letters = FORMATS[kind].letters
     words = read_verdicts(texts, about_each, rule=rule, language=language, letters=letters)
-    judged, doubts = _judged(known, pl.Series("words", words, pl.Boolean))
+    judged, doubts = _judged(identified, pl.Series("words", words, pl.Boolean))
     frame, counts = _averaged(judged, rule)
     counts += doubts
     if isinstance(about, Suite):
@@ -301,8 +305,8 @@ def _questions(
     if questions is None and sibling.is_file() and sibling.absolute() != Path(path).absolute():
         questions = sibling
     if questions is not None:
-        asked, matched = asked_questions(questions, about, ignore_unknown=ignore_unknown)
-        return asked, [matched] if matched else [], False
+        questions_frame, matched = asked_questions(questions, about, ignore_unknown=ignore_unknown)
+        return questions_frame, [matched] if matched else [], False
     if isinstance(about, Dataset):
         raise InputError(
             "the answers do not name images and tasks", where=path, remedy="give `questions`"
@@ -312,37 +316,37 @@ def _questions(
     return asked_of(draw_questions(about, keys, QuestionOptions())), [note], True
 
 
-def _matched(raw: pl.DataFrame, asked: pl.DataFrame, path: str | Path) -> pl.Series:
+def _matched(raw: pl.DataFrame, questions: pl.DataFrame, path: str | Path) -> pl.Series:
     """Position of each answer's question: by id, by category and id, or by order."""
     remedy = "give the file of questions that the model was asked as `questions`"
-    own, ids = raw["question_id"], asked["question_id"]
+    own, ids = raw["question_id"], questions["question_id"]
     has_ids, has_position = not own.has_nulls(), raw["position"][0] is not None
     nothing = own.null_count() == len(own) and not has_position
-    if len(raw) == len(asked) and (nothing or own.equals(ids)):
-        of = pl.Series(range(len(raw)), dtype=pl.Int64)
+    if len(raw) == len(questions) and (nothing or own.equals(ids)):
+        numbers = pl.Series(range(len(raw)), dtype=pl.Int64)
     elif has_ids and not ids.is_duplicated().any():
-        of = _looked_up(raw, asked, ["question_id"])
+        numbers = _looked_up(raw, questions, ["question_id"])
     elif has_ids and raw["category"][0] is not None:
-        of = _looked_up(raw, asked, ["category", "question_id"])
+        numbers = _looked_up(raw, questions, ["category", "question_id"])
     elif has_position:
-        of = raw["position"]
+        numbers = raw["position"]
     else:
         problem = (
-            f"{len(raw):,} answers do not fit {len(asked):,} questions: they have no ids, or ids"
-            " that repeat in the questions"
+            f"{len(raw):,} answers do not fit {len(questions):,} questions: they have no ids, or"
+            " ids that repeat in the questions"
         )
         raise InputError(problem, where=path, remedy=remedy)
     number = pl.int_range(1, pl.len() + 1).cast(pl.String)
-    inside = of.is_between(0, len(asked) - 1).fill_null(value=False)
+    inside = numbers.is_between(0, len(questions) - 1).fill_null(value=False)
     stray = raw.select(pl.coalesce("question_id", number).filter(~inside))
     if stray.height:
         problem = f"{stray.height:,} answers fit no question: {some_of(stray.to_series())}"
         raise InputError(problem, where=path, remedy=remedy)
-    twice = of.filter(of.is_duplicated()).unique(maintain_order=True)
+    twice = numbers.filter(numbers.is_duplicated()).unique(maintain_order=True)
     if len(twice):
         problem = f"{len(twice):,} questions are answered twice: {some_of(ids[twice])}"
         raise InputError(problem, where=path, allowed="one answer for each question")
-    pairs = raw.select("question").hstack(asked.select("question_id", "text")[of])
+    pairs = raw.select("question").hstack(questions.select("question_id", "text")[numbers])
     same = pl.col("question").str.contains(pl.col("text").str.strip_chars(), literal=True)
     other = pairs.filter(~same)
     if other.height:
@@ -352,14 +356,14 @@ def _matched(raw: pl.DataFrame, asked: pl.DataFrame, path: str | Path) -> pl.Ser
             f" {question!r}, its answer is to {text!r}"
         )
         raise InputError(problem, where=path, remedy=remedy)
-    return of
+    return numbers
 
 
-def _looked_up(raw: pl.DataFrame, asked: pl.DataFrame, keys: list[str]) -> pl.Series:
+def _looked_up(raw: pl.DataFrame, questions: pl.DataFrame, keys: list[str]) -> pl.Series:
     """Position of the question with an answer's keys, Int64; null if there is none."""
-    places = asked.select(keys).with_row_index("at").unique(keys, keep="last")
-    found = raw.select(keys).join(places, on=keys, how="left", maintain_order="left")
-    return found["at"].cast(pl.Int64)
+    places = questions.select(keys).with_row_index("at").unique(keys, keep="last")
+    rows = raw.select(keys).join(places, on=keys, how="left", maintain_order="left")
+    return rows["at"].cast(pl.Int64)
 
 
 def _disagreeing(answers: pl.DataFrame, suite: Suite) -> list[str]:
@@ -387,14 +391,14 @@ def _judged(answers: pl.DataFrame, words: pl.Series) -> tuple[pl.DataFrame, list
     low = given & (mass < _MOST).fill_null(value=False)
     spoken = pl.col("answer").fill_null("").str.strip_chars() != ""
     unread = given & ~low & spoken & pl.col("words").is_null()
-    of = answers.with_columns(words).with_columns(low=low, unread=unread)
+    judged = answers.with_columns(words).with_columns(low=low, unread=unread)
     void = pl.col("low") | (pl.col("unread") & mass.is_not_null())
-    of = of.with_columns(
+    judged = judged.with_columns(
         void=void & pl.col("unread"), probability=pl.when(~void).then("probability")
     )
-    of = of.with_columns(yes=pl.coalesce(pl.col("probability") > 0.5, "words"))
-    of = of.with_columns(unread=pl.col("unread") & ~pl.col("void"))
-    of = of.with_columns(differ=pl.col("words") != pl.col("yes"))
+    judged = judged.with_columns(yes=pl.coalesce(pl.col("probability") > 0.5, "words"))
+    judged = judged.with_columns(unread=pl.col("unread") & ~pl.col("void"))
+    judged = judged.with_columns(differ=pl.col("words") != pl.col("yes"))
     texts = {
         "low": "yes and no have less than half of the probability at the answer: the words count",
         "void": "the words are neither yes nor no, regardless of the probability of the first of "
@@ -402,9 +406,9 @@ def _judged(answers: pl.DataFrame, words: pl.Series) -> tuple[pl.DataFrame, list
         "unread": "the words are neither yes nor no: the probability counts",
         "differ": "words and probability disagree: the probability counts",
     }
-    sizes = {text: int(of[name].sum()) for name, text in texts.items()}
-    notes = [f"in {n:,} of {len(of):,} answers {text}" for text, n in sizes.items() if n]
-    return of.drop("words", *texts, "mass"), notes
+    sizes = {text: int(judged[name].sum()) for name, text in texts.items()}
+    notes = [f"in {n:,} of {len(judged):,} answers {text}" for text, n in sizes.items() if n]
+    return judged.drop("words", *texts, "mass"), notes
 
 
 def _averaged(answers: pl.DataFrame, rule: str) -> tuple[pl.DataFrame, list[str]]:

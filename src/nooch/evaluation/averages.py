@@ -123,19 +123,19 @@ class _Mean:
         scope, rows_of = block.scope, block.scope.common
         self.shares.append(None if block.shares is None else block.shares.rows(rows_of))
         self.reaches.append(None if block.reaches is None else block.reaches[:, rows_of])
-        known = ~np.isnan(rows[..., 0])
+        is_known = ~np.isnan(rows[..., 0])
         defined = (~np.isnan(rows[..., 1:])).sum(axis=-1)
         if (defined < rows.shape[-1] - 1).any():
             rows = np.concatenate([rows[..., :1], _completed(rows[..., 1:])], axis=-1)
-        rows = np.where(known[..., None], rows, 0.0)
+        rows = np.where(is_known[..., None], rows, 0.0)
         self.sums = self.sums + rows
         if rows.shape[-1] > 1:
             # of an infinite loss there is none
             with np.errstate(invalid="ignore"):
                 self.spread = self.spread + rows[..., 1:].var(axis=-1)
-        self.defined = np.where(known, np.minimum(self.defined, defined), self.defined)
+        self.defined = np.where(is_known, np.minimum(self.defined, defined), self.defined)
         self.scopes.append(scope)
-        self.known.append(known)
+        self.known.append(is_known)
 
     def values(self, strict: bool) -> Floats:
         """Means of the defined values; ``strict``: NaN where a task's value is undefined."""
@@ -159,20 +159,20 @@ class _Mean:
         """``shares`` and ``reaches`` of the mean, where replicates give the dependence of tasks."""
         if self.sums.shape[-1] == 1:
             return {}
-        shares = [one for one in self.shares if one is not None]
-        reaches = [one for one in self.reaches if one is not None]
-        found: dict[str, Any] = {}
+        shares = [share for share in self.shares if share is not None]
+        reaches = [share for share in self.reaches if share is not None]
+        columns: dict[str, Any] = {}
         if len(shares) == len(self.scopes):
-            found["shares"] = Shares.mean(shares, self.inflation)
+            columns["shares"] = Shares.mean(shares, self.inflation)
         if len(reaches) == len(self.scopes):
             squares = np.where(np.array(self.known)[:, None], np.stack(reaches) ** 2, 0.0).sum(
                 axis=0
             )
             count = np.maximum(np.sum(self.known, axis=0), 1)
-            known = ~np.isnan(squares) & (squares > 0)
+            is_known = ~np.isnan(squares) & (squares > 0)
             reach = np.sqrt(squares * self.inflation) / count
-            found["reaches"] = np.where(known, reach, np.nan)
-        return found
+            columns["reaches"] = np.where(is_known, reach, np.nan)
+        return columns
 
     @property
     def tasks(self) -> list[str]:
@@ -247,15 +247,15 @@ class Averages:
         baselines of the same tasks.
         """
         blocks: list[Block] = []
-        for criterion in dict.fromkeys(of for of, _, _ in self._means):
+        for criterion in dict.fromkeys(columns for columns, _, _ in self._means):
             means = {key[1:]: mean for key, mean in self._means.items() if key[0] == criterion}
             for run, baseline in sorted(means, key=lambda pair: pair[1] is not None):
                 mean = means[run, baseline]
                 alike = baseline is None or means[run, None].tasks == means[baseline, None].tasks
                 if self._scored[criterion, run] > 1 and alike:
                     values, scope = mean.values(self.strict), mean.scope
-                    of = {"baseline": baseline, "over": mean.over, **mean.closed()}
-                    block = block_of(run, scope, metrics, values, **of)
+                    columns = {"baseline": baseline, "over": mean.over, **mean.closed()}
+                    block = block_of(run, scope, metrics, values, **columns)
                     defined = np.minimum(block.resamples, mean.defined)
                     blocks.append(replace(block, resamples=defined))
         return blocks
@@ -303,11 +303,11 @@ def over_seeds(values: pl.DataFrame) -> pl.DataFrame:
     task, method, setting, n, n_positive, mean, std, n_seeds, reason``. ``std`` has ddof = 1, null
     of one seed; ``mean`` is null, with the reason, if a seed's value is.
     """
-    known = pl.col("value").null_count() == 0
+    complete = pl.col("value").null_count() == 0
     return values.group_by([*_WHERE, "method", "setting"], maintain_order=True).agg(
         pl.col("n", "n_positive").first(),
-        mean=pl.when(known).then(pl.col("value").mean()),
-        std=pl.when(known).then(pl.col("value").std(ddof=1)),
+        mean=pl.when(complete).then(pl.col("value").mean()),
+        std=pl.when(complete).then(pl.col("value").std(ddof=1)),
         n_seeds=pl.col("seed").n_unique().cast(pl.Int64),
         reason=pl.col("reason").filter(pl.col("value").is_null()).first(),
     )
@@ -352,20 +352,20 @@ def over_tasks(cells: pl.DataFrame, *, strict: bool = False) -> pl.DataFrame:
 
 def mean_and_std(mean: str, std: str) -> tuple[pl.Expr, pl.Expr]:
     """The mean over tasks, and its deviation: sqrt(sum of squares) / tasks; null of a null."""
-    known, deviations = pl.col(mean).null_count() == 0, pl.col(std)
-    both = known & (deviations.null_count() == 0)
+    complete, deviations = pl.col(mean).null_count() == 0, pl.col(std)
+    both = complete & (deviations.null_count() == 0)
     return (
-        pl.when(known).then(pl.col(mean).mean()).alias(mean),
+        pl.when(complete).then(pl.col(mean).mean()).alias(mean),
         pl.when(both).then((deviations**2).sum().sqrt() / pl.len()).alias(std),
     )
 
 
 def _averaged(cells: pl.DataFrame) -> pl.DataFrame:
     """``criterion, metric, subset, task`` to average over; all tasks where none has a value."""
-    known = cells.drop_nulls("mean").select([*_BLOCK, "task"]).unique(maintain_order=True)
+    known_cells = cells.drop_nulls("mean").select([*_BLOCK, "task"]).unique(maintain_order=True)
     parts = []
     for part in cells.partition_by("criterion", maintain_order=True):
-        own = known.filter(criterion=part["criterion"][0])
+        own = known_cells.filter(criterion=part["criterion"][0])
         defined = {
             t: set(own.filter(task=t).select("metric", "subset").rows())
             for t in part["task"].unique(maintain_order=True)
@@ -377,7 +377,7 @@ def _averaged(cells: pl.DataFrame) -> pl.DataFrame:
         own_tasks = has.join(own, on=[*_BLOCK, "task"], how="semi", maintain_order="left")
         # where tasks have everything in common, these have every known metric and subset
         parts += [own_tasks.filter(pl.col("task").is_in(tasks)), without]
-    return pl.concat(parts) if parts else known
+    return pl.concat(parts) if parts else known_cells
 
 
 def with_best(cells: pl.DataFrame, *, by: tuple[str, ...] = ()) -> pl.DataFrame:

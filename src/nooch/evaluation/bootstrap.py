@@ -81,14 +81,14 @@ def intervals(
     bounds = []
     for quantile in (tail, 1 - tail):
         # linear between neighbors, as in numpy's percentile
-        at = np.maximum(defined - 1, 0) * quantile
-        below = np.floor(at).astype(np.int64)
+        positions = np.maximum(defined - 1, 0) * quantile
+        below = np.floor(positions).astype(np.int64)
         above = np.minimum(below + 1, np.maximum(defined - 1, 0))
         rows = np.arange(len(ordered))
         low, high = ordered[rows, below], ordered[rows, above]
         # equal ends may be infinite
         with np.errstate(invalid="ignore"):
-            value = np.where(low == high, low, low + (high - low) * (at - below))
+            value = np.where(low == high, low, low + (high - low) * (positions - below))
         bounds.append(np.where(2 * defined >= k, value, np.nan).reshape(shape))
         if n is not None:
             bounds[-1][np.broadcast_to(n, shape) < FEWEST] = np.nan

@@ -174,9 +174,9 @@ class Vocabulary:
     ) -> Self:
         """A vocabulary from the phrases of each class."""
         listed = [(phrase, class_name(name)) for name, some in mentions.items() for phrase in some]
-        named: list[tuple[str, str | None]] = [*listed, *((phrase, None) for phrase in other)]
+        all_phrases: list[tuple[str, str | None]] = [*listed, *((phrase, None) for phrase in other)]
         owners: dict[tuple[str, ...], str | None] = {}
-        for phrase, owner in named:
+        for phrase, owner in all_phrases:
             for form in (phrase, plural(phrase)) if plurals else (phrase,):
                 words = tuple(_words(form))
                 if not words or owners.setdefault(words, owner) != owner:
@@ -204,17 +204,17 @@ class Vocabulary:
         tokens = _TOKEN.findall(text.lower())
         words = [(place, token) for place, token in enumerate(tokens) if token not in _MARKS]
         denied = _denied(tokens)
-        at, found, without = 0, Counter[str](), Counter[str]()
-        while at < len(words):
-            step, (place, word) = 1, words[at]
+        position, mentioned, without = 0, Counter[str](), Counter[str]()
+        while position < len(words):
+            step, (place, word) = 1, words[position]
             for phrase, owner in self.phrases.get(word, ()):
-                if tuple(token for _, token in words[at : at + len(phrase)]) == phrase:
+                if tuple(token for _, token in words[position : position + len(phrase)]) == phrase:
                     step = len(phrase)
                     if owner is not None:
-                        (without if denied[place] else found)[owner] += 1
+                        (without if denied[place] else mentioned)[owner] += 1
                     break
-            at += step
-        return found, without
+            position += step
+        return mentioned, without
 
 
 def load_vocabulary(source: str | Path) -> Vocabulary:
@@ -239,7 +239,7 @@ class _Synonyms(msgspec.Struct, forbid_unknown_fields=True):
 
 def whole_sentences(text: str) -> str:
     """The text without a last sentence that has no end; all of it where no sentence ends."""
-    ends = [found.end() for found in _END.finditer(text)]
+    ends = [match.end() for match in _END.finditer(text)]
     return text[: ends[-1]] if ends else text
 
 
@@ -250,27 +250,29 @@ def word_count(text: str) -> int:
 
 def first_words(text: str, most: int) -> str:
     """The first words of a text, at most so many."""
-    ends = [0, *(found.end() for found in _WORD.finditer(text))]
+    ends = [0, *(match.end() for match in _WORD.finditer(text))]
     return text[: ends[most]] if most < len(ends) else text
 
 
 def _denied(tokens: Sequence[str]) -> list[bool]:
     """True if each word is denied by one before it in its clause."""
     denied, negated = [], False
-    for at, one in enumerate(tokens):
-        if any(one == n[0] and tuple(tokens[at : at + len(n)]) == n for n in _NEGATIONS):
-            negated = tuple(tokens[at : at + 2]) not in _NO_NEGATIONS
-        elif one == ",":
+    for position, item in enumerate(tokens):
+        if any(
+            item == n[0] and tuple(tokens[position : position + len(n)]) == n for n in _NEGATIONS
+        ):
+            negated = tuple(tokens[position : position + 2]) not in _NO_NEGATIONS
+        elif item == ",":
             # a list goes on: "no cars, trucks, or buses"
-            following = tokens[at + 1 : at + 5]
+            following = tokens[position + 1 : position + 5]
             negated &= bool(_LIST & {*following[:1]}) or any(
                 mark in following[1:] for mark in (",", "or", "nor")
             )
         elif (
-            one in _MARKS
-            or one in _ENDS
-            or (len(one) > 4 and one.endswith("ing"))
-            or (one == "and" and _NEW & {*tokens[at + 1 : at + 2]})
+            item in _MARKS
+            or item in _ENDS
+            or (len(item) > 4 and item.endswith("ing"))
+            or (item == "and" and _NEW & {*tokens[position + 1 : position + 2]})
         ):
             negated = False
         denied.append(negated)
@@ -326,8 +328,11 @@ class CaptionScores(Scores):
         """Mentions by context, pooled over tasks: of absent objects, and recall; CHAIR, lengths."""
         names = ["run", "criterion"]
         of_contexts = [
-            [*of, *(_cell(rates.estimates[measure, of], scale) for _, measure, of, scale in _SHOWN)]
-            for of, rates in self.contexts.items()
+            [
+                *key,
+                *(_cell(rates.estimates[measure, key], scale) for _, measure, key, scale in _SHOWN),
+            ]
+            for key, rates in self.contexts.items()
         ]
         wide = self.table.filter(pl.col("metric").is_in([*_LENGTHS])).pivot(
             "metric", index=names, values="value"
@@ -342,8 +347,8 @@ class CaptionScores(Scores):
     @property
     def headlines(self) -> list[str]:
         """A line for each run and criterion: how often absent objects are mentioned."""
-        lines = {of: headline(rates, "mentions") for of, rates in self.contexts.items()}
-        return [f"{', '.join(of)}: {line}" for of, line in lines.items() if line]
+        lines = {key: headline(rates, "mentions") for key, rates in self.contexts.items()}
+        return [f"{', '.join(key)}: {line}" for key, line in lines.items() if line]
 
     @property
     def display(self) -> DisplayTable:
@@ -355,8 +360,8 @@ class CaptionScores(Scores):
 def _cell(estimate: Estimate, scale: float) -> str | None:
     """A value with its interval."""
     value, low, high = (
-        None if one is None else f"{scale * one:.1f}"
-        for one in (estimate.value, estimate.low, estimate.high)
+        None if bound is None else f"{scale * bound:.1f}"
+        for bound in (estimate.value, estimate.low, estimate.high)
     )
     return value if low is None else f"{value} [{low}, {high}]"
 
@@ -401,9 +406,9 @@ def score_captions(
     vocabulary = load_vocabulary(synonyms)
     splits, notes = suite.splits_to_score(split), []
     keys = suite.select_keys(criteria or (), tasks or (), splits)
-    named = list(dict.fromkeys(task for _, task, _ in keys))
-    if lacking := [task for task in named if task not in vocabulary.classes]:
-        if tasks is not None or len(lacking) == len(named):
+    task_names = list(dict.fromkeys(task for _, task, _ in keys))
+    if lacking := [task for task in task_names if task not in vocabulary.classes]:
+        if tasks is not None or len(lacking) == len(task_names):
             problem = f"there are no synonyms for {some_of(lacking)}"
             raise ParameterError(
                 problem, where="`synonyms`", remedy="list them in a YAML file: task: [words, ...]"
@@ -411,7 +416,7 @@ def score_captions(
         left = f"{counted(len(lacking), 'task')} without synonyms left out"
         notes.append(f"{left}: {some_of(lacking)}")
         keys = tuple(key for key in keys if key[1] not in lacking)
-        named = [task for task in named if task not in lacking]
+        task_names = [task for task in task_names if task not in lacking]
     paths = [captions] if isinstance(captions, str | Path) else list(captions)
     runs = [_in_sets(run, suite.image_ids(keys), as_written) for run in read_captions(paths, suite)]
     names = [run.run for run in runs]
@@ -421,14 +426,14 @@ def score_captions(
     alike: dict[tuple[Any, ...], list[Predictions]] = {}
     for run, (mentioned, _) in zip(runs, said, strict=True):
         images = tuple(run.captions["image_id"].unique().sort())
-        alike.setdefault(images, []).append(_predictions(run, mentioned, named))
+        alike.setdefault(images, []).append(_predictions(run, mentioned, task_names))
     scored = [
         evaluate(
             suite,
             of_images,
             split=splits,
             criteria=criteria,
-            tasks=named,
+            tasks=task_names,
             metrics=ANSWER_METRICS,
             bootstrap=bootstrap,
             seed=seed,
@@ -440,8 +445,12 @@ def score_captions(
     for others in [*alike.values()][1:]:
         pair = f"{some_of(run.run for run in others)} and {baseline}"
         notes.append(f"{pair} have captions of different images: no differences")
-    tables = [one.table for one in scored]
-    contexts = {of: rates for one in scored for of, rates in one.contexts.items()}
+    tables = [scores.table for scores in scored]
+    contexts = {
+        run_criterion: rates
+        for scores in scored
+        for run_criterion, rates in scores.contexts.items()
+    }
     for run, (mentioned, denied), cut in zip(runs, said, _equally_long(runs), strict=True):
         notes += [f"{run.run}: {note}" for note in run.notes]
         shorter, _ = _said(cut, vocabulary, as_written)
@@ -450,9 +459,11 @@ def score_captions(
                 sets = [suite.set(*key).cell_frame for key in keys if key[0] == criterion]
                 lengths = _lengths(pl.concat(sets), run.captions, mentioned, denied, shorter)
                 rates = contexts[run.run, criterion].frame().rename({"measure": "metric"})
-                of = {"run": run.run, "criterion": criterion, "task": POOLED}
+                run_criterion = {"run": run.run, "criterion": criterion, "task": POOLED}
                 rows = pl.concat([rates, lengths], how="diagonal")
-                tables.append(rows.select(*(pl.lit(v).alias(k) for k, v in of.items()), pl.all()))
+                tables.append(
+                    rows.select(*(pl.lit(v).alias(k) for k, v in run_criterion.items()), pl.all())
+                )
     settings = {**scored[0].settings, "synonyms": str(synonyms), "splits": splits}
     table = pl.concat(tables, how="diagonal")
     return CaptionScores(table, scored[0].differences, notes, settings, (), contexts)
@@ -495,10 +506,10 @@ def _said(
     """
     counts: tuple[list[Any], list[Any]] = ([], [])
     for number, text in enumerate(captions["caption"]):
-        found, denied = vocabulary.read(text)
+        mentioned, denied = vocabulary.read(text)
         if as_written:
-            found, denied = found + denied, Counter()
-        for rows, some in zip(counts, (found, denied), strict=True):
+            mentioned, denied = mentioned + denied, Counter()
+        for rows, some in zip(counts, (mentioned, denied), strict=True):
             rows += [(number, *pair) for pair in some.items()]
     schema = pl.Schema({"number": pl.Int64, "task": pl.String, "times": pl.Int64})
     numbered = captions.with_row_index("number").cast({"number": pl.Int64})
@@ -519,16 +530,16 @@ def _lengths(
     the tasks whose labels are known, of whole captions and of captions of equal length.
     """
     own = captions.join(cells, on="image_id", how="semi")
-    known, denials = (of.join(cells, on=["image_id", "task"]) for of in (said, denied))
+    said_cells, denials = (frame.join(cells, on=["image_id", "task"]) for frame in (said, denied))
     n_denied = int(denials["times"].sum())
     shares = {
         "words": (sum(map(word_count, own["caption"])), own.height),
-        "denied": (n_denied, n_denied + int(known["times"].sum())),
+        "denied": (n_denied, n_denied + int(said_cells["times"].sum())),
     }
     for ending, part in (("", said), ("_equal", shorter)):
-        of = part.join(cells, on=["image_id", "task"])
-        wrong = of.filter(pl.col("cell").str.ends_with("negative"))
-        shares[f"chair_i{ending}"] = int(wrong["times"].sum()), int(of["times"].sum())
+        frame = part.join(cells, on=["image_id", "task"])
+        wrong = frame.filter(pl.col("cell").str.ends_with("negative"))
+        shares[f"chair_i{ending}"] = int(wrong["times"].sum()), int(frame["times"].sum())
         shares[f"chair_s{ending}"] = wrong["number"].n_unique(), own.height
     rows = [
         (name, "all", part / n if n else None, n, None if n else "none")
@@ -540,8 +551,8 @@ def _lengths(
 
 def mentions(run: ModelCaptions, vocabulary: Vocabulary, tasks: Sequence[str]) -> Predictions:
     """The share of an image's captions that mention each task's object, as probabilities."""
-    named = [task for task in tasks if task in vocabulary.classes]
-    return _predictions(run, _said(run.captions, vocabulary)[0], named)
+    mentioned_tasks = [task for task in tasks if task in vocabulary.classes]
+    return _predictions(run, _said(run.captions, vocabulary)[0], mentioned_tasks)
 
 
 def _predictions(run: ModelCaptions, said: pl.DataFrame, tasks: Sequence[str]) -> Predictions:

@@ -77,8 +77,8 @@ class _Answers:
 
     def means(self, values: Floats) -> Floats:
         """Weighted means by cell, float64 (4,); NaN without a row."""
-        total, of = self._sums(self.weight), self._sums(self.weight * values)
-        return np.asarray(np.divide(of, total, out=np.full(4, np.nan), where=total > 0))
+        total, weight = self._sums(self.weight), self._sums(self.weight * values)
+        return np.asarray(np.divide(weight, total, out=np.full(4, np.nan), where=total > 0))
 
     def effective(self, values: Floats) -> Floats:
         """Images that would tell as much about the mean of values without weights, float64 (4,):
@@ -115,8 +115,8 @@ class ContextRates:
         between its bounds where more than ``MOST_UNKNOWN`` of the answers are unknown.
         """
         rows = [
-            {"measure": measure, "subset": of, **vars(estimate)}
-            for (measure, of), estimate in self.estimates.items()
+            {"measure": measure, "subset": subset, **vars(estimate)}
+            for (measure, subset), estimate in self.estimates.items()
         ]
         for row in rows:
             unknown = self.unknown.get(row["subset"]) if row["measure"] == "rate" else None
@@ -128,7 +128,7 @@ class ContextRates:
     @property
     def has_bounds_alone(self) -> bool:
         """True if more than ``MOST_UNKNOWN`` of the answers of a cell count, and are unknown."""
-        return any(of.share > MOST_UNKNOWN for of in self.unknown.values())
+        return any(unknown.share > MOST_UNKNOWN for unknown in self.unknown.values())
 
     def bounded(self) -> list[dict[str, Any]]:
         """For each cell ``subset, rate, low, high, n, unknown_share, bound_low, bound_high``: the
@@ -136,12 +136,12 @@ class ContextRates:
         where more than ``MOST_UNKNOWN`` are unknown.
         """
         rows = []
-        for cell, of in self.unknown.items():
+        for cell, unknown in self.unknown.items():
             row: dict[str, Any] = {"subset": cell, "rate": None, "low": None, "high": None}
-            rate, bounds = self.estimates["rate", cell], (of.least.value, of.most.value)
-            if of.share <= MOST_UNKNOWN:
+            rate, bounds = self.estimates["rate", cell], (unknown.least.value, unknown.most.value)
+            if unknown.share <= MOST_UNKNOWN:
                 row |= {"rate": rate.value, "low": rate.low, "high": rate.high}
-            row |= {"n": of.most.n, "unknown_share": of.share}
+            row |= {"n": unknown.most.n, "unknown_share": unknown.share}
             rows.append(row | dict(zip(("bound_low", "bound_high"), bounds, strict=True)))
         return rows
 
@@ -161,11 +161,11 @@ def answer_rates(rows: pl.DataFrame, *, bootstrap: int = 1000, seed: int = 0) ->
         most = context_rates(rows.with_columns(pl.col("yes") | unknown), **draws)
     weight = pl.col("weight")
     shares = rows.group_by("cell").agg((unknown * weight).sum() / weight.sum())
-    of = {
+    estimates = {
         cell: UnknownAnswers(share, *(r.estimates["rate", cell] for r in (least, most)))
         for cell, share in sorted(shares.rows())
     }
-    return replace(rates, unknown=of)
+    return replace(rates, unknown=estimates)
 
 
 def context_rates(rows: pl.DataFrame, *, bootstrap: int = 1000, seed: int = 0) -> ContextRates:
@@ -185,8 +185,8 @@ def context_rates(rows: pl.DataFrame, *, bootstrap: int = 1000, seed: int = 0) -
     place, n_tasks, n_images = positions(rows["task"], names) * 4 + cell, len(names), len(images)
     # sums of weights, then of weights of yes, for each task and cell
     entries = np.concatenate([weight, weight * yes])
-    at = np.concatenate([place, place + 4 * n_tasks]), np.tile(image, 2)
-    matrix = coo_array((entries, at), (8 * n_tasks, n_images)).tocsr()
+    places = np.concatenate([place, place + 4 * n_tasks]), np.tile(image, 2)
+    matrix = coo_array((entries, places), (8 * n_tasks, n_images)).tocsr()
     draws = BootstrapDraws(n_images, bootstrap, seed)
     weights = np.ones((n_images, 1)), *(block for _, block in draws.weights(slice(None)))
     sums = np.concatenate([matrix @ w for w in weights], axis=1).reshape(2, n_tasks, 4, -1)
@@ -233,10 +233,10 @@ def headline(rates: ContextRates, verb: str) -> str | None:
     cells = [f"{kind}_negative" for kind in ("hard", "easy")]
     hard, easy = (rates.estimates["rate", cell] for cell in cells)
     unknown = [rates.unknown[cell] for cell in cells if cell in rates.unknown]
-    if any(of.share > MOST_UNKNOWN for of in unknown):
+    if any(answers.share > MOST_UNKNOWN for answers in unknown):
         if len(unknown) < len(cells):
             return None
-        texts, times = [_bounds(of) for of in unknown], ""
+        texts, times = [_bounds(answers) for answers in unknown], ""
     elif hard.value is None or easy.value is None:
         return None
     else:
@@ -248,8 +248,8 @@ def headline(rates: ContextRates, verb: str) -> str | None:
     line = f"{verb} an absent object: {texts[0]} with its context, {texts[1]} without{times}"
     if not unknown:
         return line
-    shares = " and ".join(dict.fromkeys(_percent(of.share) for of in unknown))
-    if times and any(of.share for of in unknown):
+    shares = " and ".join(dict.fromkeys(_percent(answers.share) for answers in unknown))
+    if times and any(answers.share for answers in unknown):
         shares += f" % unknown, which leaves {' and '.join(map(_between, unknown))}"
         return f"{line}; {shares}"
     return f"{line}; {shares} % unknown"
@@ -260,14 +260,14 @@ def _percent(share: float) -> str:
     return "<0.1" if 0 < share < 0.0005 else f"{100 * share:.1f}"
 
 
-def _between(of: UnknownAnswers) -> str:
-    low, high = (100 * (estimate.value or 0.0) for estimate in (of.least, of.most))
+def _between(unknown: UnknownAnswers) -> str:
+    low, high = (100 * (estimate.value or 0.0) for estimate in (unknown.least, unknown.most))
     return f"{low:.1f} to {high:.1f} %"
 
 
-def _bounds(of: UnknownAnswers) -> str:
-    low, high = 100 * (of.least.low or 0.0), 100 * (of.most.high or 0.0)
-    return f"{_between(of)} [{low:.1f}, {high:.1f}]"
+def _bounds(unknown: UnknownAnswers) -> str:
+    low, high = 100 * (unknown.least.low or 0.0), 100 * (unknown.most.high or 0.0)
+    return f"{_between(unknown)} [{low:.1f}, {high:.1f}]"
 
 
 def _text(estimate: Estimate) -> str:

@@ -56,8 +56,8 @@ def paired(
         progress: called with what is being done, and how many of how many tasks are done.
     """
     _check(methods, baselines)
-    known = {task for runs in methods.values() for task in runs[0].tasks}
-    keys = [k for k in suite.keys if k[0] == criterion and k[1] in known and k[2] == split]
+    common = {task for runs in methods.values() for task in runs[0].tasks}
+    keys = [k for k in suite.keys if k[0] == criterion and k[1] in common and k[2] == split]
     ids = suite.image_ids(keys)
     aligned = {
         m: [(Aligned(run, ids, split), run.scale) for run in runs] for m, runs in methods.items()

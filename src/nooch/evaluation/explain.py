@@ -62,8 +62,8 @@ def explain(
             challenge, row = located
             place = (challenge.split, bool(challenge.labels[row]), challenge.image_ids[row])
         verdicts.append(_verdict(suite, criterion, fitted, task, located, data, image_id))
-    known = data is not None and data.images["split"][data.row(image_id)] in suite.splits
-    if place is None and not known:
+    in_suite = data is not None and data.images["split"][data.row(image_id)] in suite.splits
+    if place is None and not in_suite:
         problem = f"image {image_id} is in none of the suite's {task} sets"
         if reasons := [s.reason for s in suite.header.skipped if s.task == task]:
             problem = f"{task} has no challenge set: {'; '.join(dict.fromkeys(reasons))}"

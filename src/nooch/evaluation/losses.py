@@ -41,10 +41,10 @@ def class_losses(
     check_one_of("split", split, suite.splits, owner="the suite")
     suite.require_easy("the loss of a class")
     rows = []
-    for criterion, task, of in suite.keys:
-        asked = [run for run in runs if task in run.tasks]
-        if of == split and asked:
-            rows.append(_row(suite.set(criterion, task, split), asked))
+    for criterion, task, split_of_set in suite.keys:
+        predicted = [run for run in runs if task in run.tasks]
+        if split_of_set == split and predicted:
+            rows.append(_row(suite.set(criterion, task, split), predicted))
     if not rows:
         raise InputError(
             f"no task has both predictions and a set of split {split}",
@@ -107,28 +107,28 @@ def sweep_losses(
         raise ParameterError("lift is swept only for counts", remedy="`sweep_thresholds`")
     check_one_of("split", split, data.splits, owner="the dataset")
     runs = load_predictions(predictions, data=data, scale=scale)
-    chosen = None if asked.tasks is None else resolve_tasks(data.classes, asked.tasks)
-    names = predicted_tasks(runs, data.classes, chosen, owner="the dataset", of="class")
-    if missing := [name for name in chosen or () if name not in names]:
+    task_names = None if asked.tasks is None else resolve_tasks(data.classes, asked.tasks)
+    names = predicted_tasks(runs, data.classes, task_names, owner="the dataset", kind="class")
+    if missing := [name for name in task_names or () if name not in names]:
         raise InputError(f"there are no predictions for {some_of(missing)}")
     image_ids = data.select(split).images["image_id"]
     aligned = {run.run: Aligned(run, image_ids, split) for run in runs}
 
     def losses_of(part: Dataset, task: str) -> Floats:
         labels, unknown = part.labels(task, unknown=False), part.unknown_labels(task)
-        known = slice(None) if unknown is None else np.flatnonzero(~unknown)
+        rows = slice(None) if unknown is None else np.flatnonzero(~unknown)
         # a set of all images, none of them hard: it states what the predictions must have
         easy = Mark(np.full(len(part), EASY, np.int8))
         whole = ChallengeSet.from_mark(
             "all images", task, split, easy, part.images["image_id"], labels, unknown
         )
         values = [
-            losses(labels[known], aligned[run.run].values(task, known, whole), run.scale)
+            losses(labels[rows], aligned[run.run].values(task, rows, whole), run.scale)
             for run in runs
             if task in run.tasks
         ]
         loss = np.full(len(part), np.nan)
-        loss[known] = np.mean(values, axis=0)
+        loss[rows] = np.mean(values, axis=0)
         return loss
 
     return swept(data, asked, names, [split], progress, losses_of)

@@ -118,22 +118,24 @@ class Predictions:
     def only(self, *, images: pl.Series, tasks: Collection[str] | None = None) -> Self:
         """The predictions of some images, by a mask (n,), and tasks; by default of all tasks."""
         rows = [row for row, task in enumerate(self.tasks) if tasks is None or task in tasks]
-        at = np.ix_(np.array(rows, np.intp), np.flatnonzero(images.to_numpy()))
+        cells = np.ix_(np.array(rows, np.intp), np.flatnonzero(images.to_numpy()))
         return replace(
             self,
             image_ids=self.image_ids.filter(images),
             tasks=tuple(self.tasks[row] for row in rows),
-            values=self.values[at],
-            labels=None if self.labels is None else self.labels[at],
-            weights=None if self.weights is None else self.weights[at],
+            values=self.values[cells],
+            labels=None if self.labels is None else self.labels[cells],
+            weights=None if self.weights is None else self.weights[cells],
         )
 
     def outputs(self, task: str, ids: pl.Series) -> NDArray[np.float64]:
         """Outputs for images, float64 (n,); NaN if there is none."""
         if task not in self.tasks:
             return np.full(len(ids), np.nan)
-        at = positions(ids, self.image_ids.cast(ids.dtype, strict=False))
-        return np.where(at >= 0, self.values[self.tasks.index(task), at], np.nan).astype(np.float64)
+        rows = positions(ids, self.image_ids.cast(ids.dtype, strict=False))
+        return np.where(rows >= 0, self.values[self.tasks.index(task), rows], np.nan).astype(
+            np.float64
+        )
 
     def __repr__(self) -> str:
         sizes = f"{counted(len(self.image_ids), 'image')}, {counted(len(self.tasks), 'task')}"
@@ -167,11 +169,11 @@ def check_values(values: NDArray[np.float64], owner: Predictions) -> None:
         raise InputError(problem, where=f"run {owner.run}", allowed=allowed)
 
 
-def positions(values: pl.Series, known: pl.Series) -> NDArray[np.int64]:
-    """Position of each value in ``known``, int64 (n,), -1 if it is not there."""
-    if values.equals(known):
-        return np.arange(len(known))
-    table = pl.DataFrame({"value": known, "at": np.arange(len(known))})
+def positions(values: pl.Series, among: pl.Series) -> NDArray[np.int64]:
+    """Position of each value in ``among``, int64 (n,), -1 if it is not there."""
+    if values.equals(among):
+        return np.arange(len(among))
+    table = pl.DataFrame({"value": among, "at": np.arange(len(among))})
     rows = pl.DataFrame({"value": values})
     rows = rows.join(table, on="value", how="left", nulls_equal=True, maintain_order="left")
     return rows["at"].fill_null(-1).to_numpy()
@@ -187,17 +189,17 @@ def _ids(image_ids: Any, where: str) -> pl.Series:
 
 def task_notes(
     runs: Sequence[Predictions],
-    known: Sequence[str],
+    task_names: Sequence[str],
     owner: str,
-    wanted: Sequence[str] | None = None,
+    requested: Sequence[str] | None = None,
 ) -> list[str]:
     """A note on tasks that the ``owner`` of the known ones does not have, and a warning of those,
     of the wanted ones, that no run has; with the pairs that may be one task.
     """
     predicted = dict.fromkeys(task for run in runs for task in run.tasks)
-    extra = [task for task in predicted if task not in known]
-    wanted = known if wanted is None else wanted
-    missing = [task for task in wanted if task not in predicted]
+    extra = [task for task in predicted if task not in task_names]
+    requested = task_names if requested is None else requested
+    missing = [task for task in requested if task not in predicted]
     notes = []
     if extra:
         left = f"predictions of {counted(len(extra), 'task')} that the {owner} does not have"
@@ -205,34 +207,34 @@ def task_notes(
     if missing:
         near = {task: get_close_matches(task, extra, 1) for task in missing if extra}
         meant = some_of(f"{task} by {other}" for task, names in near.items() for other in names)
-        lack = f"warning: no predictions for {len(missing)} of {counted(len(wanted), 'task')}"
-        asked = f"; did you mean {meant}?" if meant else ""
-        notes.append(f"{lack} of the {owner}: {some_of(missing)}{asked}")
+        lack = f"warning: no predictions for {len(missing)} of {counted(len(requested), 'task')}"
+        hint = f"; did you mean {meant}?" if meant else ""
+        notes.append(f"{lack} of the {owner}: {some_of(missing)}{hint}")
     return notes
 
 
 def predicted_tasks(
     runs: Sequence[Predictions],
-    known: Sequence[str],
-    asked: Sequence[str] | None = None,
+    task_names: Sequence[str],
+    requested: Sequence[str] | None = None,
     *,
     owner: str,
-    of: str = "task",
+    kind: str = "task",
 ) -> list[str]:
     """The known (or requested) tasks that a run has predictions for. Raises ParameterError for one
     that the owner does not have, InputError where none has predictions.
     """
-    for task in asked or ():
-        check_one_of(of, task, known, owner=owner)
+    for task in requested or ():
+        check_one_of(kind, task, task_names, owner=owner)
     predicted = {task for run in runs for task in run.tasks}
-    wanted = known if asked is None else asked
-    tasks = [task for task in wanted if task in predicted]
+    candidates = task_names if requested is None else requested
+    tasks = [task for task in candidates if task in predicted]
     if not tasks:
         raise InputError(
-            f"there are no predictions for {some_of(wanted, 12)}, but for"
+            f"there are no predictions for {some_of(candidates, 12)}, but for"
             f" {some_of(sorted(predicted))}",
             where="predictions",
-            allowed=f"at least one {of} of {owner}",
+            allowed=f"at least one {kind} of {owner}",
         )
     return tasks
 
@@ -264,16 +266,18 @@ class Aligned:
         self, task: str, rows: NDArray[np.intp] | slice, challenge: ChallengeSet
     ) -> NDArray[np.float64]:
         """Values of a set's images, float64 (n,)."""
-        row, at = self._run.tasks.index(task), self._at[rows]
+        row, columns = self._run.tasks.index(task), self._at[rows]
         # predictions in the suite's own order need no looking up
         same = self._in_order and isinstance(rows, slice)
         values = (
-            self._run.values[row] if same else np.where(at >= 0, self._run.values[row, at], np.nan)
+            self._run.values[row]
+            if same
+            else np.where(columns >= 0, self._run.values[row, columns], np.nan)
         )
         missing, weights = np.isnan(values), self._run.weights
         if weights is not None:
             # an answer that is neither yes nor no is not missing
-            missing = (at < 0) | (weights[row, at] == 0)
+            missing = (columns < 0) | (weights[row, columns] == 0)
         if missing.any():
             ids = challenge.image_ids.filter(pl.Series(missing))
             raise InputError(
@@ -283,7 +287,11 @@ class Aligned:
                 allowed="a prediction for every image of the split that is scored",
                 remedy="predict them, or score another split with `split`",
             )
-        given = np.full(len(at), -1) if self._run.labels is None else self._run.labels[row, at]
+        given = (
+            np.full(len(columns), -1)
+            if self._run.labels is None
+            else self._run.labels[row, columns]
+        )
         wrong = (given >= 0) & (given != challenge.labels)
         if wrong.any():
             raise InputError(
@@ -375,10 +383,10 @@ class KnownImages:
         if run.images_of == self._dataset:
             return run
         ids, note = self.ids_of(run.image_ids, f"run {run.run}", typed=typed)
-        notes, of = [run.read, *([note] if note else [])], ""
+        notes, suffix = [run.read, *([note] if note else [])], ""
         others = _absent(ids, self._scored).any()
         if others and (len(notes) > 1 or self._has_names or self.data is not None):
-            of = "" if self.data is None else self._dataset
+            suffix = "" if self.data is None else self._dataset
             if not ignore_unknown:
                 self.check(run, ids)
             if count := self._outside(ids):
@@ -386,7 +394,7 @@ class KnownImages:
                 notes.append(f"{counted(count, 'image')} of the dataset {verb} not in the suite")
         run = run.only(images=ids.is_not_null()) if ids.null_count() else run
         read = "; ".join(filter(None, notes))
-        return replace(run, image_ids=ids.drop_nulls(), read=read, images_of=of)
+        return replace(run, image_ids=ids.drop_nulls(), read=read, images_of=suffix)
 
     def ids_of(self, names: pl.Series, where: str, *, typed: bool = True) -> tuple[pl.Series, str]:
         """The images that names mean, and how they were matched; names that are ids stay as they
@@ -416,8 +424,8 @@ class KnownImages:
         )
         if len(unknown):
             owner = "dataset" if self.suite is None else "suite"
-            named = self.names.rule or not unknown.cast(pl.String).str.contains(r"[^0-9-]").any()
-            lacks = "" if named else f"; the {owner} does not know the names of files"
+            by_name = self.names.rule or not unknown.cast(pl.String).str.contains(r"[^0-9-]").any()
+            lacks = "" if by_name else f"; the {owner} does not know the names of files"
             problem = f"{len(unknown)} of {len(run.image_ids)} images are not in the {owner}:"
             problem += f" {some_of(unknown.sort())}{lacks}"
             splits = "" if self.suite is None else f" of {', '.join(self.suite.splits)}"
@@ -439,10 +447,10 @@ class KnownImages:
             yield from (self.suite.set(*key).image_ids for key in self.suite.keys)
 
 
-def _absent(ids: pl.Series, known: Iterable[pl.Series]) -> pl.Series:
+def _absent(ids: pl.Series, columns: Iterable[pl.Series]) -> pl.Series:
     """Mask of ids that are in none of the columns, which are read on demand."""
     absent = pl.Series([True]).new_from_index(0, len(ids))
-    for column in known:
+    for column in columns:
         inside = ids.cast(column.dtype, strict=False).is_in(column.implode())
         absent &= ~inside.fill_null(value=False)
         if not absent.any():
@@ -462,6 +470,6 @@ def context_run(
     folds = FOLDS if data.fitting_split in splits else 0
     fitted = Context(lift=None, folds=folds).fit(data.select(data.fitting_split), tasks)
     part = data.select(rows=data.images["split"].is_in(list(splits)).to_numpy())
-    known = [task for task in tasks if fitted.undefined(task) is None]
-    odds = np.ascontiguousarray(fitted.supports(part, known).T)
-    return Predictions(name, part.images["image_id"], tuple(known), odds, "logit")
+    defined = [task for task in tasks if fitted.undefined(task) is None]
+    odds = np.ascontiguousarray(fitted.supports(part, defined).T)
+    return Predictions(name, part.images["image_id"], tuple(defined), odds, "logit")

@@ -64,8 +64,8 @@ class Scores(TabularResult):
     @property
     def headlines(self) -> list[str]:
         """For answers, a line for each run and criterion: how often absent objects get a yes."""
-        lines = {of: headline(rates, "yes to") for of, rates in self.contexts.items()}
-        return [f"{', '.join(of)}: {line}" for of, line in lines.items() if line]
+        lines = {key: headline(rates, "yes to") for key, rates in self.contexts.items()}
+        return [f"{', '.join(key)}: {line}" for key, line in lines.items() if line]
 
     @property
     def display(self) -> DisplayTable:
@@ -75,8 +75,10 @@ class Scores(TabularResult):
         wide = plain.with_columns(pl.concat_str("metric", pl.lit(" "), "subset").alias("of")).pivot(
             on="of", index=keys, values="value", maintain_order=True
         )
-        known = [f"{metric} {subset}" for metric, subsets in _SHOWN.items() for subset in subsets]
-        columns = [*keys, *(name for name in known if name in wide.columns)]
+        columns_known = [
+            f"{metric} {subset}" for metric, subsets in _SHOWN.items() for subset in subsets
+        ]
+        columns = [*keys, *(name for name in columns_known if name in wide.columns)]
         # averages first: a long table is cut at its end
         rows = wide.sort(pl.col("task") != AVERAGE, maintain_order=True).select(columns).rows()
         runs, tasks = self.table["run"].n_unique(), self.table["task"].n_unique()
@@ -99,9 +101,9 @@ class Scores(TabularResult):
         rows = self.table.filter(metric=metric, subset=subset)
         for column in ("cue", "group"):
             where.setdefault(column, None)
-        for column, wanted in where.items():
+        for column, expected in where.items():
             check_one_of("column", column, self.table.columns)
-            rows = rows.filter(pl.col(column).eq_missing(pl.lit(wanted)))
+            rows = rows.filter(pl.col(column).eq_missing(pl.lit(expected)))
         if rows.height != 1:
             keys = rows.select("run", "criterion", "task", "split")
             values = {c.name: c.unique(maintain_order=True).to_list() for c in keys}
@@ -155,7 +157,7 @@ def scores_table(
     resamples: int,
 ) -> pl.DataFrame:
     """Blocks without a baseline as the table of ``Scores``; ``about``: run -> (method, seed)."""
-    rows = [(run, *of) for run, of in about.items()]
+    rows = [(run, *key) for run, key in about.items()]
     runs = pl.DataFrame(
         rows, {"run": pl.String, "method": pl.String, "seed": pl.Int64}, orient="row"
     )
@@ -190,26 +192,26 @@ def with_bounds(
     low, high = (
         pl.DataFrame(
             {
-                str(number): of.select(pl.coalesce(bound, "value")).to_series()
-                for number, of in enumerate(readings)
+                str(number): reading.select(pl.coalesce(bound, "value")).to_series()
+                for number, reading in enumerate(readings)
             }
         )
         for bound in ("low", "high")
     )
     nothing = pl.lit(None, pl.Float64)
-    found: dict[str, Any] = {"value": nothing, "interval": pl.lit("unknown")}
-    found |= {"low": low.min_horizontal(), "high": high.max_horizontal()}
+    columns: dict[str, Any] = {"value": nothing, "interval": pl.lit("unknown")}
+    columns |= {"low": low.min_horizontal(), "high": high.max_horizontal()}
     none: dict[str, Any] = dict.fromkeys(("difference", "low", "high", "p"), nothing)
     none |= {"interval": pl.lit(None, pl.String)}
 
-    def changed(of: pl.DataFrame, where: pl.Expr, new: Mapping[str, Any]) -> pl.DataFrame:
+    def changed(frame: pl.DataFrame, where: pl.Expr, new: Mapping[str, Any]) -> pl.DataFrame:
         new = {**new, "reason": pl.lit(reason)}
-        return of.with_columns(
+        return frame.with_columns(
             pl.when(where).then(to).otherwise(n).alias(n) for n, to in new.items()
         )
 
     either = concerned("run") | concerned("baseline")
-    return changed(table, concerned("run"), found), changed(differences, either, none)
+    return changed(table, concerned("run"), columns), changed(differences, either, none)
 
 
 def without_easy(table: pl.DataFrame) -> pl.DataFrame:
@@ -234,8 +236,8 @@ def _frame(blocks: Sequence[Block], metrics: Sequence[str], resamples: int) -> p
     places = pl.DataFrame(rows, dict.fromkeys(_TEXTS[:-1], pl.String), orient="row")
     number = pl.int_range(len(rows) * len(metrics), eager=True)
 
-    def numbers(of: Callable[[Block], Any], kind: type[pl.DataType] = pl.Float64) -> pl.Series:
-        values = [np.broadcast_to(of(b), b.values.shape).reshape(-1) for b in blocks]
+    def numbers(getter: Callable[[Block], Any], kind: type[pl.DataType] = pl.Float64) -> pl.Series:
+        values = [np.broadcast_to(getter(b), b.values.shape).reshape(-1) for b in blocks]
         return pl.Series(np.concatenate(values) if values else [], dtype=kind)
 
     over: list[tuple[str, ...] | None] = []
@@ -276,7 +278,7 @@ def _reason(resamples: int) -> pl.Expr:
     partly = (
         f"interval from {{}} of {resamples} resamples{{}}; the others have one class or no {{}}"
     )
-    of = pl.when(average).then(pl.lit(" of a task")).otherwise(pl.lit(""))
+    suffix = pl.when(average).then(pl.lit(" of a task")).otherwise(pl.lit(""))
     same = f"no interval: each resample that defines it ({{}} of {resamples}) gives this value"
     few = f"no interval: fewer than {FEWEST} {{}}"
     which = pl.when(pl.col("metric").is_in(OF_BOTH)).then(pl.lit("images of a label"))
@@ -295,7 +297,7 @@ def _reason(resamples: int) -> pl.Expr:
         .when(unbounded)
         .then(pl.format(same, "defined"))
         .when((pl.col("interval") == INTERVALS[1]) & (pl.col("defined") < resamples))
-        .then(pl.format(partly, "defined", of, rest))
+        .then(pl.format(partly, "defined", suffix, rest))
         .when(pl.col("value").is_not_null())
         .then(None)
         .when(pl.col("n") == 0)
@@ -407,24 +409,24 @@ def judge(
 
 def _judge(table: pl.DataFrame, c: Condition, suite: Suite) -> list[ConditionVerdict]:
     columns = ("run", "criterion", "task", "split", "subset", "metric")
-    known = {name: table[name].unique(maintain_order=True).to_list() for name in columns}
+    values = {name: table[name].unique(maintain_order=True).to_list() for name in columns}
     for kind, name in (("subset", c.subset), ("metric", c.metric)):
-        check_one_of(kind, name, known[kind], owner="the scores")
+        check_one_of(kind, name, values[kind], owner="the scores")
     check_names(c, suite)
-    criteria = [c.criterion] if c.criterion else known["criterion"]
-    tasks = [c.task] if c.task else [task for task in known["task"] if task != AVERAGE]
+    criteria = [c.criterion] if c.criterion else values["criterion"]
+    tasks = [c.task] if c.task else [task for task in values["task"] if task != AVERAGE]
     rows = table.filter(subset=c.subset, metric=c.metric)
-    of = {
-        tuple(of): row
-        for *of, row in rows.select(*columns[:4], pl.struct("value", "reason")).rows()
+    place = {
+        tuple(place): row
+        for *place, row in rows.select(*columns[:4], pl.struct("value", "reason")).rows()
     }
     verdicts = []
-    for run, *key in product(known["run"], criteria, tasks, known["split"]):
+    for run, *key in product(values["run"], criteria, tasks, values["split"]):
         if c.criterion and c.task not in {None, AVERAGE}:
             # where the condition names both, a missing set is an error
             suite.record(*key)
         if key[1] == AVERAGE or tuple(key) in suite.keys:
-            verdicts.append(_verdict(c, (run, *key), of.get((run, *key))))
+            verdicts.append(_verdict(c, (run, *key), place.get((run, *key))))
     if not verdicts:
         problem = "concerns no value"
         raise ParameterError(

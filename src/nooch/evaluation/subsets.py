@@ -165,18 +165,18 @@ def groups_of(ids: pl.Series, by: Sequence[str], attributes: pl.DataFrame | None
         "image_id"
     )
     check_unique(frame["image_id"], "image ids", "attributes")
-    known = pl.DataFrame({"image_id": ids}).join(
+    table = pl.DataFrame({"image_id": ids}).join(
         frame, on="image_id", how="left", maintain_order="left"
     )
     groups = {}
     for column in by:
         check_one_of("attribute", column, [c for c in attributes.columns if c != "image_id"])
-        levels = known[column].unique().sort(nulls_last=True)
+        levels = table[column].unique().sort(nulls_last=True)
         if len(levels) > _MOST_GROUPS:
             problem = f"attribute {column} has {len(levels)} values"
             raise ParameterError(problem, remedy="make a column of fewer values, such as intervals")
         names = [f"{column}={level}" for level in levels.to_list()]
-        groups[column] = positions(known[column], levels), names
+        groups[column] = positions(table[column], levels), names
     return groups
 
 

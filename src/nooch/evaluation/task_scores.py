@@ -58,7 +58,9 @@ class Shares:
         rows = slice(0, len(table))
         for column, metric in enumerate(metrics):
             if metric in SHARES:
-                events, among = (np.isin(np.arange(N_OUTCOMES), of) for of in SHARES[metric])
+                events, among = (
+                    np.isin(np.arange(N_OUTCOMES), outcomes) for outcomes in SHARES[metric]
+                )
                 total = table[:, among].sum(axis=(1, 2))
                 with np.errstate(invalid="ignore"):
                     up[rows, column] = table[:, events][:, :, ~events].sum(axis=(1, 2)) / total
@@ -91,15 +93,15 @@ class Shares:
             tasks.
         """
         n = np.stack([task.n for task in tasks])
-        known = n > 0
-        count = known.sum(axis=0)
+        has_images = n > 0
+        count = has_images.sum(axis=0)
         means, smooth = [], []
         with np.errstate(invalid="ignore", divide="ignore"):
             for rates in ([t.up for t in tasks], [t.down for t in tasks if t.down is not None]):
-                rate = np.where(known, np.stack(rates), 0.0) if rates else np.zeros_like(n)
+                rate = np.where(has_images, np.stack(rates), 0.0) if rates else np.zeros_like(n)
                 means.append(rate.sum(axis=0) / count)
-                smooth.append(np.where(known, (rate * n + bool(rates)) / (n + 2), 0.0))
-            spread = np.where(known, _variance(*smooth) / n, 0.0).sum(axis=0)
+                smooth.append(np.where(has_images, (rate * n + bool(rates)) / (n + 2), 0.0))
+            spread = np.where(has_images, _variance(*smooth) / n, 0.0).sum(axis=0)
             whole = _variance(*(rate.sum(axis=0) / count for rate in smooth))
             effective = whole * count**2 / (spread * inflation)
         paired = tasks[0].down is not None
@@ -116,8 +118,8 @@ def _trials(scope: ScoreScope, metrics: Sequence[str]) -> Floats:
     """Images that a metric is a share of, (n_subsets, n_metrics); 0 if it is not a share."""
     plain = np.array([subset.name in SCORED for subset in scope.subsets])
     n, n_positive, n_negative = scope.images * plain
-    of = dict.fromkeys(SHARES, n) | {"recall": n_positive, "fpr": n_negative}
-    return np.stack([of.get(metric, np.zeros_like(n)) for metric in metrics], axis=1)
+    trials = dict.fromkeys(SHARES, n) | {"recall": n_positive, "fpr": n_negative}
+    return np.stack([trials.get(metric, np.zeros_like(n)) for metric in metrics], axis=1)
 
 
 def _sums(part: DividedSet, codes: NDArray[np.integer], size: int) -> Floats:
@@ -141,8 +143,8 @@ def dprime_reaches(part: DividedSet, metrics: Sequence[str], model: Graded) -> F
             sums[:, list(SHARES[name][0])].sum(axis=1) / sums[:, list(SHARES[name][1])].sum(axis=1)
             for name in ("recall", "fpr")
         )
-    found = dprime_intervals(hits, n_positive, claims, n_negative)
-    for name, reach in zip(_SENSITIVITY, found, strict=True):
+    intervals = dprime_intervals(hits, n_positive, claims, n_negative)
+    for name, reach in zip(_SENSITIVITY, intervals, strict=True):
         if name in metrics:
             reaches[:, : len(sums), list(metrics).index(name)] = reach
     return reaches
@@ -159,8 +161,12 @@ def correlated(new: Floats, old: Floats, replicates: tuple[Floats, Floats]) -> F
     both = ~np.isnan(replicates[0] + replicates[1])
     count = np.maximum(both.sum(axis=-1, keepdims=True), 1)
     first, second = (
-        np.where(both, of - np.where(both, of, 0.0).sum(axis=-1, keepdims=True) / count, 0.0)
-        for of in replicates
+        np.where(
+            both,
+            replicate - np.where(both, replicate, 0.0).sum(axis=-1, keepdims=True) / count,
+            0.0,
+        )
+        for replicate in replicates
     )
     with np.errstate(invalid="ignore", divide="ignore"):
         norm = np.sqrt((first**2).sum(axis=-1) * (second**2).sum(axis=-1))
@@ -251,12 +257,12 @@ def compared(
     """
     scope, mine = part.scope, dict[str, Block]()
     # one answer a run: over several seeds an image may change in some of them
-    one = {name: seeds[0] for name, seeds in models.items() if len(seeds) == 1}
+    single = {name: seeds[0] for name, seeds in models.items() if len(seeds) == 1}
     for name, values in rows.items():
         mine[name] = block_of(
             name, scope, metrics, values,
             shares=Shares.of_run(scope, metrics, values[..., 0]),
-            reaches=dprime_reaches(part, metrics, one[name]) if name in one else None,
+            reaches=dprime_reaches(part, metrics, single[name]) if name in single else None,
         )  # fmt: skip
     scored = [(block, rows[name][scope.common]) for name, block in mine.items()]
     here = [name for name in baselines if name in rows]
@@ -269,8 +275,8 @@ def compared(
             if reaches is not None and of_baseline is not None:
                 pair = rows[name][..., 1:], rows[baseline][..., 1:]
                 reaches = correlated(reaches, of_baseline, pair)
-            if name in one and baseline in one:
-                shares = Shares.of_pair(part, metrics, one[name], one[baseline])
+            if name in single and baseline in single:
+                shares = Shares.of_pair(part, metrics, single[name], single[baseline])
             block = block_of(
                 name, scope, metrics, gap, baseline=baseline, shares=shares, reaches=reaches
             )
@@ -369,14 +375,14 @@ def _shaped(
     """Bounds with AUC's and NLL's own in place of percentiles, if they are finite."""
     n, *sizes = scope.images
     for column, metric in enumerate(metrics):
-        of = rows[:, column, 0], rows[:, column, 1:]
+        parts = rows[:, column, 0], rows[:, column, 1:]
         if metric == "auc":
-            found = auc_interval(*of, np.array(sizes), scope.tasks)
+            interval = auc_interval(*parts, np.array(sizes), scope.tasks)
         elif metric == "nll":
-            found = nll_interval(*of, n)
+            interval = nll_interval(*parts, n)
         else:
             continue
-        for bound, own in zip(bounds, found, strict=True):
+        for bound, own in zip(bounds, interval, strict=True):
             bound[:, column] = np.where(np.isfinite(own), own, bound[:, column])
     return bounds
 

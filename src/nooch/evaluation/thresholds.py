@@ -40,9 +40,11 @@ def answer_thresholds(
     negatives.
     """
     if threshold in RULES:
-        chosen = _chosen(suite, runs, tasks, by_side=threshold != _CHOSEN)
+        by_run = _chosen(suite, runs, tasks, by_side=threshold != _CHOSEN)
         above = f"are positive above probabilities chosen on {_CHOSEN}:"
-        return chosen, [f"answers of {run} {above} {_listed(of)}" for run, of in chosen.items()]
+        return by_run, [
+            f"answers of {run} {above} {_listed(thresholds)}" for run, thresholds in by_run.items()
+        ]
     if isinstance(threshold, Mapping) or Path(str(threshold)).is_file():
         by_task = _by_task(threshold, suite, tasks)
         note = f"answers are positive above these probabilities: {_listed(by_task)}"
@@ -69,8 +71,8 @@ def best_threshold(
     """
     n, n_positive = len(labels), int(labels.sum())
     order = stable_order(values)
-    known = np.concatenate([[0.0], np.unique(probabilities(values, scale)), [1.0]])
-    candidates = np.unique(np.append((known[1:] + known[:-1]) / 2, 0.5))
+    possible = np.concatenate([[0.0], np.unique(probabilities(values, scale)), [1.0]])
+    candidates = np.unique(np.append((possible[1:] + possible[:-1]) / 2, 0.5))
     bounds = candidates if scale == "probability" else logit(candidates)
     not_above = np.searchsorted(values[order], bounds, "right")
     missed = np.concatenate([[0], np.cumsum(labels[order])])[not_above]
@@ -98,7 +100,7 @@ def _chosen(
         problem = f"a threshold chosen on {_CHOSEN} needs this split, which the suite lacks"
         raise ParameterError(problem, remedy=_REMEDY)
     suite.require_easy(f"a threshold chosen on {_CHOSEN}")
-    chosen: RunThresholds = {run.run: {} for run in runs}
+    thresholds: RunThresholds = {run.run: {} for run in runs}
     for task in tasks:
         images, sides = _validation_images(suite, task)
         for run in [run for run in runs if task in run.tasks]:
@@ -109,10 +111,10 @@ def _chosen(
                 raise InputError(
                     problem, where=error.where, remedy=f"predict this split as well, or {_REMEDY}"
                 ) from error
-            chosen[run.run][task] = best_threshold(
+            thresholds[run.run][task] = best_threshold(
                 images.labels, values, run.scale, sides if by_side else ()
             )
-    return chosen
+    return thresholds
 
 
 def _validation_images(suite: Suite, task: str) -> tuple[ChallengeSet, list[NDArray[np.bool_]]]:

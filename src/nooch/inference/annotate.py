@@ -162,39 +162,45 @@ class AnnotationJob(NumberedJob):
     ) -> list[dict[str, Any]]:
         """Rows of ``_SCHEMA``; images of one size are predicted together."""
         annotator, embedder = loaded_models(self.choice)
-        least_area, asked = self.thresholds
+        least_area, least_confidence = self.thresholds
         of_shape: dict[tuple[int, ...], list[int]] = {}
         for place, (row, pixels) in enumerate(images):
             if "broken" not in row:
                 of_shape.setdefault(pixels[0].shape, []).append(place)
         for places in of_shape.values():
-            chosen = [images[place] for place in places]
-            predicted = annotator.predict(np.concatenate([pixels[0] for _, pixels in chosen]))
+            pictures = [images[place] for place in places]
+            predicted = annotator.predict(np.concatenate([pixels[0] for _, pixels in pictures]))
             confidences, areas = predicted.confidences, predicted.areas
             areas = np.full(confidences.shape, np.nan) if areas is None else areas
-            for (row, _), confidence, area in zip(chosen, confidences, areas, strict=True):
+            for (row, _), confidence, area in zip(pictures, confidences, areas, strict=True):
                 kept = np.flatnonzero((area > 0) | (confidence >= _LEAST))
-                of, shares = confidence[kept].astype(float), area[kept].astype(float)
+                scores, shares = confidence[kept].astype(float), area[kept].astype(float)
                 # without areas, presence is a probability
-                least = np.where(np.isnan(shares), 0.5, 0.0) if asked is None else asked
-                present = (of >= least) & ~(shares <= least_area)
+                least = (
+                    np.where(np.isnan(shares), 0.5, 0.0)
+                    if least_confidence is None
+                    else least_confidence
+                )
+                present = (scores >= least) & ~(shares <= least_area)
                 row["keys"], row["areas"] = kept[present].tolist(), shares[present].tolist()
-                row["scored"], row["confidence"] = kept.tolist(), of.tolist()
+                row["scored"], row["confidence"] = kept.tolist(), scores.tolist()
                 row["sized"] = not np.isnan(shares).any()
             if self.maps is not None and predicted.maps is not None:
                 files = []
-                for place, found in zip(places, predicted.maps, strict=True):
+                for place, map_of_classes in zip(places, predicted.maps, strict=True):
                     image = self.maps / self.listed["file_name"][first + place]
-                    values = np.where(found < len(annotator.classes), found, NO_CLASS)
+                    values = np.where(
+                        map_of_classes < len(annotator.classes), map_of_classes, NO_CLASS
+                    )
                     files.append(image.with_suffix(".png"))
                     _save_map(files[-1], values, images[place][0])
                 # before the images count as done
                 sync_files([*files, *{file.parent for file in files}])
             if embedder is not None:
-                both = np.concatenate([pixels[1] for _, pixels in chosen])
+                both = np.concatenate([pixels[1] for _, pixels in pictures])
                 features = lambda part: embedder.features(embedder.prepare(part))  # noqa: E731
                 for (row, _), vector in zip(
-                    chosen, forward(features, both, embedder.device), strict=True
+                    pictures, forward(features, both, embedder.device), strict=True
                 ):
                     row["vector"] = vector.tolist()
         return [row for row, _ in images]
@@ -233,7 +239,7 @@ def task_labels(
         allowed = "the images' file names, or their names without ending as ids"
         raise InputError(problem, where="`labels`", allowed=allowed)
     classes = [data.classes[column] for column in columns]
-    chosen = replace(
+    labels_dataset = replace(
         data,
         images=data.images.with_columns(names),
         classes=tuple(classes),
@@ -242,7 +248,7 @@ def task_labels(
         exceptions=None if data.exceptions is None else csr_array(data.exceptions[:, columns]),
         confidences=None if data.confidences is None else csr_array(data.confidences[:, columns]),
     )
-    return chosen.select(rows=names.is_not_null().to_numpy())
+    return labels_dataset.select(rows=names.is_not_null().to_numpy())
 
 
 def with_labels(predicted: Dataset, labels: Dataset) -> Dataset:
@@ -262,10 +268,10 @@ def with_labels(predicted: Dataset, labels: Dataset) -> Dataset:
     if confidences is not None and labels.confidences is not None:
         confidences = replaced_columns(confidences, labels.confidences, places)
     if labels.exceptions is not None:
-        known = labels.exceptions.tocoo()
+        exceptions = labels.exceptions.tocoo()
         for name, value in (("unknown", UNKNOWN), ("verified", KNOWN)):
-            at = (known.row, places[known.col])
-            pairs[name] = csr_array((known.data == value, at), shape=shape)
+            entries = (exceptions.row, places[exceptions.col])
+            pairs[name] = csr_array((exceptions.data == value, entries), shape=shape)
     return Dataset.build(
         labels.images.with_columns(predicted.images.select("width", "height")),
         predicted.classes,
@@ -362,8 +368,8 @@ class AnnotationReading(Options):
     def dependencies(self) -> list[Any]:
         """The images by name, size and time, the models, labels and options."""
         labels = [] if self._labels is None else [self._labels.fingerprint, *self._labels.classes]
-        asked = [self.min_area, self.min_confidence, self.batch, str(self.maps)]
-        return [self._predicted, asked, labels, listed_digest(self.listed)]
+        settings = [self.min_area, self.min_confidence, self.batch, str(self.maps)]
+        return [self._predicted, settings, labels, listed_digest(self.listed)]
 
     def scan(
         self, folder: Path, map: Map, progress: StepProgress, part_size: int | None = None
@@ -416,7 +422,7 @@ class AnnotationReading(Options):
     def _predicted(self) -> dict[str, Any]:
         """Settings that determine the predictions, for the provenance, without defaults."""
         annotator, embedder = loaded_models(self._choice)
-        asked: dict[str, Any] = {
+        settings: dict[str, Any] = {
             "size": self.size,
             "merge": {name: list(members) for name, members in self.merge.items()},
             "min_confidence": self.min_confidence,
@@ -425,9 +431,9 @@ class AnnotationReading(Options):
         if embedder is not None:
             name = embedder.name.rpartition("/")[2]
             precision = "bf16" if embedder.bf16 else "fp32"
-            asked["embedding"] = f"image-{name}-{embedder.identity[:12]}-{precision}"
+            settings["embedding"] = f"image-{name}-{embedder.identity[:12]}-{precision}"
         facts = {"model": annotator.name, **annotator.facts, "min_area": self.min_area}
-        return facts | {name: value for name, value in asked.items() if value}
+        return facts | {name: value for name, value in settings.items() if value}
 
     @cached_property
     def _index(self) -> ImageIndex:
@@ -509,11 +515,11 @@ class ScannedAnnotations(ScannedRows):
 
     def content(self, rows: pl.DataFrame) -> dict[str, Any]:
         """Also confidences and embeddings."""
-        at, columns, values = entries_of(rows, "confidence", "scored")
+        entry_rows, columns, values = entries_of(rows, "confidence", "scored")
         shape = rows.height, len(self.classes)
         content = {
             **super().content(rows),
-            "confidences": csr_array((values, (at, columns)), shape),
+            "confidences": csr_array((values, (entry_rows, columns)), shape),
         }
         if self.embedding is not None:
             content["embeddings"] = {self.embedding: np.stack([*rows["vector"].to_numpy()])}

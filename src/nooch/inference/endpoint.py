@@ -145,18 +145,20 @@ def endpoint_replies(
     journal, stopped = Journal(folder / "replies.jsonl", Reply), Event()
     if patience is None:
         patience = Patience(read=endpoint.timeout, longest=600, jitter=0.5, wait=stopped.wait)
-    known = {reply.key: reply for reply in journal.entries()}
-    yield from known.values()
-    missing = [request for request in requests if request.key not in known]
+    replies_kept = {reply.key: reply for reply in journal.entries()}
+    yield from replies_kept.values()
+    missing = [request for request in requests if request.key not in replies_kept]
     rate = RateLimit(60 / (endpoint.rate_limit or math.inf), patience.wait)
     with Client(patience, stopped) as client:
         run = _EndpointRun(
-            endpoint, endpoint.key, fields, client, rate, journal, stopped, not known
+            endpoint, endpoint.key, fields, client, rate, journal, stopped, not replies_kept
         )
         with ThreadPoolExecutor(endpoint.concurrency) as pool:
             try:
-                for at in range(0, len(missing), _CHUNK):
-                    for future in [pool.submit(run.ask, r) for r in missing[at : at + _CHUNK]]:
+                for start in range(0, len(missing), _CHUNK):
+                    for future in [
+                        pool.submit(run.ask, r) for r in missing[start : start + _CHUNK]
+                    ]:
                         # an interrupt does not end a wait without limit once polars is loaded
                         while not future.done():
                             wait([future], timeout=0.2)
@@ -270,9 +272,9 @@ class _EndpointRun:
 
     def _message(self, content: bytes) -> str:
         """A server's message about an error, without the key, which it may quote."""
-        found = _MESSAGE.search(content)
+        match = _MESSAGE.search(content)
         try:
-            text = msgspec.json.decode(found[1], type=str) if found else content.decode()
+            text = msgspec.json.decode(match[1], type=str) if match else content.decode()
         except ValueError:
             return ""
         return printable(text.replace(self.key or "\0", "***"))[:300]

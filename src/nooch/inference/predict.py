@@ -30,11 +30,11 @@ def tasks_to_predict(suite: Suite | Dataset, tasks: Sequence[str] | None = None)
     for task in tasks or ():
         check_one_of("task", task, suite.tasks, owner="the suite")
     with_sets = {task for _, task, _ in suite.keys}
-    wanted = tasks or with_sets
-    if not wanted:
+    task_names = tasks or with_sets
+    if not task_names:
         problem = "the suite has no challenge set to predict for"
         raise ParameterError(problem, remedy="find one: nooch find")
-    return [task for task in suite.tasks if task in wanted]
+    return [task for task in suite.tasks if task in task_names]
 
 
 def find_images(
@@ -102,10 +102,10 @@ def predict(
         ParameterError: an empty batch.
         NoochError: out of memory; a smaller batch is suggested.
     """
-    chosen = Decoding.of(codec)
+    decoding = Decoding.of(codec)
 
     def read(rows: range) -> tuple[NDArray[np.uint8], list[str]]:
-        return decode_images([paths[row] for row in rows], model.size, chosen)
+        return decode_images([paths[row] for row in rows], model.size, decoding)
 
     values = read_logits(model, ids, read, batch=batch, readers=readers, progress=progress)
     return Predictions.of(values, ids, list(model.tasks), scale="logit", run=run or model.name)

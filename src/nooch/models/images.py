@@ -158,8 +158,8 @@ def dark_notes(paths: Sequence[str | Path], codec: str | Decoding = "auto") -> l
             dark.append(path)
     if not dark:
         return []
-    found = f"images of 16 bits such as {dark[0]} have no value above {_TWELVE_BITS}"
-    return [f"{found}, as if they had 12: nearly black; give `range` 0,{_TWELVE_BITS}"]
+    problem = f"images of 16 bits such as {dark[0]} have no value above {_TWELVE_BITS}"
+    return [f"{problem}, as if they had 12: nearly black; give `range` 0,{_TWELVE_BITS}"]
 
 
 def refuse_broken(broken: Sequence[str], hint: str = "") -> None:

@@ -237,15 +237,15 @@ class Network:
 
     def moving(self) -> dict[str, Tensor]:
         """Name -> what training changes: learned weights, and the learned backbone's buffers."""
-        named = {f"head.{name}": value for name, value in self.head.named_parameters()}
-        named |= {f"affine.{name}": value for name, value in self.affine.items()}
+        parameters = {f"head.{name}": value for name, value in self.head.named_parameters()}
+        parameters |= {f"affine.{name}": value for name, value in self.affine.items()}
         if self.train == "all":
             module = self.backbone.module
             # a buffer that is not saved is made from the configuration
             saved, buffers = module.state_dict().keys(), dict(module.named_buffers())
-            named |= {f"backbone.{name}": value for name, value in module.named_parameters()}
-            named |= {f"backbone.{name}": buffers[name] for name in buffers if name in saved}
-        return {name: value.detach() for name, value in named.items()}
+            parameters |= {f"backbone.{name}": value for name, value in module.named_parameters()}
+            parameters |= {f"backbone.{name}": buffers[name] for name in buffers if name in saved}
+        return {name: value.detach() for name, value in parameters.items()}
 
 
 def backbones(

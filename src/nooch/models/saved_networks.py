@@ -113,37 +113,37 @@ def load_network(
     body = _backbone(path, header, backbone, device=device, bf16=bf16)
     options, n = NetworkOptions(train=header.train), len(header.outputs)
     network = build_network(body, options, n, auxiliary=header.auxiliary, seed=0)
-    wanted = _small(network)
-    ours, theirs = ({k: t.shape for k, t in tensors.items()} for tensors in (wanted, small))
+    network_needed = _small(network)
+    ours, theirs = ({k: t.shape for k, t in tensors.items()} for tensors in (network_needed, small))
     if ours != theirs:
         problem = "does not fit the backbone in this folder"
         raise FormatError(problem, where=file, remedy=_AGAIN)
     for name, value in small.items():
-        wanted[name].copy_(value)
+        network_needed[name].copy_(value)
     network.training(False)
     return network, header
 
 
-def _backbone(folder: Path, header: NetworkHeader, named: str | None, **layout: Any) -> Backbone:
+def _backbone(folder: Path, header: NetworkHeader, source: str | None, **layout: Any) -> Backbone:
     """The backbone with the weights and the preprocessing in the folder."""
     if header.backbone is msgspec.UNSET:
-        if named is not None:
+        if source is not None:
             remedy = "leave `backbone` out"
             raise ParameterError("has its own backbone", where=folder, remedy=remedy)
         return load_backbone(folder.absolute(), **layout)
-    if named is None or not is_custom(named):
+    if source is None or not is_custom(source):
         problem = f"was trained on {header.backbone}, and no name in a file is imported"
         raise ParameterError(problem, where=folder, remedy=f"give `backbone` {header.backbone}")
     from safetensors import SafetensorError
     from safetensors.torch import load_model
 
     own = read_preprocessing(folder) or IMAGENET
-    backbone = replace(load_backbone(named, size=own.size, **layout), preprocessing=own)
+    backbone = replace(load_backbone(source, size=own.size, **layout), preprocessing=own)
     try:
         load_model(backbone.module, folder / _WEIGHTS, device=backbone.device)
     except (OSError, SafetensorError, RuntimeError) as error:
         # in all its lines, which name the weights
-        problem = f"does not fit the backbone {named}: {error}"
+        problem = f"does not fit the backbone {source}: {error}"
         raise FormatError(problem, where=folder / _WEIGHTS, remedy=_AGAIN) from error
     return backbone
 

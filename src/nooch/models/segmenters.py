@@ -251,9 +251,9 @@ def _of_masks(outputs: Any) -> Tensor:
     """Probabilities of labels from queries, each with a mask and a label, the last being none."""
     import torch
 
-    named = hasattr(outputs, "class_queries_logits")
-    classes = outputs.class_queries_logits if named else outputs.logits
-    masks = outputs.masks_queries_logits if named else outputs.pred_masks
+    has_masks = hasattr(outputs, "class_queries_logits")
+    classes = outputs.class_queries_logits if has_masks else outputs.logits
+    masks = outputs.masks_queries_logits if has_masks else outputs.pred_masks
     classes, masks = classes.float().softmax(-1)[..., :-1], masks.float().sigmoid()
     sums = torch.einsum("mqc,mqhw->mchw", classes, masks)
     return sums / sums.sum(1, keepdim=True).clamp(min=1)

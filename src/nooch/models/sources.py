@@ -129,8 +129,8 @@ def custom_network(
         digest.update(f"{name} {value.dtype} {tuple(value.shape)}".encode())
         flat = value.detach().cpu().contiguous().reshape(-1)
         digest.update(flat.view(torch.uint8).numpy().tobytes())
-    chosen = preprocessing if size is None else replace(preprocessing, size=check_size(size))
-    return module, chosen, digest.hexdigest()
+    prepared = preprocessing if size is None else replace(preprocessing, size=check_size(size))
+    return module, prepared, digest.hexdigest()
 
 
 def _from_configuration(source: str) -> ModelSource:
@@ -157,12 +157,12 @@ def _read_config(file: Path) -> dict[str, Any]:
 
 def _check_weights(folder: Path) -> None:
     stored = sorted(f.name for f in folder.glob(f"*{WEIGHTS}"))
-    index, named = folder / _INDEX, stored[:1]
+    index, files = folder / _INDEX, stored[:1]
     if index.is_file():
         broken = (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError)
         with unreadable(index, "an index of weights", broken):
-            named = sorted(set(map(str, json.loads(index.read_bytes())["weight_map"].values())))
-    if not named:
+            files = sorted(set(map(str, json.loads(index.read_bytes())["weight_map"].values())))
+    if not files:
         raise InputError(
             f"contains no weights as {WEIGHTS}",
             where=folder,
@@ -170,7 +170,7 @@ def _check_weights(folder: Path) -> None:
             remedy="save the model again with model.save_pretrained(folder), or train from"
             f" scratch: {SCRATCH}{folder}",
         )
-    if missing := [name for name in named if name not in stored]:
+    if missing := [name for name in files if name not in stored]:
         problem = f"lacks weights that {_INDEX} names: {some_of(missing)}"
         raise InputError(problem, where=folder, remedy="copy them here")
 

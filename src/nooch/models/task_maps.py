@@ -100,7 +100,7 @@ def find_labels(
     inside, wrong = {}, []
     for task in tasks:
         positions = {word: lookup.positions(word) for word in words[task].positive}
-        unclear = [word for word, at in positions.items() if len(at) != 1]
+        unclear = [word for word, places in positions.items() if len(places) != 1]
         wrong += [f"{task}: {_trouble(word, positions[word], labels)}" for word in unclear]
         inside[task] = sorted(set().union(*positions.values()))
     if wrong:
@@ -186,8 +186,8 @@ def prompts_of(
     if words is not None:
         _check_complete(tasks, words)
     for task in tasks:
-        chosen = TaskWords((_prompt(task),)) if words is None else words[task]
-        sides = chosen.positive, chosen.negative or ("a photo",)
+        words_of_task = TaskWords((_prompt(task),)) if words is None else words[task]
+        sides = words_of_task.positive, words_of_task.negative or ("a photo",)
         positive, negative = (tuple(map(str, side)) for side in sides)
         if both := set(positive) & set(negative):
             problem = f"prompt {min(both)!r} is positive and negative for {task}"

@@ -88,30 +88,30 @@ class TaskModel:
         return self.outputs(self.inputs.prepare(pixels))
 
 
-def is_trained(asked: Asked) -> bool:
+def is_trained(request: Asked) -> bool:
     """True if the source is a folder of ``save_network``."""
-    return (asked.folder / NETWORK_MARKER).is_file()
+    return (request.folder / NETWORK_MARKER).is_file()
 
 
-def load_trained(asked: Asked) -> TaskModel:
+def load_trained(request: Asked) -> TaskModel:
     """The network, with the outputs that are asked for."""
-    network, header = load_network(asked.folder, device=asked.device, backbone=asked.backbone)
+    network, header = load_network(request.folder, device=request.device, backbone=request.backbone)
     backbone = network.backbone
-    for task in asked.tasks:
-        check_one_of("task", task, header.outputs, owner=f"the network {asked.folder.name}")
-    if asked.words is not None:
+    for task in request.tasks:
+        check_one_of("task", task, header.outputs, owner=f"the network {request.folder.name}")
+    if request.words is not None:
         problem = "its outputs are the tasks themselves"
-        raise ParameterError(problem, where=asked.folder, remedy="leave `task_map` out")
-    if asked.size not in {None, backbone.size} and (asked.size, asked.size) != backbone.size:
+        raise ParameterError(problem, where=request.folder, remedy="leave `task_map` out")
+    if request.size not in {None, backbone.size} and (request.size, request.size) != backbone.size:
         problem = f"was trained on images of {backbone.size[0]} x {backbone.size[1]}"
-        raise InputError(problem, where=asked.folder, remedy="leave `size` out")
-    places = [header.outputs.index(task) for task in asked.tasks]
+        raise InputError(problem, where=request.folder, remedy="leave `size` out")
+    places = [header.outputs.index(task) for task in request.tasks]
 
     def outputs(batch: Tensor) -> Tensor:
         return network.logits(batch)[:, places].double()
 
-    name, meaning = asked.folder.name, dict.fromkeys(asked.tasks, "output")
-    return TaskModel(name, header.head, "trained", asked.tasks, backbone.inputs, outputs, meaning)
+    name, meaning = request.folder.name, dict.fromkeys(request.tasks, "output")
+    return TaskModel(name, header.head, "trained", request.tasks, backbone.inputs, outputs, meaning)
 
 
 def one_class(outputs: Tensor, inside: Sequence[int]) -> Tensor:
@@ -123,9 +123,9 @@ def one_class(outputs: Tensor, inside: Sequence[int]) -> Tensor:
     import torch
 
     values = outputs.double()
-    chosen = torch.zeros(values.shape[1], dtype=torch.bool, device=values.device)
-    chosen[list(inside)] = True
-    return torch.logsumexp(values[:, chosen], 1) - torch.logsumexp(values[:, ~chosen], 1)
+    mask = torch.zeros(values.shape[1], dtype=torch.bool, device=values.device)
+    mask[list(inside)] = True
+    return torch.logsumexp(values[:, mask], 1) - torch.logsumexp(values[:, ~mask], 1)
 
 
 def any_class(outputs: Tensor, inside: Sequence[int]) -> Tensor:
@@ -136,10 +136,10 @@ def any_class(outputs: Tensor, inside: Sequence[int]) -> Tensor:
     """
     import torch
 
-    chosen = outputs.double()[:, list(inside)]
-    if chosen.shape[1] == 1:
-        return chosen[:, 0]
-    total = torch.nn.functional.softplus(chosen).sum(1)
+    columns = outputs.double()[:, list(inside)]
+    if columns.shape[1] == 1:
+        return columns[:, 0]
+    total = torch.nn.functional.softplus(columns).sum(1)
     return total + torch.log(-torch.expm1(-total))
 
 
@@ -150,28 +150,28 @@ ANSWERS: dict[str, Callable[[Tensor, Sequence[int]], Tensor]] = {
 """``problem_type`` of a configuration -> what its outputs mean; the first if it has none."""
 
 
-def is_classifier(asked: Asked) -> bool:
+def is_classifier(request: Asked) -> bool:
     """True if the configuration is of an image classifier."""
-    listed = asked.resolved.config.get("architectures") or []
+    listed = request.resolved.config.get("architectures") or []
     return any(str(name).endswith("ForImageClassification") for name in listed)
 
 
-def load_classifier(asked: Asked) -> TaskModel:
+def load_classifier(request: Asked) -> TaskModel:
     """A classifier that gives the tasks' logits. Raises InputError: tasks without labels, missing
     weights, a ``problem_type`` of no classification.
     """
-    resolved, labels = asked.resolved, labels_of(asked.resolved)
+    resolved, labels = request.resolved, labels_of(request.resolved)
     kind = resolved.config.get("problem_type") or "single_label_classification"
     if kind not in ANSWERS:
         allowed = ", ".join(ANSWERS)
         raise InputError(f"has the problem_type {kind}", where=resolved.name, allowed=allowed)
     inside = find_labels(
-        labels, asked.tasks, asked.words, resolved.name, skip_unmapped=asked.skip_unmapped
+        labels, request.tasks, request.words, resolved.name, skip_unmapped=request.skip_unmapped
     )
-    inputs = Inputs(preprocessing_of(resolved, asked.size), asked.device, channels_last=True)
+    inputs = Inputs(preprocessing_of(resolved, request.size), request.device, channels_last=True)
     from transformers import AutoModelForImageClassification
 
-    module = complete(AutoModelForImageClassification, resolved, asked.device)
+    module = complete(AutoModelForImageClassification, resolved, request.device)
     answer = ANSWERS[kind]
 
     def outputs(batch: Tensor) -> Tensor:
@@ -197,8 +197,8 @@ def labels_of(resolved: ModelSource) -> list[str]:
     config, name = resolved.config, resolved.name
     broken, problem = (TypeError, ValueError), "id2label cannot be read"
     with unreadable(name, "numbers and labels", broken, problem=problem):
-        named = dict(config.get("id2label") or {})
-        numbered = {int(number): str(label) for number, label in named.items()}
+        labels = dict(config.get("id2label") or {})
+        numbered = {int(number): str(label) for number, label in labels.items()}
     if sorted(numbered) != list(range(len(numbered))) or not numbered:
         raise InputError(
             f"id2label of its config.json has {len(numbered)} labels that are not numbered from 0",
@@ -218,23 +218,23 @@ _VOCABULARIES = (
 _NEEDED = ("get_text_features", "get_image_features", "logit_scale")
 
 
-def is_zero_shot(asked: Asked) -> bool:
+def is_zero_shot(request: Asked) -> bool:
     """True if the configuration has a tower for texts and one for images."""
-    return {"text_config", "vision_config"} <= asked.resolved.config.keys()
+    return {"text_config", "vision_config"} <= request.resolved.config.keys()
 
 
-def load_zero_shot(asked: Asked) -> TaskModel:
+def load_zero_shot(request: Asked) -> TaskModel:
     """A model of texts and images that gives the tasks' logits.
 
     The similarity of an image and a prompt is their cosine times the model's own scale. A task's
     logit is logsumexp over its positive prompts less logsumexp over its negative ones: p is the
     softmax's share of the positive prompts.
     """
-    resolved, prompts = asked.resolved, prompts_of(asked.tasks, asked.words)
-    inputs = Inputs(preprocessing_of(resolved, asked.size), asked.device, channels_last=True)
+    resolved, prompts = request.resolved, prompts_of(request.tasks, request.words)
+    inputs = Inputs(preprocessing_of(resolved, request.size), request.device, channels_last=True)
     from transformers import AutoModel
 
-    module = complete(AutoModel, resolved, asked.device)
+    module = complete(AutoModel, resolved, request.device)
     if not all(hasattr(module, name) for name in _NEEDED):
         kind = resolved.config["model_type"]
         problem = f"a model of type {kind} does not compare texts and images by cosine"
@@ -242,7 +242,7 @@ def load_zero_shot(asked: Asked) -> TaskModel:
         raise InputError(problem, where=resolved.name, allowed=allowed)
     every = (text for sides in prompts.values() for side in sides for text in side)
     texts = list(dict.fromkeys(every))
-    towards = _embedded(module, resolved, texts, asked.device)
+    towards = _embedded(module, resolved, texts, request.device)
     columns = {
         task: [[texts.index(text) for text in side] for side in sides]
         for task, sides in prompts.items()
@@ -253,12 +253,14 @@ def load_zero_shot(asked: Asked) -> TaskModel:
 
         images = _unit(module.get_image_features(pixel_values=batch))
         similar = (images @ towards.T).double() * module.logit_scale.double().exp()
-        sums = [[torch.logsumexp(similar[:, c], 1) for c in columns[task]] for task in asked.tasks]
+        sums = [
+            [torch.logsumexp(similar[:, c], 1) for c in columns[task]] for task in request.tasks
+        ]
         return torch.stack([positive - negative for positive, negative in sums], 1)
 
     meaning = {task: {"positive": list(p), "negative": list(n)} for task, (p, n) in prompts.items()}
     return TaskModel(
-        resolved.name, resolved.identity, "zero-shot", asked.tasks, inputs, outputs, meaning
+        resolved.name, resolved.identity, "zero-shot", request.tasks, inputs, outputs, meaning
     )
 
 
@@ -357,19 +359,19 @@ def load_task_model(
     if skip_unmapped and words is not None:
         tasks = [task for task in tasks if task in words] or tasks
     device = choose_device(device)
-    asked = Asked(str(source), tuple(tasks), words, size, device, skip_unmapped, backbone)
-    if backbone is not None and not is_trained(asked):
+    request = Asked(str(source), tuple(tasks), words, size, device, skip_unmapped, backbone)
+    if backbone is not None and not is_trained(request):
         problem, allowed = "`backbone` is for networks that nooch trained", "their folder"
-        raise ParameterError(problem, where=asked.source, allowed=allowed)
-    kind = next((kind for kind in KINDS.values() if kind.fits(asked)), None)
+        raise ParameterError(problem, where=request.source, allowed=allowed)
+    kind = next((kind for kind in KINDS.values() if kind.fits(request)), None)
     if kind is not None:
-        model = kind.load(asked)
+        model = kind.load(request)
         with black_image("answers", model.size, where=model.name) as black:
             shape = tuple(model.logits(black).shape)
         if shape != (1, len(model.tasks)):
             allowed = f"(1, {len(model.tasks)})"
             raise InputError(f"gives outputs of shape {shape}", where=model.name, allowed=allowed)
         return model
-    problem = f"a model of type {asked.resolved.config['model_type']} answers no tasks by itself"
+    problem = f"a model of type {request.resolved.config['model_type']} answers no tasks by itself"
     remedy = "train heads on its features: nooch features, then nooch bench"
-    raise InputError(problem, where=asked.resolved.name, remedy=remedy)
+    raise InputError(problem, where=request.resolved.name, remedy=remedy)

@@ -116,7 +116,7 @@ class VisionLanguageModel:
         """
         import torch
 
-        tokenizer, asked = self.processor.tokenizer, inputs["input_ids"]
+        tokenizer, prompt = self.processor.tokenizer, inputs["input_ids"]
         with torch.inference_mode():
             made = self.module.generate(
                 **inputs.to(self.device, self.module.dtype),
@@ -128,11 +128,11 @@ class VisionLanguageModel:
                 output_logits=yes_no,
                 return_dict_in_generate=True,
             )
-            read = self._yes_no(made.logits[0]) if yes_no else [(None, None)] * len(asked)
+            read = self._yes_no(made.logits[0]) if yes_no else [(None, None)] * len(prompt)
         tokens = made.sequences.cpu()
         # most models repeat what they were asked
-        if torch.equal(tokens[:, : asked.shape[1]], asked.cpu()):
-            tokens = tokens[:, asked.shape[1] :]
+        if torch.equal(tokens[:, : prompt.shape[1]], prompt.cpu()):
+            tokens = tokens[:, prompt.shape[1] :]
         words = tokenizer.batch_decode(tokens, skip_special_tokens=True)
         return [(text.strip(), *pair) for text, pair in zip(words, read, strict=True)]
 

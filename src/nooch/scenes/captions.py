@@ -80,13 +80,13 @@ def describe(
     forms = [*_FORMS_WITH, *_FORMS_WITHOUT[:2]] if objects else [*_FORMS_WITHOUT]
     if len(objects) == 1:
         forms = [form for form in forms if "{b}" not in form]
-    chosen = random.permutation(len(forms))[:many].tolist()
+    order = random.permutation(len(forms))[:many].tolist()
     lots = random.integers(1 << 30, size=(many, 4)).tolist()
-    named = (random.random(many) < random.random()).tolist()
-    phrases = [scene if name else _VAGUE for name in named]
+    by_name = (random.random(many) < random.random()).tolist()
+    phrases = [scene if name else _VAGUE for name in by_name]
     return [
         _sentence(forms[form], phrase[lot[0] % len(phrase)], objects, lot[1:], around)
-        for form, phrase, lot in zip(chosen, phrases, lots, strict=True)
+        for form, phrase, lot in zip(order, phrases, lots, strict=True)
     ]
 
 

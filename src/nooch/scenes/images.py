@@ -69,8 +69,8 @@ class Canvas:
         """
         rows = np.arange(top, self.size, dtype=np.float32)[:, None]
         cover = np.clip(rows + np.float32(0.5) - edge[None, :], 0, 1)
-        known = [number for number, item in enumerate(self.items) if item.name == name]
-        number = known[0] if known else self._add(Item(name))
+        item_numbers = [number for number, item in enumerate(self.items) if item.name == name]
+        number = item_numbers[0] if item_numbers else self._add(Item(name))
         self._lay(number, texture * cover[:, :, None], cover, (slice(top, None), slice(None)))
 
     def put(self, item: Item, sprite: Sprite, left: int, top: int) -> None:
@@ -135,10 +135,10 @@ def draw_presence(
 def draw_image(world: World, size: int, context_strength: float, seed: int, image: int) -> Picture:
     """Draw and paint one image, number ``image`` of a collection, of ``size`` pixels a side."""
     random = np.random.default_rng([seed, image])
-    name, wanted = draw_presence(world, context_strength, random)
+    name, presence = draw_presence(world, context_strength, random)
     scene = world.scenes[name]
-    others = [thing for thing in scene.things if thing not in wanted]
-    present = [task for task, there in wanted.items() if there]
+    others = [thing for thing in scene.things if thing not in presence]
+    present = [task for task, is_present in presence.items() if is_present]
     present += [thing for thing in others if random.random() < scene.things[thing]]
     painter = _Painter(world, scene, size, random)
     painter.bands()
@@ -164,12 +164,12 @@ class _Painter:
         shown = [band for band in bands if band.chance >= 1 or random.random() < band.chance]
         shares = np.array([random.uniform(*band.share) for band in shown])
         tops = np.concatenate([[0.0], np.cumsum(shares / shares.sum())[:-1]])
-        chosen = [band.stuff[int(random.integers(len(band.stuff)))] for band in shown]
-        for name, top in zip(chosen, tops.tolist(), strict=True):
+        stuff_names = [band.stuff[int(random.integers(len(band.stuff)))] for band in shown]
+        for name, top in zip(stuff_names, tops.tolist(), strict=True):
             if name in _GROUND:
                 self.horizon, self.floor = max(top, 0.03), name
                 break
-        for name, top in zip(chosen, tops.tolist(), strict=True):
+        for name, top in zip(stuff_names, tops.tolist(), strict=True):
             self._band(name, top)
 
     def _band(self, name: str, top: float) -> None:

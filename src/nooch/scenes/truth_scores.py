@@ -139,12 +139,12 @@ def find_score(
 _REMEDY = "give the truth of the scenes that the suite is from"
 
 
-def _chosen(kind: str, asked: Sequence[str] | None, both: Sequence[str]) -> list[str]:
+def _chosen(kind: str, requested: Sequence[str] | None, both: Sequence[str]) -> list[str]:
     if not both:
         problem = f"the suite and the truth have no {kind} in common"
         raise ParameterError(problem, remedy=_REMEDY)
     owner = "the suite and the truth"
-    return [check_one_of(kind, name, both, owner=owner) for name in asked or both]
+    return [check_one_of(kind, name, both, owner=owner) for name in requested or both]
 
 
 @dataclass(frozen=True)

@@ -122,19 +122,23 @@ class ChallengeSet(TabularResult):
             codes = np.where(unknown, NONE, codes)
         excluded = (0, 0, 0)
         if (codes == NONE).any():
-            known = codes != NONE
+            is_marked = codes != NONE
             n_unknown = 0 if unknown is None else int(unknown.sum())
-            n_positive = int((labels & ~known).sum())
-            excluded = n_positive, int((~known).sum()) - n_positive - n_unknown, n_unknown
-            undecided = ~known & (False if support is None else ~np.isnan(support))
+            n_positive = int((labels & ~is_marked).sum())
+            excluded = n_positive, int((~is_marked).sum()) - n_positive - n_unknown, n_unknown
+            undecided = ~is_marked & (False if support is None else ~np.isnan(support))
             undecided &= True if unknown is None else ~unknown
             if support is not None and undecided.any():
                 rows = {"label": labels[undecided], "support": support[undecided]}
                 between = pl.DataFrame({"image_id": image_ids.filter(undecided), **rows})
                 between = between.cast({"label": pl.Int8})
-            image_ids, labels, codes = image_ids.filter(known), labels[known], codes[known]
-            support = None if support is None else support[known]
-            by_cue = None if by_cue is None else by_cue[known]
+            image_ids, labels, codes = (
+                image_ids.filter(is_marked),
+                labels[is_marked],
+                codes[is_marked],
+            )
+            support = None if support is None else support[is_marked]
+            by_cue = None if by_cue is None else by_cue[is_marked]
         subset = subset_codes(labels, codes == HARD)
         sides = mark.positive, mark.negative
         return cls(

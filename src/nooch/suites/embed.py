@@ -129,8 +129,8 @@ def asked_embedding(
             problem = f"precision is {precision}, but a file's embeddings are taken as they are"
             raise ParameterError(problem, where=path, remedy="leave the precision out")
         return path
-    chosen = encoder(name, **({} if precision is None else {"precision": str(precision)}))
-    return chosen.identity if chosen.identity in embeddings else chosen
+    made = encoder(name, **({} if precision is None else {"precision": str(precision)}))
+    return made.identity if made.identity in embeddings else made
 
 
 def _checked(name: str, precision: str | None) -> str:
@@ -252,19 +252,19 @@ class _EmbeddingFiles:
 
 def _divide(path: Path, progress: StepProgress, files: _EmbeddingFiles) -> None:
     """Write the vectors of a file, for each part the vectors of its images."""
-    file, known = open_embedding(path), 0
+    file, done = open_embedding(path), 0
     for number in range(files.data.n_parts):
         part = files.data.part(number, reads=())
         rows = file.rows_of(part)
-        known += int((rows >= 0).sum())
+        done += int((rows >= 0).sum())
         files.write(number, file.placed(rows, len(part)))
         progress(number + 1, files.data.n_parts)
-    if not known:
+    if not done:
         raise file.stranger(part)
 
 
 def _encode(
-    chosen: Encoder,
+    model: Encoder,
     name: str,
     map: Map,
     threads: int | None,
@@ -272,18 +272,18 @@ def _encode(
     files: _EmbeddingFiles,
 ) -> None:
     """Write the vectors of every part's captions."""
-    n_parts, wanted = files.data.n_parts, files.missing()
-    together = n_parts > 1 and not getattr(chosen, "in_parts", False)
+    n_parts, missing = files.data.n_parts, files.missing()
+    together = n_parts > 1 and not getattr(model, "in_parts", False)
     if together:
-        _all_vectors(files, lambda: chosen)
+        _all_vectors(files, lambda: model)
     # the device that this machine chooses: what other machines have must not change the vectors
-    options = tuple(getattr(chosen, "chosen", {}).items())
+    options = tuple(getattr(model, "chosen", {}).items())
     remote = map is not builtins.map
-    load = partial(_loaded_encoder, name, options) if remote else (lambda: chosen)
+    load = partial(_loaded_encoder, name, options) if remote else (lambda: model)
     of_parts, of_sentences = (no_progress, progress) if n_parts == 1 else (progress, None)
     embed_part = partial(_embed_part, files, load, together, threads, of_sentences)
-    of_parts(n_parts - len(wanted), n_parts)
-    for done, _ in enumerate(map(embed_part, wanted), n_parts - len(wanted) + 1):
+    of_parts(n_parts - len(missing), n_parts)
+    for done, _ in enumerate(map(embed_part, missing), n_parts - len(missing) + 1):
         of_parts(done, n_parts)
     empty = files.missing()
     if len(empty) == n_parts:
@@ -311,15 +311,15 @@ def _embed_part(
         if together:
             files.write(number, caption_means(part, *_all_vectors(files, load)))
             return
-        chosen = load()
-        if (own := chosen.identity) != files.label:
+        model = load()
+        if (own := model.identity) != files.label:
             raise InputError(
                 f"the encoder is {own} here, and {files.label} where the work began",
                 allowed="the same model on all machines",
             )
         blocks = files.kept.folder / f"blocks-{number:07d}"
         blocks.mkdir(exist_ok=True)
-        files.write(number, embed_captions(part, chosen, progress, Steps(blocks)))
+        files.write(number, embed_captions(part, model, progress, Steps(blocks)))
         shutil.rmtree(blocks, ignore_errors=True)
 
 

@@ -94,10 +94,10 @@ def mark_by_matching(
     if min(n_positive, n_negative) < 0:
         problem = f"counts to match are {n_positive} and {n_negative}"
         raise ParameterError(problem, allowed="at least 0")
-    known = ~np.isnan(support)
-    codes = np.where(known, EASY, NONE).astype(np.int8)
-    low, positive = _lowest(support, np.flatnonzero(labels & known), n_positive)
-    high, negative = _lowest(-support, np.flatnonzero(~labels & known), n_negative)
+    has_support = ~np.isnan(support)
+    codes = np.where(has_support, EASY, NONE).astype(np.int8)
+    low, positive = _lowest(support, np.flatnonzero(labels & has_support), n_positive)
+    high, negative = _lowest(-support, np.flatnonzero(~labels & has_support), n_negative)
     codes[low] = HARD
     codes[high] = HARD
     if negative.threshold is not None:
@@ -119,17 +119,17 @@ def _lowest(
     values: NDArray[np.float64], rows: NDArray[np.intp], n: int
 ) -> tuple[NDArray[np.intp], Side]:
     order = rows[np.argsort(values[rows], kind="stable")]
-    chosen, rest = order[:n], order[n:]
-    missing = n - len(chosen)
+    lowest, rest = order[:n], order[n:]
+    missing = n - len(lowest)
     if not len(order):
-        return chosen, Side(missing=missing)
-    if not len(chosen):
+        return lowest, Side(missing=missing)
+    if not len(lowest):
         # nothing is below the lowest value: the strict rule then selects nothing, as wanted
-        return chosen, Side(float(values[rest[0]]))
-    last = float(values[chosen[-1]])
+        return lowest, Side(float(values[rest[0]]))
+    last = float(values[lowest[-1]])
     following = float(values[rest[0]]) if len(rest) else None
     threshold = threshold_between(last, following)
-    return chosen, Side(threshold, missing=missing, tied=last == following)
+    return lowest, Side(threshold, missing=missing, tied=last == following)
 
 
 def threshold_between(last: float, following: float | None) -> float:

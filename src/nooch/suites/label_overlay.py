@@ -46,10 +46,10 @@ class LabelOverlay:
         self, task: str, image_ids: pl.Series, labels: NDArray[np.bool_]
     ) -> tuple[NDArray[np.bool_], NDArray[np.bool_], NDArray[np.bool_]]:
         """Labels, bool (n,), with verdicts in their place; if one is yes or no; ambiguous."""
-        known = self.frame.filter(task=task).with_columns(judged=True)
-        known = known.with_columns(pl.col("image_id").cast(image_ids.dtype))
+        judged = self.frame.filter(task=task).with_columns(judged=True)
+        judged = judged.with_columns(pl.col("image_id").cast(image_ids.dtype))
         rows = image_ids.alias("image_id").to_frame()
-        rows = rows.join(known, on="image_id", how="left", maintain_order="left")
+        rows = rows.join(judged, on="image_id", how="left", maintain_order="left")
         said = rows["judged"].fill_null(value=False).to_numpy()
         clear = rows["verdict"].is_not_null().to_numpy()
         verdicts = rows["verdict"].fill_null(value=False).to_numpy()

@@ -123,12 +123,12 @@ def read_labels(source: str | Path | Sequence[str | Path]) -> Labels:
         ParameterError: several that are not all COCO JSON files.
     """
     paths = [Path(path) for path in ([source] if isinstance(source, str | Path) else source)]
-    named = ", ".join(map(str, paths))
+    listed = ", ".join(map(str, paths))
     if paths and all(path.suffix == ".json" for path in paths):
-        return _of_dataset(read_coco(things=paths), named)
+        return _of_dataset(read_coco(things=paths), listed)
     if len(paths) != 1:
         allowed = "a dataset folder, an .npz, or one or several COCO JSON files"
-        raise ParameterError(f"labels are {named or 'none'}", allowed=allowed)
+        raise ParameterError(f"labels are {listed or 'none'}", allowed=allowed)
     (path,) = paths
     if path.is_dir():
         if not (path / DATASET_MARKER).is_file():
@@ -153,9 +153,9 @@ def _of_dataset(data: Dataset, source: str | Path) -> Labels:
     rows = np.repeat(np.arange(len(data)), np.diff(data.areas.indptr))
     present[rows, data.areas.indices] = True
     # a class that was not annotated everywhere has no labels
-    known = [i for i, name in enumerate(data.classes) if data.unknown_labels(name) is None]
-    classes = [data.classes[column] for column in known]
-    return _labels(data.images["image_id"], present[:, known], classes, source)
+    columns = [i for i, name in enumerate(data.classes) if data.unknown_labels(name) is None]
+    classes = [data.classes[column] for column in columns]
+    return _labels(data.images["image_id"], present[:, columns], classes, source)
 
 
 def _labels(
@@ -229,7 +229,9 @@ def published_suite(published: Published, labels: Labels | None = None) -> Suite
     # images of each split that have a label, of any task
     counts = {}
     for name in published.splits or splits:
-        listed = [one.image_ids.to_numpy() for key, one in sets.items() if key[2] == name]
+        listed = [
+            challenge.image_ids.to_numpy() for key, challenge in sets.items() if key[2] == name
+        ]
         if labels is not None:
             split_ids = published.splits[name]
             listed.append(np.intersect1d(split_ids, labels.image_ids, assume_unique=True))
@@ -263,14 +265,14 @@ def _set(
     criterion, task, split = key
     where = f"{criterion}, {task}, {split}"
     if labels is not None and task not in labels.classes:
-        known = some_of(sorted(labels.classes), 12)
-        raise InputError(f"there are no labels of {task}", where=labels.source, allowed=known)
+        class_names = some_of(sorted(labels.classes), 12)
+        raise InputError(f"there are no labels of {task}", where=labels.source, allowed=class_names)
     if len(sides) < 2:
         problem = f"has only the {', '.join(sides)} side"
         raise InputError(problem, where=where, allowed="both sides, a file each")
     if published.splits and split not in published.splits:
-        known = some_of(f"{name}_ids" for name in published.splits)
-        raise InputError(f"{SPLIT_FILE} has no {split}_ids", where=where, allowed=known)
+        class_names = some_of(f"{name}_ids" for name in published.splits)
+        raise InputError(f"{SPLIT_FILE} has no {split}_ids", where=where, allowed=class_names)
     # the ids of a side, a split and of labels are unique each; NumPy would look again
     hard_ids = np.concatenate(list(sides.values()))
     # without labels the file of splits may be missing: then the split is taken from the files

@@ -104,7 +104,7 @@ def paper_rows(name: str) -> pl.DataFrame:
     tasks = list(paper_tasks().values())
     columns: dict[str, list[Any]] = {"task": [task.task for task in tasks]}
     for column in table.columns:
-        of = table.split, column
-        values = [t.tau[of] if table.of_thresholds else getattr(t, column) for t in tasks]
+        place = table.split, column
+        values = [t.tau[place] if table.of_thresholds else getattr(t, column) for t in tasks]
         columns[column] = values
     return pl.DataFrame(columns)

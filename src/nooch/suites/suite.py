@@ -265,15 +265,15 @@ class Suite(Displayed):
 
     def found_in(self) -> Dataset | None:
         """The dataset that it was found in, or None if that is not known, was moved or changed."""
-        found = self.dataset
-        if isinstance(found, str):
+        dataset = self.dataset
+        if isinstance(dataset, str):
             try:
-                found = open_dataset(found)
-                _ = found.images
+                dataset = open_dataset(dataset)
+                _ = dataset.images
             except NoochError:
                 return None
-        same = found is not None and found.fingerprint == self.header.dataset.fingerprint
-        return found if same else None
+        same = dataset is not None and dataset.fingerprint == self.header.dataset.fingerprint
+        return dataset if same else None
 
     @property
     def name_rule(self) -> str:
@@ -327,8 +327,8 @@ class Suite(Displayed):
         sets.sort(key=lambda r: (names.index(r.criterion), tasks.index(r.task)))
         for name, record in h.criteria.items():
             cues, stable = (
-                {task: listed for task, listed in (of or {}).items() if task in tasks}
-                for of in (record.cues, record.stability)
+                {task: listed for task, listed in (entries or {}).items() if task in tasks}
+                for entries in (record.cues, record.stability)
             )
             criteria[name] = msgspec.structs.replace(record, cues=cues, stability=stable or UNSET)
         skipped = [s for s in h.skipped if s.task in tasks]
@@ -353,23 +353,25 @@ class Suite(Displayed):
         Raises:
             ParameterError: a name that the suite does not have, or no set.
         """
-        wanted, known = (criteria, tasks, splits), (self.criteria, self.tasks, self.splits)
-        for kind, names, options in zip(("criterion", "task", "split"), wanted, known, strict=True):
+        requested, available = (criteria, tasks, splits), (self.criteria, self.tasks, self.splits)
+        for kind, names, options in zip(
+            ("criterion", "task", "split"), requested, available, strict=True
+        ):
             for name in names:
                 check_one_of(kind, name, options, owner="the suite")
-        chosen = tuple(
+        keys = tuple(
             key
             for key in self.keys
-            if all(not names or part in names for part, names in zip(key, wanted, strict=True))
+            if all(not names or part in names for part, names in zip(key, requested, strict=True))
         )
-        if not chosen:
+        if not keys:
             reasons = [f"{s.criterion} {s.task}: {s.reason}" for s in self.header.skipped]
             raise ParameterError(
                 "there is no such challenge set in the suite"
                 + (f" ({reasons[0]})" if reasons else ""),
                 remedy="nooch show SUITE lists the sets",
             )
-        return chosen
+        return keys
 
     def in_context(self, criterion: str, task: str, split: str = "train") -> list[Any]:
         """Ids of the images with phi = 0, for training in the paper's step 3 (section 2).
@@ -398,16 +400,16 @@ class Suite(Displayed):
         """The dataset, opened; None: where it was found. Raises ParameterError if it is not
         there, or another one than the suite was found in.
         """
-        found = self.found_in() if data is None else as_dataset(data)
-        if found is None:
+        dataset = self.found_in() if data is None else as_dataset(data)
+        if dataset is None:
             problem = "the dataset of the suite is needed, but was not found at its recorded path"
             raise ParameterError(problem, remedy="give `dataset`")
-        if found.fingerprint != self.header.dataset.fingerprint:
+        if dataset.fingerprint != self.header.dataset.fingerprint:
             raise ParameterError(
                 "the dataset is not the one that the suite was found in: their fingerprints differ",
                 remedy="give that one, or find the suite again",
             )
-        return found
+        return dataset
 
     def require_easy(self, purpose: str) -> None:
         """Raise InputError if the suite contains only hard images and ``purpose`` needs all."""

@@ -55,9 +55,9 @@ def count_tables(suite: Suite, tasks: Sequence[str], least: int = 0) -> list[Dis
             ]
             marked = [n if n is None or n >= least else f"{n:,}*" for pair in hard for n in pair]
             # every criterion sees the same images, less those that it has no verdict on
-            one = next(iter(records.values()))
-            positives = one.positives + one.excluded_positives
-            negatives = one.negatives + one.excluded_negatives
+            first_record = next(iter(records.values()))
+            positives = first_record.positives + first_record.excluded_positives
+            negatives = first_record.negatives + first_record.excluded_negatives
             sizes = (None, None) if suite.header.hard_only else (positives, negatives)
             cues = next((c[task] for c in context if c.get(task)), [])
             rows.append([task, ", ".join(cue for cue, _ in cues) or "–", *marked, *sizes])
@@ -90,7 +90,9 @@ def _cue_tables(suite: Suite) -> list[DisplayTable]:
             notes.append(_STABLE)
             columns += ["95 % interval", "cue in"]
             rows = []
-            for task, s in ((task, s) for task, of in record.stability.items() for s in of):
+            for task, s in (
+                (task, s) for task, entries in record.stability.items() for s in entries
+            ):
                 share = f"{s.share:.0%}{' near alpha' if s.near_alpha else ''}"
                 rows.append([task, s.cue, s.strength, f"[{s.low:.3g}, {s.high:.3g}]", share])
         tables += _tables(f"Context cues ({name})", columns, rows, 2, *notes)
@@ -121,9 +123,9 @@ def expected_tables(suite: Suite) -> list[DisplayTable]:
     tables = []
     for name, record in suite.header.criteria.items():
         rows = [
-            [task, cell, *(with_interval(*of[m]) for m in ("precision", "recall"))]
+            [task, cell, *(with_interval(*row[m]) for m in ("precision", "recall"))]
             for task, cells in record.parameters.get("expected", {}).items()
-            for cell, of in cells.items()
+            for cell, row in cells.items()
             if task in suite.tasks
         ]
         title = f"Expected of predicted areas, with 95 % intervals ({name})"
@@ -134,15 +136,15 @@ def expected_tables(suite: Suite) -> list[DisplayTable]:
 def _threshold_tables(suite: Suite) -> list[DisplayTable]:
     """Thresholds on support, as Tables 6 and 7; a star marks a cut between equal supports."""
     facts, tables = threshold_facts(suite), []
-    sides = [one.get(side, {}) for one in facts for side in ("positive", "negative")]
+    sides = [fact.get(side, {}) for fact in facts for side in ("positive", "negative")]
     notes = [_THRESHOLDS] + [_PROBABILITY] * any("probability" in side for side in sides)
     columns = ["criterion", "task", "positives below", "negatives above", "* tied there", "too few"]
     for split in suite.splits:
         rows = []
-        for one in facts:
-            if one["split"] == split:
-                record = suite.record(one["criterion"], one["task"], split)
-                sides = [one.get(name, {}) for name in ("positive", "negative")]
+        for fact in facts:
+            if fact["split"] == split:
+                record = suite.record(fact["criterion"], fact["task"], split)
+                sides = [fact.get(name, {}) for name in ("positive", "negative")]
                 missing = record.missing_positives + record.missing_negatives
                 tied = sum(side.get("tied", 0) for side in sides)
                 pair = map(_threshold, sides, (record.tied_positive, record.tied_negative))

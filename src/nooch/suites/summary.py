@@ -73,8 +73,10 @@ def threshold_facts(suite: Suite) -> list[dict[str, Any]]:
                 continue
             row[name] = {"threshold": threshold}
             if getattr(record, f"tied_{name}"):
-                one = suite.set(*key)
-                row[name]["tied"] = int(((one.labels == label) & (one.support == threshold)).sum())
+                challenge = suite.set(*key)
+                row[name]["tied"] = int(
+                    ((challenge.labels == label) & (challenge.support == threshold)).sum()
+                )
             if isinstance(criterion, FittedContext):
                 p = float(expit(threshold))
                 times = p / criterion.regressions[record.task].rate
@@ -85,7 +87,7 @@ def threshold_facts(suite: Suite) -> list[dict[str, Any]]:
 
 def _stability(of_tasks: dict[str, list[CueStability]]) -> dict[str, list[dict[str, Any]]]:
     return {
-        task: [{**asdict(one), "near_alpha": one.near_alpha} for one in listed]
+        task: [{**asdict(cue), "near_alpha": cue.near_alpha} for cue in listed]
         for task, listed in of_tasks.items()
     }
 
@@ -98,7 +100,9 @@ def fit_notes(suite: Suite, criterion: str) -> list[str]:
     notes = fitted.notes(suite.tasks)
     if isinstance(fitted, FittedContext):
         sets = [suite.set(*key) for key in suite.keys if key[0] == criterion]
-        counts = np.sum([_among_expected(one) for one in sets], axis=0) if sets else [0, 0]
+        counts = (
+            np.sum([_among_expected(challenge) for challenge in sets], axis=0) if sets else [0, 0]
+        )
         if counts[0]:
             notes.append(
                 f"{counts[0]:,} of {counts[1]:,} hard negatives are in the sixth of negatives where"

@@ -177,7 +177,7 @@ class Epochs:
         mixture = None if self.hooks.mix is None else self._mixture(epoch, len(rows))
         whole = rows if mixture is None else np.stack([rows, mixture[0]])
         changes, device = self._changes(epoch, whole.size), self.backbone.device
-        at = on_device(rows, device)
+        index = on_device(rows, device)
         pair = (None, None) if mixture is None else mixture
         partners, shares = (None if each is None else on_device(each, device) for each in pair)
         places, seen = parts(len(rows), self.settings.batch), 0
@@ -189,11 +189,11 @@ class Epochs:
             inputs = augmented(inputs, *(None if each is None else each[mine] for each in changes))
             seen += len(read)
             if partners is None or shares is None:
-                yield Batch(inputs, at[part])
+                yield Batch(inputs, index[part])
             else:
                 share, (own, other) = shares[part], inputs.chunk(2)
                 mixed = share[:, None, None, None] * own + (1 - share)[:, None, None, None] * other
-                yield Batch(mixed, at[part], partners[part], share)
+                yield Batch(mixed, index[part], partners[part], share)
 
     def _order(self, epoch: int) -> NDArray[np.intp]:
         if self.hooks.rows is None:
@@ -224,8 +224,8 @@ class Epochs:
 def _check_drawn(
     rows: NDArray[Any], train: NDArray[np.intp], what: str, count: int | None = None
 ) -> None:
-    wanted = rows.size if count is None else count
-    fits = rows.ndim == 1 and rows.dtype.kind in "iu" and 0 < rows.size == wanted
+    n_rows = rows.size if count is None else count
+    fits = rows.ndim == 1 and rows.dtype.kind in "iu" and 0 < rows.size == n_rows
     if not fits or not np.isin(rows, train).all():
         raise ParameterError(
             f"{what} of an epoch have shape {rows.shape}, or are not training images",

@@ -199,19 +199,19 @@ class HeadGroups:
         import torch
 
         def of_block(rows: NDArray[np.intp]) -> Gradient:
-            at = torch.from_numpy(rows).to(self.device)
-            labels = self._tables["train", "labels"][at].float()
+            index = torch.from_numpy(rows).to(self.device)
+            labels = self._tables["train", "labels"][index].float()
             if mixture is not None:
                 share = torch.from_numpy(mixture.weights[rows]).to(self.device)[:, None]
                 partners = torch.from_numpy(mixture.partners[rows]).to(self.device)
                 others = self._tables["train", "labels"][partners].float()
                 labels = share * labels + (1 - share) * others
-            environments = self._tables["train", "environments"][at].long()
-            return self._of_rows(at, labels, environments)
+            environments = self._tables["train", "environments"][index].long()
+            return self._of_rows(index, labels, environments)
 
         return of_block
 
-    def _of_rows(self, at: Tensor, labels: Tensor, environments: Tensor) -> Gradient:
+    def _of_rows(self, index: Tensor, labels: Tensor, environments: Tensor) -> Gradient:
         """For the rows of a block, positions int64 (b,): losses and derivatives of its batches.
 
         Labels are float (b, H), environments int64 (b, H).
@@ -228,9 +228,9 @@ class HeadGroups:
                 others.append(group)
             elif group.counts is None:
                 weights = objective.weights(labels[:, heads], environments[:, heads])
-                fixed.append(weights.expand(len(at), heads.stop - heads.start))
+                fixed.append(weights.expand(len(index), heads.stop - heads.start))
             else:
-                fixed.append(group.counts[at])
+                fixed.append(group.counts[index])
         table = torch.cat(fixed, dim=1)
 
         def of_batch(logits: Tensor, place: slice) -> tuple[Tensor, Tensor]:

@@ -83,8 +83,8 @@ class DFR(Refit):
         del parameters
         random, groups = streams.fixed(), trained.environments
         assert groups is not None  # noqa: S101 - checked when the grid was planned
-        chosen, rows = self._strength(trained, groups, random), np.arange(len(groups))
-        fits = [self._fit(trained, groups, rows, chosen, random) for _ in range(self.subsets)]
+        strength, rows = self._strength(trained, groups, random), np.arange(len(groups))
+        fits = [self._fit(trained, groups, rows, strength, random) for _ in range(self.subsets)]
         return np.asarray(np.mean(fits, axis=0), dtype=np.float32)
 
     def _strength(

@@ -201,16 +201,16 @@ def add_method(name: str) -> Method:
 
 
 def grid_of_methods(
-    asked: Mapping[str, Any] | Sequence[str] | None,
+    methods: Mapping[str, Any] | Sequence[str] | None,
 ) -> list[tuple[str, dict[str, float]]]:
     """Settings: (method, hyperparameters), all combinations of the hyperparameters' values."""
-    asked = PAPER_METHODS if asked is None else asked
-    if isinstance(asked, str) or not isinstance(asked, Mapping | Sequence):
+    methods = PAPER_METHODS if methods is None else methods
+    if isinstance(methods, str) or not isinstance(methods, Mapping | Sequence):
         allowed = "names of methods, or each with its hyperparameters"
-        raise ParameterError(f"methods are {asked!r}", allowed=allowed)
-    named = asked if isinstance(asked, Mapping) else dict.fromkeys(map(str, asked))
+        raise ParameterError(f"methods are {methods!r}", allowed=allowed)
+    grid = methods if isinstance(methods, Mapping) else dict.fromkeys(map(str, methods))
     settings = []
-    for name, values in named.items():
+    for name, values in grid.items():
         method = METHODS[check_one_of("method", str(name), METHODS)]
         settings += [(str(name), setting) for setting in _settings(method, values)]
     return settings
@@ -228,8 +228,8 @@ def _settings(method: Method, values: Any) -> list[dict[str, float]]:
     return [dict(zip(listed, values, strict=True)) for values in product(*listed.values())]
 
 
-def _values(method: Method, name: str, asked: Any) -> list[float]:
-    listed = asked if isinstance(asked, Sequence) and not isinstance(asked, str) else [asked]
+def _values(method: Method, name: str, given: Any) -> list[float]:
+    listed = given if isinstance(given, Sequence) and not isinstance(given, str) else [given]
     values = [_number(method, name, value) for value in listed]
     if not values or len(set(values)) != len(values):
         raise ParameterError(

@@ -127,8 +127,8 @@ class NetworkTrainer:
             labels = self.labels[rows, : self.network.n_outputs]
             plain = losses(outputs, labels)
             rule, batch = str(self.settings.stop_on), self.settings.batch
-            known = outputs, labels, self.environments[rows].long()
-            values = validation_value(rule, self.objective, known, self.valid_weights, batch)
+            inputs = outputs, labels, self.environments[rows].long()
+            values = validation_value(rule, self.objective, inputs, self.valid_weights, batch)
             each = 1 / self.network.n_outputs
             total, nll = ((v * each).sum() for v in (values, plain.mean(dim=0)))
         return float(total), float(nll)
@@ -292,9 +292,9 @@ class NetworkPass(TrainingPass):
         trainers, valid = self._chosen(self.active), self.rows["valid"]
         networks = [trainer.network for trainer in trainers]
         outputs = read_logits(networks, self.pixels, valid, self.settings.batch)
-        at = on_device(valid, self.device)
+        index = on_device(valid, self.device)
         pairs = zip(trainers, outputs, strict=True)
-        both = [trainer.validate(logits, at) for trainer, logits in pairs]
+        both = [trainer.validate(logits, index) for trainer, logits in pairs]
         values, nll = np.array(both, dtype=np.float64).T
         return values, nll
 

@@ -99,10 +99,10 @@ class JobRecord(msgspec.Struct, frozen=True):
 def _differing(*headers: RunsHeader) -> Iterator[str]:
     """Differences in words; what one of the two lacks is ``none``."""
     for values in ([h.data for h in headers], [h.settings for h in headers]):
-        there, here = map(_flat, values)
-        for name in sorted({*there, *here}):
-            if there.get(name) != here.get(name):
-                old, new = there.get(name, "none"), here.get(name, "none")
+        recorded, here = map(_flat, values)
+        for name in sorted({*recorded, *here}):
+            if recorded.get(name) != here.get(name):
+                old, new = recorded.get(name, "none"), here.get(name, "none")
                 yield f"{name} is {old} there, {new} here"
 
 

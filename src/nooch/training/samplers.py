@@ -58,10 +58,14 @@ class Sampler(ABC):
     ) -> NDArray[np.int64]:
         """Number of times each row is taken, int64 (n,)."""
 
-    def expected(self, groups: Groups, parameters: Parameters, of: Groups) -> NDArray[np.float32]:
-        """Average counts of rows of groups ``of``, relative to the mean row: float32 (len(of),)."""
+    def expected(
+        self, groups: Groups, parameters: Parameters, basis: Groups
+    ) -> NDArray[np.float32]:
+        """Average counts of rows of groups ``basis``, relative to the mean row: float32, as long as
+        it.
+        """
         del groups, parameters
-        return np.ones(len(of), dtype=np.float32)
+        return np.ones(len(basis), dtype=np.float32)
 
 
 @dataclass(frozen=True)
@@ -82,13 +86,15 @@ class Redraw(Sampler):
         for group, number in enumerate(drawn):
             rows = np.flatnonzero(groups == group)
             if number:
-                chosen = random.integers(0, len(rows), number)
-                counts[rows] = np.bincount(chosen, minlength=len(rows))
+                draws = random.integers(0, len(rows), number)
+                counts[rows] = np.bincount(draws, minlength=len(rows))
         return counts
 
-    def expected(self, groups: Groups, parameters: Parameters, of: Groups) -> NDArray[np.float32]:
+    def expected(
+        self, groups: Groups, parameters: Parameters, basis: Groups
+    ) -> NDArray[np.float32]:
         """By group; 0 for groups that training does not have."""
-        return _expected(groups, parameters["alpha"], of)
+        return _expected(groups, parameters["alpha"], basis)
 
 
 @dataclass(frozen=True)
@@ -109,10 +115,12 @@ class Balance(Sampler):
         taken = np.concatenate([random.permutation(each)[:least] for each in rows])
         return np.bincount(taken, minlength=len(groups))
 
-    def expected(self, groups: Groups, parameters: Parameters, of: Groups) -> NDArray[np.float32]:
+    def expected(
+        self, groups: Groups, parameters: Parameters, basis: Groups
+    ) -> NDArray[np.float32]:
         """Every group weighs the same, as when redrawing with alpha = 1."""
         del parameters
-        return _expected(groups, 1.0, of)
+        return _expected(groups, 1.0, basis)
 
 
 @dataclass(frozen=True)
@@ -152,12 +160,12 @@ def _chances(groups: Groups, alpha: float) -> NDArray[np.float64]:
     return np.asarray(mass / mass.sum())
 
 
-def _expected(groups: Groups, alpha: float, of: Groups) -> NDArray[np.float32]:
-    counts = np.bincount(groups, minlength=int(of.max(initial=0)) + 1)
+def _expected(groups: Groups, alpha: float, basis: Groups) -> NDArray[np.float32]:
+    counts = np.bincount(groups, minlength=int(basis.max(initial=0)) + 1)
     chances = _chances(groups, alpha)
     chances = np.pad(chances, (0, len(counts) - len(chances)))
     weights = chances * len(groups) / np.maximum(counts, 1)
-    return np.asarray(weights[of], dtype=np.float32)
+    return np.asarray(weights[basis], dtype=np.float32)
 
 
 Labels = NDArray[np.bool_]
@@ -223,13 +231,16 @@ class Lisa(Mixing):
         # an environment is 2 x label + context
         context = environments.astype(np.int64) - 2 * y
         intra_label = random.random(n) < parameters["p"]
-        wanted = np.where(intra_label, 2 * y + (1 - context), 2 * (1 - y) + context)
+        group_needed = np.where(intra_label, 2 * y + (1 - context), 2 * (1 - y) + context)
         weights = random.beta(self.alpha, self.alpha, n).astype(np.float32)
         partners = np.arange(n)
         for group in range(4):
-            asking, there = np.flatnonzero(wanted == group), np.flatnonzero(environments == group)
-            if len(there):
-                partners[asking] = there[random.integers(0, len(there), len(asking))]
+            asking, candidates = (
+                np.flatnonzero(group_needed == group),
+                np.flatnonzero(environments == group),
+            )
+            if len(candidates):
+                partners[asking] = candidates[random.integers(0, len(candidates), len(asking))]
             else:
                 weights[asking] = 1
         return Mixture(partners, weights)

@@ -44,7 +44,7 @@ def select(
     seeds; ties go to the earlier setting. Settings without a value (a side without an image) are
     not chosen.
     """
-    chosen = []
+    selections = []
     for rule in rules:
         split, value = RULES[check_one_of("rule", rule, RULES)]
         means = _means(scores.filter(split=split), settings)
@@ -60,9 +60,9 @@ def select(
         n = means.group_by(_KEYS).agg(n_settings=pl.len())
         columns = [*_KEYS, "setting", "value", "n_seeds", "n_settings"]
         rows = best.join(n, on=_KEYS).sort(_KEYS)
-        named = (pl.lit(rule).alias("rule"), pl.lit(split).alias("split"))
-        chosen.append(rows.select(*named, *columns))
-    return pl.concat(chosen)
+        rule_columns = (pl.lit(rule).alias("rule"), pl.lit(split).alias("split"))
+        selections.append(rows.select(*rule_columns, *columns))
+    return pl.concat(selections)
 
 
 def _means(scores: pl.DataFrame, settings: pl.DataFrame) -> pl.DataFrame:

@@ -73,10 +73,10 @@ def check_targets(
     if not names or len(set(names)) != len(names):
         raise ParameterError(f"networks {some_of(names)}", allowed="different names, one at least")
     for target in targets:
-        for name, shape, wanted in _shapes(target, n_images, len(rows["valid"])):
-            if shape != wanted:
+        for name, shape, expected in _shapes(target, n_images, len(rows["valid"])):
+            if shape != expected:
                 problem = f"{name} has shape {shape}"
-                raise ParameterError(problem, where=target.name, allowed=f"{wanted}")
+                raise ParameterError(problem, where=target.name, allowed=f"{expected}")
         _check_labels(target, rows["train"])
         _check_auxiliary(target, settings)
         _check_environments(target)
@@ -87,13 +87,13 @@ def _shapes(
 ) -> list[tuple[str, tuple[int, ...], tuple[int, ...]]]:
     """Description of a wrong shape: the array, its shape and the expected one."""
     k = target.n_outputs if target.labels.ndim == 2 else 1
-    wanted = {
+    shapes_expected = {
         "labels": (n_images, k),
         "environments": (n_images, k),
         "auxiliary": (n_images, target.n_auxiliary) if target.auxiliary is not None else (),
         "valid_weights": (n_valid,),
     }
-    present = [(name, getattr(target, name), shape) for name, shape in wanted.items()]
+    present = [(name, getattr(target, name), shape) for name, shape in shapes_expected.items()]
     shapes = [(name, np.shape(value), shape) for name, value, shape in present if value is not None]
     heads = target.objective.counts.classes.shape[1]
     return [*shapes, ("the objective's heads", (heads,), (k,))]

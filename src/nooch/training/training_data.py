@@ -51,7 +51,7 @@ class Environments:
             remedy = "leave out methods that need them, lower alpha, give cues or an attribute"
             raise UndefinedError(f"task {task} has no environments: {reason}", remedy=remedy)
         if self.attribute is not None:
-            there = _two_values(data, self.attribute)
+            values = _two_values(data, self.attribute)
         else:
             assert self.fitted is not None  # noqa: S101 - else it is undefined
             cue = self.fitted.cues(task)[0]
@@ -59,8 +59,8 @@ class Environments:
                 reason = f"its cue {cue} was not annotated in all images of train and valid"
                 remedy = "leave out methods that need them, name an attribute, or train on the rest"
                 raise UndefinedError(f"task {task} has no environments: {reason}", remedy=remedy)
-            there = data.labels(cue, unknown=False)
-        return np.asarray(2 * known_labels(data, task) + there, dtype=np.uint8)
+            values = data.labels(cue, unknown=False)
+        return np.asarray(2 * known_labels(data, task) + values, dtype=np.uint8)
 
 
 def known_labels(data: Dataset, task: str) -> NDArray[np.bool_]:

@@ -78,8 +78,8 @@ class TrainingPass(ABC):
         """Keep the models that are better than ever; stop those that have not been for too long."""
         # NaN is not lower
         better = values < self.best["value"][self.active]
-        chosen = self.active[better]
-        self.best["value"][chosen], self.best["epoch"][chosen] = values[better], self.epoch
+        models = self.active[better]
+        self.best["value"][models], self.best["epoch"][models] = values[better], self.epoch
         self._keep_best(better)
         waited = self.epoch - self.best["epoch"][self.active]
         stopping = (waited >= self._limits.patience) | (self.epoch >= self._limits.epochs)

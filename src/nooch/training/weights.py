@@ -92,16 +92,16 @@ def sample_weights(
     kind = METHODS[check_one_of("method", method, WEIGHTING)]
     check_one_of("class", task, data.classes, owner="the dataset")
     train, labels = _training_rows(data), known_labels(data, task)
-    of = None
+    basis = None
     if kind.needs_environments:
-        of = environments(data, task, criterion=criterion, attribute=attribute)
-    groups = labels.astype(np.uint8) if of is None else of
+        basis = environments(data, task, criterion=criterion, attribute=attribute)
+    groups = labels.astype(np.uint8) if basis is None else basis
     power = {"alpha": alpha if dict(kind.parameters) else 1.0}
     weights = Redraw("groups").expected(groups[train], power, groups)
     defined = np.isin(groups, groups[train])
     frame = data.images.select("image_id", "split").with_columns(
         label=pl.Series(labels),
-        environment=pl.lit(None, pl.UInt8) if of is None else pl.Series(of),
+        environment=pl.lit(None, pl.UInt8) if basis is None else pl.Series(basis),
         weight=pl.Series(np.where(defined, weights.astype(np.float64), np.nan)).fill_nan(None),
     )
     return frame.filter(pl.col("split").is_in(["train", "valid"]))

@@ -41,8 +41,8 @@ def collection(name: str, *, images: bool = False) -> Collection:
     """A collection of the catalog, with its images if asked. ParameterError for an unknown name."""
     check_one_of("collection", name, COLLECTIONS)
     content = resources.files("nooch.base.download").joinpath("catalogue.json").read_bytes()
-    known = msgspec.json.decode(content)
-    entry, mirrors = known["collections"][name], known["mirrors"]
+    manifest = msgspec.json.decode(content)
+    entry, mirrors = manifest["collections"][name], manifest["mirrors"]
     files = [_facts(file, mirrors) for file in entry["files"] if images or not file.get("images")]
     licences = [*entry["licences"], *(entry["image_licences"] if images else ())]
     made = {"name": name, "files": files, "licences": licences, "next": entry["next"]}
@@ -55,7 +55,7 @@ def _facts(file: dict[str, Any], mirrors: dict[str, list[str]]) -> dict[str, Any
     facts = {name: file[name] for name in file.keys() - {"path", "mirrors", "images"}}
     if "mirror" in file:
         facts["mirror"] = _facts(file["mirror"], mirrors)
-    return {**facts, "name": path.rsplit("/", 1)[-1], "urls": [one + path for one in begin]}
+    return {**facts, "name": path.rsplit("/", 1)[-1], "urls": [base + path for base in begin]}
 
 
 _LOCK = ".nooch-download.lock"
@@ -95,14 +95,14 @@ def is_unpacked(root: Path, remote: Remote) -> bool:
     if remote.into is None:
         return False
     try:
-        known = msgspec.json.decode(_manifest_file(root, remote).read_bytes(), type=_Manifest)
+        manifest = msgspec.json.decode(_manifest_file(root, remote).read_bytes(), type=_Manifest)
     except (OSError, *BROKEN_JSON):
         return False
-    if known.into != remote.into or remote.checksum not in {None, known.checksum}:
+    if manifest.into != remote.into or remote.checksum not in {None, manifest.checksum}:
         return False
     target = root / remote.into
     with contextlib.suppress(OSError):
-        return all((target / path).stat().st_size == size for path, size in known.files.items())
+        return all((target / path).stat().st_size == size for path, size in manifest.files.items())
     return False
 
 
@@ -142,7 +142,7 @@ class Downloaded:
 
 
 def download(
-    wanted: str | Collection,
+    source: str | Collection,
     root: str | Path,
     *,
     images: bool = False,
@@ -153,18 +153,18 @@ def download(
     """Download a collection's files into a folder, check them, unpack zips; resume if
     interrupted.
     """
-    chosen = collection(wanted, images=images) if isinstance(wanted, str) else wanted
+    sources = collection(source, images=images) if isinstance(source, str) else source
     folder = prepared(Path(root).absolute())
     with only_process(folder), Client(patience or Patience()) as client:
         run = _DownloadRun(folder, DownloadRecord(folder), client, keep_zips, progress)
-        check_space(folder, run.needs(chosen.files), "downloading and unpacking")
+        check_space(folder, run.needs(sources.files), "downloading and unpacking")
         files = []
-        for number, remote in enumerate(chosen.files):
-            progress("files", number, len(chosen.files))
+        for number, remote in enumerate(sources.files):
+            progress("files", number, len(sources.files))
             files.append(run.obtain(remote))
         progress("files", len(files), len(files))
-    following = chosen.next.replace("{root}", shlex.quote(str(root)))
-    return Downloaded(chosen.name, str(root), files, list(chosen.licences), following, run.notes)
+    following = sources.next.replace("{root}", shlex.quote(str(root)))
+    return Downloaded(sources.name, str(root), files, list(sources.licences), following, run.notes)
 
 
 @dataclass(frozen=True)
@@ -194,20 +194,20 @@ class _DownloadRun:
 
     def obtain(self, remote: Remote) -> Obtained:
         """Obtain one file, or its mirror, and unpack it."""
-        chosen = self._choice(remote)
+        action = self._choice(remote)
         try:
-            return self._obtain(chosen)
+            return self._obtain(action)
         except DownloadError as error:
-            if chosen.mirror is None:
+            if action.mirror is None:
                 raise
-            self.notes.append(f"{chosen.name} {error.problem}; trying {chosen.mirror.name} instead")
-            return self.obtain(chosen.mirror)
+            self.notes.append(f"{action.name} {error.problem}; trying {action.mirror.name} instead")
+            return self.obtain(action.mirror)
 
     def _choice(self, remote: Remote) -> Remote:
         """The file or mirror that is in the folder or unpacked; else the file."""
         for choice in remote.choices:
-            there = (self.root / choice.name).exists()
-            if there or is_unpacked(self.root, self.record.complete(choice)):
+            exists = (self.root / choice.name).exists()
+            if exists or is_unpacked(self.root, self.record.complete(choice)):
                 return choice
         return remote
 

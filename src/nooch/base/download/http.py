@@ -270,8 +270,8 @@ def read_block(response: BaseHTTPResponse) -> bytes:
 
 def _proxied(proxy: str) -> urllib3.ProxyManager:
     address = proxy if "://" in proxy else f"http://{proxy}"
-    user, at, _ = urllib.parse.urlsplit(address).netloc.rpartition("@")
-    headers = urllib3.make_headers(proxy_basic_auth=urllib.parse.unquote(user)) if at else None
+    user, sign, _ = urllib.parse.urlsplit(address).netloc.rpartition("@")
+    headers = urllib3.make_headers(proxy_basic_auth=urllib.parse.unquote(user)) if sign else None
     return urllib3.ProxyManager(address, proxy_headers=headers, maxsize=_KEPT)
 
 

@@ -60,8 +60,8 @@ class Remote(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     @property
     def checksum(self) -> str | None:
         """Such as ``md5:442b...``, or None if it is not known."""
-        known = (("sha256", self.sha256), ("sha1", self.sha1), ("md5", self.md5))
-        return next((f"{algorithm}:{value}" for algorithm, value in known if value), None)
+        checksums = (("sha256", self.sha256), ("sha1", self.sha1), ("md5", self.md5))
+        return next((f"{algorithm}:{value}" for algorithm, value in checksums if value), None)
 
     @property
     def choices(self) -> tuple[Remote, ...]:
@@ -95,14 +95,14 @@ def fault(path: Path, remote: Remote) -> str | None:
         return f"has {size:,} bytes instead of {remote.size:,}{remote.authority}"
     if remote.checksum is None:
         return damage(path, remote.unpacked_at_most)
-    algorithm, _, wanted = remote.checksum.partition(":")
+    algorithm, _, expected = remote.checksum.partition(":")
     with path.open("rb") as file:
         # md5 and sha1 are what COCO's own server and others publish: against damage
         digest = hashlib.file_digest(file, lambda: hashlib.new(algorithm, usedforsecurity=False))
     actual = digest.hexdigest()
-    if actual == wanted:
+    if actual == expected:
         return None
-    return f"has {algorithm} {actual} instead of {wanted}{remote.authority}"
+    return f"has {algorithm} {actual} instead of {expected}{remote.authority}"
 
 
 class _Entry(msgspec.Struct, frozen=True):
@@ -126,11 +126,11 @@ class DownloadRecord:
 
     def complete(self, remote: Remote) -> Remote:
         """The file with its recorded size and hash, if the catalog has none."""
-        known = self._entries.get(remote.name)
-        if known is None or remote.checksum is not None:
+        entry = self._entries.get(remote.name)
+        if entry is None or remote.checksum is not None:
             return remote
         return msgspec.structs.replace(
-            remote, size=known.size, sha256=known.sha256, recorded_in=RECORD
+            remote, size=entry.size, sha256=entry.sha256, recorded_in=RECORD
         )
 
     def add(self, remote: Remote, path: Path, source: str) -> Remote:
@@ -230,7 +230,7 @@ def _transfer(
         if offset and not start and total is None:
             raise RangeError("answers a range with something of unknown length")
         done, pace = start, http.Pace(client.patience)
-        wanted = total if total is not None else remote.size
+        n_bytes = total if total is not None else remote.size
         # unbuffered, so that a kill loses nothing
         with partial.open("ab" if start else "wb", buffering=0) as file:
             while block := http.read_block(response):
@@ -238,22 +238,22 @@ def _transfer(
                     break
                 file.write(block)
                 done += len(block)
-                tell(done, wanted or remote.expected_size)
+                tell(done, n_bytes or remote.expected_size)
                 pace.count(len(block))
             os.fsync(file.fileno())
     if block:
         partial.unlink()
         raise MirrorError(f"sends more than {remote.at_most:,} bytes")
-    if wanted is not None and done < wanted:
-        raise RetryError(f"ended after {done:,} of {wanted:,} bytes")
+    if n_bytes is not None and done < n_bytes:
+        raise RetryError(f"ended after {done:,} of {n_bytes:,} bytes")
 
 
 def _span(response: BaseHTTPResponse, offset: int) -> tuple[int, int | None]:
     """First byte of the body, and size of the whole file if the server reports it."""
     if response.status == 200:
         length = response.headers.get("Content-Length", "")
-        known = length.isdecimal() and not response.headers.get("Transfer-Encoding")
-        return 0, int(length[:18]) if known else None
+        has_length = length.isdecimal() and not response.headers.get("Transfer-Encoding")
+        return 0, int(length[:18]) if has_length else None
     text = response.headers.get("Content-Range", "")
     match = _CONTENT_RANGE.fullmatch(text.strip())
     if not offset or match is None or int(match[1]) != offset or int(match[2]) < offset:

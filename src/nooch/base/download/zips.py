@@ -156,10 +156,12 @@ def _install(partial: Path, target: Path) -> dict[str, int]:
         made.replace(target)
         return sizes
     for name in sizes:
-        there = target / name
-        if there.exists() and not filecmp.cmp(made / name, there, shallow=False):
+        destination = target / name
+        if destination.exists() and not filecmp.cmp(made / name, destination, shallow=False):
             problem = "is there already, with other contents than in the zip"
-            raise OutputError(problem, where=there, remedy="move it away, or choose another folder")
+            raise OutputError(
+                problem, where=destination, remedy="move it away, or choose another folder"
+            )
     for name in sizes:
         if not (target / name).exists():
             (target / name).parent.mkdir(parents=True, exist_ok=True)

@@ -45,7 +45,7 @@ def engine(
     if folder is not None:
         with writing(folder):
             folder.mkdir(parents=True, exist_ok=True)
-    chosen: LocalEngine | RayEngine | SlurmEngine = imported(target, f"`engine` {name}").of(
+    backend: LocalEngine | RayEngine | SlurmEngine = imported(target, f"`engine` {name}").of(
         argument or None, folder, gpus=gpus
     )
-    return chosen
+    return backend

@@ -259,15 +259,15 @@ GPUS_VARIABLE = "CUDA_VISIBLE_DEVICES"
 
 def visible_gpus() -> list[str]:
     """GPUs as named in ``CUDA_VISIBLE_DEVICES``; all of this machine if that is not set."""
-    named = os.environ.get(GPUS_VARIABLE)
-    if named is None:
+    variable = os.environ.get(GPUS_VARIABLE)
+    if variable is None:
         with contextlib.suppress(ImportError):
             import torch
 
             return [str(number) for number in range(torch.cuda.device_count())]
         return []
     names: list[str] = []
-    for name in (part.strip() for part in named.split(",")):
+    for name in (part.strip() for part in variable.split(",")):
         # CUDA itself stops at the first name that is none, such as -1
         if not name or name.startswith("-") or name.lower() in {"nodevfiles", "none", "void"}:
             break
@@ -374,11 +374,11 @@ def _places(processes: int | None, gpus: int) -> list[dict[str, str]]:
     visible = visible_gpus()
     most = len(visible) // gpus
     if most < (processes or 1):
-        wanted = f"{counted(gpus, 'GPU')} a job" + (
+        request = f"{counted(gpus, 'GPU')} a job" + (
             f" for {counted(processes, 'job')} at a time" if processes else ""
         )
         raise ParameterError(
-            f"{wanted}, but this process may use {len(visible)}"
+            f"{request}, but this process may use {len(visible)}"
             + (f" ({', '.join(visible)})" if visible else ""),
             where="`engine` local",
             allowed=f"at most {most} jobs at a time" if most else None,

@@ -122,9 +122,9 @@ class _RayJobs(Jobs):
         _check_room(nodes, gpus)
         # once for all jobs: functions may carry a dataset's statistics
         self._function = ray.put(function)
-        asked = {"num_gpus": gpus} if gpus else {}
+        resources = {"num_gpus": gpus} if gpus else {}
         self._call = ray.remote(
-            max_retries=base.RETRIES, retry_exceptions=False, num_cpus=1, **asked
+            max_retries=base.RETRIES, retry_exceptions=False, num_cpus=1, **resources
         )(_call)
         self.window = 4 * max(1, sum(_room(node, gpus) for node in nodes))
 
@@ -177,9 +177,9 @@ def _check_room(nodes: Sequence[dict[str, float]], gpus: int) -> None:
     """Raise NoochError if no node has room for a job: Ray would wait forever."""
     if not any(_room(node, gpus) for node in nodes):
         most = max((int(node.get("GPU", 0)) for node in nodes), default=0)
-        wanted = f"a CPU and {counted(gpus, 'GPU')}" if gpus else "a CPU"
+        request = f"a CPU and {counted(gpus, 'GPU')}" if gpus else "a CPU"
         raise NoochError(
-            f"none of the cluster's {len(nodes)} nodes has {wanted} for a job"
+            f"none of the cluster's {len(nodes)} nodes has {request} for a job"
             + (f"; {most} GPUs are the most that one has" if gpus else ""),
             where="`engine` ray",
             remedy="start nodes with ray start --num-cpus N --num-gpus N"

@@ -85,10 +85,10 @@ class SlurmEngine:
         # the current folder is more likely shared by the nodes than /tmp
         private = Path(f".nooch-slurm-{uuid4().hex[:8]}").absolute()
         self._folder = private if logs is None else logs / "submitit"
-        asked: dict[str, Any] = {} if partition is None else {"slurm_partition": partition}
+        settings: dict[str, Any] = {} if partition is None else {"slurm_partition": partition}
         if gpus:
             # sites without the newer --gpus-per-node have this one
-            asked["slurm_gres"] = f"gpu:{gpus}"
+            settings["slurm_gres"] = f"gpu:{gpus}"
         try:
             self._executor = submitit.AutoExecutor(
                 self._folder, cluster=cluster, slurm_max_num_timeout=_REQUEUES
@@ -99,7 +99,7 @@ class SlurmEngine:
                 remedy="run on a login node, or use `engine` local or ray",
             ) from error
         self._executor.update_parameters(
-            timeout_min=minutes, cpus_per_task=cpus, name="nooch", **asked, **(more or {})
+            timeout_min=minutes, cpus_per_task=cpus, name="nooch", **settings, **(more or {})
         )
         self.array = array or (_most_in_array() if self._executor.cluster == "slurm" else _ARRAY)
 
@@ -283,7 +283,7 @@ def _asked(words: list[str]) -> str | None:
     """Output of a program of Slurm; None if it does not answer."""
     try:
         # the program is the one that the user's PATH names, as sbatch is
-        asked = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)  # noqa: S603
+        done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)  # noqa: S603
     except (OSError, subprocess.TimeoutExpired):
         return None
-    return asked.stdout if asked.returncode == 0 else None
+    return done.stdout if done.returncode == 0 else None

@@ -114,12 +114,12 @@ def _dependencies(
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror}", where=error.filename) from error
     root = None if images is None else str(Path(images).absolute())
-    asked = [part_size, root, list(notes), *reading.dependencies()]
+    settings = [part_size, root, list(notes), *reading.dependencies()]
     return {
         "version": __version__,
         "files": [[role, path, stat.st_size, stat.st_mtime_ns] for role, path, stat in stats],
         "split": None if plan is None else [plan.source, plan.seed, plan.group, dict(plan.values)],
-        "asked": asked,
+        "asked": settings,
     }
 
 

@@ -263,8 +263,8 @@ def split_provenance(
     """Provenance with the plan, and a note on empty splits; ``counts`` are images per split."""
     notes = list(provenance.get("notes", []))
     empty = [name for name in SPLITS if not counts.get(name)]
-    wanted = [name for name, share in zip(SPLITS, plan.shares or (), strict=False) if share > 0]
-    if lost := [name for name in empty if name in wanted]:
+    splits = [name for name, share in zip(SPLITS, plan.shares or (), strict=False) if share > 0]
+    if lost := [name for name in empty if name in splits]:
         problem = f"of {sum(counts.values())} images leaves {' and '.join(lost)} empty"
         remedy = "give more images, or other percentages"
         raise InputError(f"split {plan.source} {problem}", remedy=remedy)

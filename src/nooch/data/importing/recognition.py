@@ -51,8 +51,8 @@ def recognize(path: str | Path) -> Recognized:
     if (place / DATASET_MARKER).is_file():
         raise ParameterError("is a dataset folder already", where=path, remedy="use it as it is")
     for attempt in _OF_FOLDERS if place.is_dir() else _OF_FILES:
-        if (found := attempt(place)) is not None:
-            return found
+        if (recognized := attempt(place)) is not None:
+            return recognized
     problem = "contains no annotations that are known"
     allowed = (
         "COCO JSON, a YOLO data.yaml or label folder, Pascal VOC XML, an Open Images CSV, label"
@@ -128,10 +128,10 @@ def _coco_stuff(folder: Path) -> Recognized | None:
     from nooch.data.readers.coco.layout import find_coco
 
     try:
-        found = find_coco(folder)
+        layout = find_coco(folder)
     except InputError:
         return None
-    return Recognized("coco-stuff", found.reading, "COCO 2017's files", found.images)
+    return Recognized("coco-stuff", layout.reading, "COCO 2017's files", layout.images)
 
 
 def _coco_folder(folder: Path) -> Recognized | None:

@@ -102,12 +102,12 @@ def files_of(folder: Path, ending: str) -> list[str]:
     return files
 
 
-def count_notes(bare: int, missing: int, of: int) -> list[str]:
+def count_notes(bare: int, missing: int, total: int) -> list[str]:
     """Notes that count images without labels, and labels without an image file."""
     without = (
-        f"{bare} of {of} images have no label file or row: they count as images without objects"
+        f"{bare} of {total} images have no label file or row: they count as images without objects"
     )
-    lost = f"{missing} of {of} image files are not there"
+    lost = f"{missing} of {total} image files are not there"
     return [note for note, count in ((without, bare), (lost, missing)) if count]
 
 
@@ -132,13 +132,13 @@ def find_voc(folder: Path, classes: Path | None, images: Path | None) -> FoundBo
         raise ParameterError(
             "VOC files name their classes themselves", remedy="leave `classes` out"
         )
-    known = {**BOX_COLUMNS, "width": pl.Int64, "height": pl.Int64, "file_name": pl.String}
+    columns = {**BOX_COLUMNS, "width": pl.Int64, "height": pl.Int64, "file_name": pl.String}
     return FoundBoxes(
         source=folder,
         names_of=lambda keys: {key: class_name(key, folder) for key in keys},
         listed=listed_files(files_of(folder, ".xml")),
         parse=_parse,
-        parsed=known,
+        parsed=columns,
     )
 
 
@@ -223,8 +223,8 @@ def _names(file: Path, classes: Path | None, keys: Sequence[str]) -> dict[str, s
     listed = read_table(classes, **options)
     if listed.width < 2:
         raise InputError("has one column", where=classes, allowed="LabelName, name")
-    known = {str(row[0]): class_name(str(row[1]), classes) for row in listed.iter_rows()}
-    if unknown := [key for key in keys if key not in known]:
+    names = {str(row[0]): class_name(str(row[1]), classes) for row in listed.iter_rows()}
+    if unknown := [key for key in keys if key not in names]:
         allowed = "a row LabelName, name for each label"
         raise InputError(f"labels {some_of(unknown)} have no name", where=classes, allowed=allowed)
-    return {key: known[key] for key in keys}
+    return {key: names[key] for key in keys}

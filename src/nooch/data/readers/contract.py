@@ -140,5 +140,5 @@ def part_edges(n_images: int, part_size: int | None) -> list[int]:
 
 def in_range(column: str, low: ImageId | None, high: ImageId | None) -> pl.Expr:
     """Rows with ``low <= column < high``, where None is not an end; skips row groups on disk."""
-    wanted = pl.lit(value=True) if low is None else pl.col(column) >= pl.lit(low)
-    return wanted if high is None else wanted & (pl.col(column) < pl.lit(high))
+    condition = pl.lit(value=True) if low is None else pl.col(column) >= pl.lit(low)
+    return condition if high is None else condition & (pl.col(column) < pl.lit(high))

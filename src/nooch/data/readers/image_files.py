@@ -130,12 +130,14 @@ def files_of(
     if root is None:
         allowed = "`images` DIR, or a dataset that records their folder"
         raise ParameterError("where are the images?", allowed=allowed)
-    known = {} if data is None else dict(data.images.select("image_id", "file_name").iter_rows())
-    index, known = ImageIndex(root, follow=images is not None), known | dict(names)
-    named = index.by_file_names([known.get(i) for i in ids])
-    found = [path or index.by_id(i) for path, i in zip(named, ids, strict=True)]
-    wanted = [path or known.get(i) for path, i in zip(found, ids, strict=True)]
-    return index.all_of(ids, wanted, "`images`")
+    file_names = (
+        {} if data is None else dict(data.images.select("image_id", "file_name").iter_rows())
+    )
+    index, file_names = ImageIndex(root, follow=images is not None), file_names | dict(names)
+    by_name = index.by_file_names([file_names.get(i) for i in ids])
+    paths = [path or index.by_id(i) for path, i in zip(by_name, ids, strict=True)]
+    path_names = [path or file_names.get(i) for path, i in zip(paths, ids, strict=True)]
+    return index.all_of(ids, path_names, "`images`")
 
 
 @dataclass
@@ -172,11 +174,11 @@ class FolderWalk:
         with os.scandir(root / folder) as entries:
             for entry in entries:
                 path = f"{folder}/{entry.name}" if folder else entry.name
-                link, wanted = entry.is_symlink(), self.wanted(entry.name)
+                link, matches = entry.is_symlink(), self.wanted(entry.name)
                 place = _target(entry.path) if link else Path()
                 is_folder = place is not None and (place.is_dir() if link else entry.is_dir())
                 # what leads nowhere may have been a folder
-                if not (wanted or is_folder or (place is None and "." not in entry.name)):
+                if not (matches or is_folder or (place is None and "." not in entry.name)):
                     continue
                 if why := self._why_left_out(path, entry, place, is_folder, seen):
                     shown = path.encode("utf-8", "backslashreplace").decode()

@@ -44,8 +44,8 @@ class ImageRows:
 
     def read(self, low: ImageId | None, high: ImageId | None) -> pl.DataFrame:
         """The rows with ``low <= image_id < high``, sorted by id."""
-        wanted = in_range("image_id", low, high)
-        rows = pl.scan_parquet([*self._files()], glob=False).filter(wanted)
+        condition = in_range("image_id", low, high)
+        rows = pl.scan_parquet([*self._files()], glob=False).filter(condition)
         return rows.collect().sort("image_id", maintain_order=True)
 
     def columns(self, *names: str) -> Iterator[pl.DataFrame]:
@@ -64,11 +64,11 @@ def files_below(folder: Path, is_wanted: Callable[[str], bool]) -> list[str]:
     that is not UTF-8: nothing is left out silently.
     """
     walk, real = FolderWalk(wanted=is_wanted), folder.resolve()
-    found = sorted(f"{folder}/{path}" for path in walk.below(real, "", [real]))
+    paths = sorted(f"{folder}/{path}" for path in walk.below(real, "", [real]))
     if walk.left_out:
         problem = f"{len(walk.left_out)} entries cannot be read: {some_of(sorted(walk.left_out))}"
         raise InputError(problem, where=folder, remedy="repair, rename or remove them")
-    return found
+    return paths
 
 
 def parse_files(
@@ -163,11 +163,11 @@ def entries_of(
     """The entries of two columns of lists: the row, the column of the key, and the value of each;
     without ``columns``, keys are the columns.
     """
-    at = np.repeat(np.arange(rows.height), rows[keys].list.len().to_numpy())
+    entry_rows = np.repeat(np.arange(rows.height), rows[keys].list.len().to_numpy())
     listed, numbers = (rows[name].explode().drop_nulls() for name in (keys, values))
     if columns is not None:
         listed = listed.replace_strict(columns, return_dtype=pl.Int64)
-    return at, listed.to_numpy(), numbers.to_numpy()
+    return entry_rows, listed.to_numpy(), numbers.to_numpy()
 
 
 def summed(entries: Entries, shape: tuple[int, int], *, ordered: bool = False) -> csr_array:
@@ -285,8 +285,8 @@ class ScannedRows:
     ) -> tuple[pl.DataFrame, dict[str, Any]]:
         """Images, by id, and what else a Dataset of them is built from."""
         rows = self.rows.read(low, high)
-        known = [c for c in (*CORE_COLUMNS, "stem", "bare") if c in rows.columns]
-        return rows.select(known), self.content(rows)
+        present_columns = [c for c in (*CORE_COLUMNS, "stem", "bare") if c in rows.columns]
+        return rows.select(present_columns), self.content(rows)
 
     def content(self, rows: pl.DataFrame) -> dict[str, Any]:
         """Fields of a Dataset of rows other than images and classes."""

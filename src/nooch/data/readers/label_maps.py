@@ -119,9 +119,9 @@ def _map_classes(classes: str | Path, void: Sequence[int]) -> tuple[dict[int, st
     is_preset = str(classes) in MAP_VALUES
     names = map_values(str(classes)) if is_preset else class_list(Path(classes))
     ignored = set(void) | set(_VOID.get(str(classes), ()))
-    named = {value: name for value, name in names.items() if value not in ignored}
-    if meant := [value for value, name in named.items() if means_void(name)]:
-        listed = ", ".join(f"{value} {named[value]!r}" for value in meant)
+    labeled = {value: name for value, name in names.items() if value not in ignored}
+    if meant := [value for value, name in labeled.items() if means_void(name)]:
+        listed = ", ".join(f"{value} {labeled[value]!r}" for value in meant)
         problem = f"the class list gives {listed}, which names pixels that were not annotated"
         allowed = f"void: {some_of(meant, len(meant))}"
         remedy = (
@@ -129,7 +129,7 @@ def _map_classes(classes: str | Path, void: Sequence[int]) -> tuple[dict[int, st
             " annotated another name)"
         )
         raise ParameterError(problem, where=classes, allowed=allowed, remedy=remedy)
-    values = [] if is_preset else sorted(named)
+    values = [] if is_preset else sorted(labeled)
     among = sorted({*values, *(value for value in ignored if value < max(values, default=0))})
     gaps = [(a + 1, b - 1) for a, b in pairwise(among) if b - a > 1 and a >= values[0]]
     if gaps:
@@ -138,7 +138,7 @@ def _map_classes(classes: str | Path, void: Sequence[int]) -> tuple[dict[int, st
         remedy = "add the lines that are missing, or `void` VALUE for what is not a class"
         allowed = "every value in between, each once"
         raise InputError(problem, where=classes, allowed=allowed, remedy=remedy)
-    return named, ignored
+    return labeled, ignored
 
 
 def _notes(counts: Mapping[str, int], n_images: int, images: object) -> list[str]:
@@ -197,7 +197,7 @@ def class_list(path: Path) -> dict[int, str]:
     values = [int(head[0]) for head in heads] if any(numbered) else [*range(len(lines))]
     texts = [head[1] for head in heads] if any(numbered) else lines
     names = [class_name(text, path) for text in texts]
-    twice = [one for one, n in Counter([*values, *names]).items() if n > 1]
+    twice = [value for value, n in Counter([*values, *names]).items() if n > 1]
     if not values or twice:
         problem = f"names {some_of(twice)} twice" if twice else "names no class"
         raise InputError(problem, where=path, allowed=allowed)

@@ -197,11 +197,11 @@ def _classes_of(
     values = _as_labels(distinct).unique().sort().to_list()
     text = {str(v).lower() for v in values}
     if positive not in (None, "*"):
-        found = [value for value in values if str(value) == positive]
-        if not found:
+        positives = [value for value in values if str(value) == positive]
+        if not positives:
             problem = f"label {label} never is {positive!r}, but {some_of(values)}"
             raise InputError(problem, where=path, allowed="a value of the column, or *")
-        return {(label, found[0], False): class_name(label, path)}
+        return {(label, positives[0], False): class_name(label, path)}
     for no, yes in (("0", "1"), ("false", "true"), ("-1", "1")) if positive is None else ():
         if text <= {no, yes}:
             return {(label, yes, True): class_name(label, path)}
@@ -275,16 +275,16 @@ class LongTable:
         if self.area_column is not None and as_text:
             words = _text(rows[self.area_column]).str.to_lowercase()
             stated = (words == _UNKNOWN).fill_null(value=False)
-        areas, named = self._areas(rows, path, stated), (classes != "").fill_null(value=False)
+        areas, has_class = self._areas(rows, path, stated), (classes != "").fill_null(value=False)
         columns = columns_of(names)
 
         def entries(among: pl.Series, values: NDArray[np.float64]) -> Entries:
-            there = (named & among).to_numpy()
-            of = classes.filter(there).replace_strict(columns, return_dtype=pl.Int64)
-            return np.flatnonzero(there), of.to_numpy(), values[there]
+            in_row = (has_class & among).to_numpy()
+            class_columns = classes.filter(in_row).replace_strict(columns, return_dtype=pl.Int64)
+            return np.flatnonzero(in_row), class_columns.to_numpy(), values[in_row]
 
-        found = {"areas": entries(~stated, areas)}
-        return found | ({"unknown": entries(stated, np.ones(rows.height))} if as_text else {})
+        tables = {"areas": entries(~stated, areas)}
+        return tables | ({"unknown": entries(stated, np.ones(rows.height))} if as_text else {})
 
     def _areas(self, rows: pl.DataFrame, path: Path, stated: pl.Series) -> NDArray[np.float64]:
         """Area of each row; NaN in those that are stated as unknown, and if there is none."""

@@ -153,15 +153,15 @@ class TableRows:
 
     def read(self, low: ImageId | None, high: ImageId | None) -> pl.DataFrame:
         """The rows of a range of ids, in the order of the whole table."""
-        wanted = in_range(_ID, low, high)
+        condition = in_range(_ID, low, high)
         if not self.lows:
-            return self.table.read(lambda rows: self._numbered(rows).filter(wanted).collect())
+            return self.table.read(lambda rows: self._numbered(rows).filter(condition).collect())
         first = 0 if low is None else bisect_right(self.lows, low)
         last = len(self.lows) if high is None else bisect_left(self.lows, high)
         folders = [_part_folder(self.folder, n) for n in range(first, last + 1)]
         files = [file for folder in folders for file in folder.iterdir()]
         rows = pl.scan_parquet(files, glob=False, hive_partitioning=False)
-        return rows.filter(wanted).collect().sort(ROW)
+        return rows.filter(condition).collect().sort(ROW)
 
     def _numbered(self, rows: pl.LazyFrame) -> pl.LazyFrame:
         """Columns that a dataset is made from, the image of each row, and its number."""
@@ -232,8 +232,10 @@ class ScannedTable(ScannedRows):
         first[positions[::-1]] = np.arange(len(positions))[::-1]
         layout.check_repeated(every, first[positions], path)
         shape, content = (len(images), len(self.classes)), {}
-        for name, (at, of, values) in layout.entries(table, self.names, path).items():
-            content[name] = summed((positions[at], of, values), shape)
+        for name, (entry_rows, entry_columns, values) in layout.entries(
+            table, self.names, path
+        ).items():
+            content[name] = summed((positions[entry_rows], entry_columns, values), shape)
         return every[first], content
 
 
@@ -381,18 +383,20 @@ def _csv_schema(file: Path) -> Schema:
     rows = _scan_csv(file, infer_schema=False)
     names = rows.collect_schema().names()
     kinds = _kinds_of_cells(rows.head(_FIRST), names, [])
-    known = [name for name in names if kinds[name] & _TEXT]
+    text_columns = [name for name in names if kinds[name] & _TEXT]
     # these are read as well: every row must have as many cells as there are columns
-    kinds |= _kinds_of_cells(rows, [name for name in names if name not in known], known)
+    kinds |= _kinds_of_cells(
+        rows, [name for name in names if name not in text_columns], text_columns
+    )
     return {name: _TYPES.get(kinds[name], pl.String()) for name in names}
 
 
 def _kinds_of_cells(
-    rows: pl.LazyFrame, names: Sequence[str], known: Sequence[str]
+    rows: pl.LazyFrame, names: Sequence[str], texts: Sequence[str]
 ) -> dict[str, int]:
-    """Column -> kinds of its cells that are not empty; ``known`` are columns that are only read."""
+    """Column -> kinds of its cells that are not empty; ``texts`` are columns that are only read."""
     kinds = {f"{number}": _kind(pl.col(name)).bitwise_or() for number, name in enumerate(names)}
-    read = {f"null {number}": pl.col(name).null_count() for number, name in enumerate(known)}
+    read = {f"null {number}": pl.col(name).null_count() for number, name in enumerate(texts)}
     row = rows.select(**kinds, **read).collect(engine="streaming").row(0)
     return {name: kind or 0 for name, kind in zip(names, row, strict=False)}
 

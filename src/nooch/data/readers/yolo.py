@@ -324,15 +324,15 @@ def _parse(names: Mapping[str, str], listed_in: str, path: Path, where: str) -> 
         parts = line.split()
         if not parts:
             continue
-        at = f"{where}, line {number}"
+        place = f"{where}, line {number}"
         try:
             # a sixth number is a confidence; more are the corners of a segment
             x, y, width, height = map(float, parts[1:5] if len(parts) < 7 else parts[1:])
             key = str(int(parts[0]))
         except ValueError as error:
             allowed = "class x y width height, and optionally a confidence"
-            raise InputError(f"{line[:80]!r} is not a box", where=at, allowed=allowed) from error
-        check_box((x - width / 2, x + width / 2, y - height / 2, y + height / 2), at)
+            raise InputError(f"{line[:80]!r} is not a box", where=place, allowed=allowed) from error
+        check_box((x - width / 2, x + width / 2, y - height / 2, y + height / 2), place)
         keys.append(key)
         areas.append(width * height)
     if unknown := [key for key in keys if key not in names]:

@@ -65,13 +65,13 @@ def paired_interval(up: Floats, down: Floats, n: NDArray[Any]) -> Bounds:
     up, down, n = np.broadcast_arrays(up, down, np.asarray(n, dtype=np.float64))
     gap = up - down
 
-    def inside(at: Floats) -> NDArray[np.bool_]:
+    def inside(gap_at: Floats) -> NDArray[np.bool_]:
         """True if a difference is not rejected; the variance is taken at its likeliest rates."""
-        half = (2 - gap) * at - (up + down)
-        root = np.sqrt(np.maximum(half**2 + 8 * down * at * (1 - at), 0.0))
+        half = (2 - gap) * gap_at - (up + down)
+        root = np.sqrt(np.maximum(half**2 + 8 * down * gap_at * (1 - gap_at), 0.0))
         rate = np.maximum((root - half) / 4, 0.0)
-        variance = np.maximum(2 * rate + at * (1 - at), 0.0) / n
-        return np.asarray((gap - at) ** 2 <= _Z**2 * variance)
+        variance = np.maximum(2 * rate + gap_at * (1 - gap_at), 0.0) / n
+        return np.asarray((gap - gap_at) ** 2 <= _Z**2 * variance)
 
     with np.errstate(invalid="ignore", divide="ignore"):
         low, high = (_last(inside, gap, end) for end in (-1.0, 1.0))
@@ -80,8 +80,8 @@ def paired_interval(up: Floats, down: Floats, n: NDArray[Any]) -> Bounds:
         np.where(chance, np.minimum(low, 0), low),
         np.where(chance, np.maximum(high, 0), high),
     )
-    known = (n > 0) & ~np.isnan(gap)
-    return np.where(known, low, np.nan), np.where(known, high, np.nan)
+    is_defined = (n > 0) & ~np.isnan(gap)
+    return np.where(is_defined, low, np.nan), np.where(is_defined, high, np.nan)
 
 
 def _last(inside: Callable[[Floats], NDArray[np.bool_]], start: Floats, end: float) -> Floats:
@@ -89,8 +89,8 @@ def _last(inside: Callable[[Floats], NDArray[np.bool_]], start: Floats, end: flo
     first, last = start, np.full_like(start, end)
     for _ in range(_HALVINGS):
         middle = (first + last) / 2
-        within = inside(middle)
-        first, last = np.where(within, middle, first), np.where(within, last, middle)
+        is_inside = inside(middle)
+        first, last = np.where(is_inside, middle, first), np.where(is_inside, last, middle)
     return first
 
 
@@ -116,8 +116,8 @@ def ratio_interval(
         last = (product + np.sqrt(np.maximum(product**2 - over_it * nearest, 0.0))) / nearest
         # nothing above has no ratio below 0 / 0
         first = np.where(low > 0, first, 0.0)
-    known = below > 0
-    return np.where(known, first, np.nan), np.where(known, last, np.nan)
+    is_defined = below > 0
+    return np.where(is_defined, first, np.nan), np.where(is_defined, last, np.nan)
 
 
 def dprime_intervals(

@@ -131,9 +131,9 @@ def _p_values(n: Floats, wrong: Floats) -> tuple[float, float]:
         return float(2 * norm.sf(abs(z))), float(norm.sf(z))
     chances = reduce(np.convolve, map(_hypergeometric, total, errors, exposed))
     least = np.maximum(0, errors - (total - exposed)).sum()
-    at = int(wrong[:, 1].sum() - least)
-    two = chances[chances <= chances[at] * _TIE].sum()
-    return float(min(1.0, two)), float(min(1.0, chances[at:].sum()))
+    position = int(wrong[:, 1].sum() - least)
+    two = chances[chances <= chances[position] * _TIE].sum()
+    return float(min(1.0, two)), float(min(1.0, chances[position:].sum()))
 
 
 def p_of_groups(
@@ -152,10 +152,10 @@ def p_of_groups(
     ``errors``: bool (n,); ``condition``: bool (n,); ``groups``: integers (n,); ``strata``: integers
     (n,), small and not negative; None for one stratum.
     """
-    of = np.zeros(len(errors), np.intp) if strata is None else strata
-    n = np.maximum(np.bincount(of), 1)
-    rates, shares = (np.bincount(of, one) / n for one in (errors, condition))
-    votes = (errors - rates[of]) * (condition - shares[of])
+    stratum = np.zeros(len(errors), np.intp) if strata is None else strata
+    n = np.maximum(np.bincount(stratum), 1)
+    rates, shares = (np.bincount(stratum, summand) / n for summand in (errors, condition))
+    votes = (errors - rates[stratum]) * (condition - shares[stratum])
     votes = np.bincount(np.unique(groups, return_inverse=True)[1], votes)
     spread = np.sqrt((votes**2).sum())
     return float(norm.sf(votes.sum() / spread)) if spread > 0 else 1.0

@@ -393,7 +393,10 @@ class Graded:
         n_atoms = parts.members.shape[1]
         places = parts.atoms * N_OUTCOMES + self.outcomes
         outcomes = np.bincount(places, minlength=n_atoms * N_OUTCOMES).reshape(n_atoms, -1, 1)
-        sums = {n: one.by_atom(parts.atoms, n_atoms)[..., None] for n, one in self.summed.items()}
+        sums = {
+            n: outcome.by_atom(parts.atoms, n_atoms)[..., None]
+            for n, outcome in self.summed.items()
+        }
         areas = np.full((2, len(parts.members), 1), np.nan)
         if self.ranking is not None:
             for row, mask in parts.rankable(self.ranking):
@@ -414,8 +417,8 @@ class Resampler:
         ones, places = np.ones(len(atoms), np.uint8), atoms * N_OUTCOMES + model.outcomes
         self._outcomes = _by_image(ones, places, n_atoms * N_OUTCOMES)
         self._sums = {
-            name: _by_image(one.values, one.places(atoms), n_atoms * one.n_bins)
-            for name, one in model.summed.items()
+            name: _by_image(outcome.values, outcome.places(atoms), n_atoms * outcome.n_bins)
+            for name, outcome in model.summed.items()
         }
         ranked = {} if ranking is None else dict(parts.rankable(ranking))
         self._rows = list(ranked)
@@ -535,18 +538,18 @@ def _outcomes(
 
 
 def _summands(
-    labels: NDArray[np.bool_], values: Floats, scale: str, wanted: set[str]
+    labels: NDArray[np.bool_], values: Floats, scale: str, metrics: set[str]
 ) -> dict[str, _Summand]:
     """The summands wanted, by name."""
     summands = {}
-    p = probabilities(values, scale) if {"ece", "ece_top", "brier"} & wanted else np.empty(0)
-    if "nll" in wanted:
+    p = probabilities(values, scale) if {"ece", "ece_top", "brier"} & metrics else np.empty(0)
+    if "nll" in metrics:
         summands["nll"] = _Summand(losses(labels, values, scale), None)
-    if "brier" in wanted:
+    if "brier" in metrics:
         summands["brier"] = _Summand((p - labels) ** 2, None)
-    if "ece" in wanted:
+    if "ece" in metrics:
         summands["ece"] = _Summand(np.asarray(labels - p), _bins_of(p))
-    if "ece_top" in wanted:
+    if "ece_top" in metrics:
         confidence = np.maximum(p, 1 - p)
         right = said_positive(values, scale) == labels
         summands["ece_top"] = _Summand(right - confidence, _bins_of(confidence))

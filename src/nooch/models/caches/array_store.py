@@ -287,12 +287,12 @@ def _images(folder: Path, header: ArrayHeader, again: str) -> pl.DataFrame:
 
 
 def _rows(folder: Path, stored: pl.DataFrame, data: Dataset, kind: ArrayKind) -> NDArray[np.int64]:
-    wanted = data.images.select("image_id", "file_name")
-    if stored["image_id"].dtype != wanted["image_id"].dtype:
+    expected = data.images.select("image_id", "file_name")
+    if stored["image_id"].dtype != expected["image_id"].dtype:
         as_text = pl.col("image_id").cast(pl.String)
-        stored, wanted = stored.with_columns(as_text), wanted.with_columns(as_text)
+        stored, expected = stored.with_columns(as_text), expected.with_columns(as_text)
     stored = stored.select("image_id", stored="file_name", row=pl.int_range(pl.len()))
-    matched = wanted.join(stored, on="image_id", how="left", maintain_order="left")
+    matched = expected.join(stored, on="image_id", how="left", maintain_order="left")
     # an id may mean another image in another dataset
     differs = pl.col("file_name").ne_missing(pl.col("stored"))
     other = matched.filter(pl.col("row").is_null() | differs)

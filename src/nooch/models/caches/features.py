@@ -179,11 +179,11 @@ def _reader(
     if pixels is None:
         return _PixelReader(None, image_paths(data, images), backbone.size, how)
     if pixels.size != backbone.size or len(pixels) != len(data):
-        given, wanted = (
+        given, expected = (
             f"{size[0]} x {size[1]} of {n} images"
             for size, n in ((pixels.size, len(pixels)), (backbone.size, len(data)))
         )
-        allowed = f"{wanted}, as backbone and dataset have it"
+        allowed = f"{expected}, as backbone and dataset have it"
         raise ParameterError(f"pixels of {given}", where=pixels.folder, allowed=allowed)
     return _PixelReader(pixels, [], pixels.size, how)
 

@@ -90,17 +90,17 @@ def build_pixels(
         OutputError: the folder exists, cannot be written, or the disk is too small.
     """
     height, width = check_size(size)
-    chosen = Decoding.of(codec)
+    decoding = Decoding.of(codec)
     paths = image_paths(data, images)
     made: dict[str, Any] = {"size": [height, width], "filter": "bilinear, antialiased"}
-    made |= chosen.describe()
-    if notes := dark_notes(paths, chosen):
+    made |= decoding.describe()
+    if notes := dark_notes(paths, decoding):
         made["notes"] = notes
     shape, block = (len(data), height, width, 3), max(1, BLOCK_BYTES // (height * width * 3))
     with making(
         folder, PIXELS, data, made, shape=shape, dtype="uint8", block=block, overwrite=overwrite
     ) as unfinished:
-        _fill(unfinished, paths, chosen, map, progress)
+        _fill(unfinished, paths, decoding, map, progress)
     return PixelCache.load(folder, data, verify=False)
 
 

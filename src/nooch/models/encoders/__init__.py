@@ -47,11 +47,11 @@ def encoder(name: str, **options: Any) -> Encoder:
         _refuse(name)
     factory = imported(str(target), f"encoder {name!r}")
     try:
-        chosen: Encoder = factory(**options)
+        made: Encoder = factory(**options)
     except TypeError as error:
         remedy = "leave out the option that it does not have"
         raise ParameterError(f"encoder {name!r}: {error}", remedy=remedy) from error
-    return chosen
+    return made
 
 
 def _refuse(name: str) -> None:

@@ -52,11 +52,11 @@ class EmbeddingFile:
     def rows_of(self, data: Dataset) -> NDArray[np.int64]:
         """Row in the dataset of each of the file's images, or -1, shape (n,)."""
         own = data.images.select("image_id", row=pl.int_range(pl.len()))
-        asked = pl.DataFrame({"image_id": self.ids.cast(own["image_id"].dtype, strict=False)})
-        joined = asked.join(own, on="image_id", how="left", maintain_order="left")
+        requested = pl.DataFrame({"image_id": self.ids.cast(own["image_id"].dtype, strict=False)})
+        joined = requested.join(own, on="image_id", how="left", maintain_order="left")
         rows = joined["row"].fill_null(-1).to_numpy()
-        known = rows[rows >= 0]
-        if len(np.unique(known)) != len(known):
+        rows_known = rows[rows >= 0]
+        if len(np.unique(rows_known)) != len(rows_known):
             # "7" and "007" are two texts and one image
             problem = "several ids mean the same image"
             raise InputError(problem, where=self.path, allowed="each image once")
@@ -66,8 +66,8 @@ class EmbeddingFile:
         """Vectors in a dataset's order, float32 or float64 (n_images, d); NaN where missing."""
         kind = np.float64 if self.vectors.dtype == np.float64 else np.float32
         placed = np.full((n_images, self.vectors.shape[1]), np.nan, dtype=kind)
-        known = rows >= 0
-        placed[rows[known]] = self.vectors[known]
+        is_known = rows >= 0
+        placed[rows[is_known]] = self.vectors[is_known]
         return placed
 
     def stranger(self, data: Dataset) -> InputError:

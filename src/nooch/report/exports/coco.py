@@ -43,7 +43,7 @@ def export_coco(
     license, is taken from the annotation files. Annotation ids are kept if they are unique, else
     counted from 1.
     """
-    chosen = check_subsets(subsets)
+    subset_names = check_subsets(subsets)
     if no_annotations and annotations:
         raise ParameterError("`annotations` and `no_annotations` exclude each other")
     sources = [] if content.data is None else content.data.provenance.get("sources") or []
@@ -56,7 +56,7 @@ def export_coco(
 
     # the annotation files are large: quick checks come first
     check_output(out, overwrite=overwrite, marker=MARKER)
-    marks = _marks(content, chosen)
+    marks = _marks(content, subset_names)
     ids = {image_id for images in marks.values() for image_id in images}
     if no_annotations:
         coco = _bare(content.need_data("COCO-JSON without annotation files"), content, ids)

@@ -42,12 +42,12 @@ class _Identified(msgspec.Struct, gc=False):
 
 
 def read_annotations(
-    paths: Sequence[Path], wanted: Collection[int], recorded: Sequence[Mapping[str, Any]]
+    paths: Sequence[Path], image_ids: Collection[int], recorded: Sequence[Mapping[str, Any]]
 ) -> CocoContent:
     """Images, categories, licenses and annotations of the wanted images, from instances and stuff
     files; ``recorded`` has ``file`` and ``blake3`` of those that the dataset was imported from.
     """
-    merged, wanted = CocoContent(), set(wanted)
+    merged, image_ids = CocoContent(), set(image_ids)
     hashes: set[str] = set()
     for path in paths:
         own = source_of(path)["blake3"]
@@ -56,12 +56,12 @@ def read_annotations(
         hashes.add(own)
         merged.notes += _origin_notes(path, own, recorded)
         with opened(path) as content:
-            _add(merged, Document(content, path, _Document), path, wanted)
-    if missing := sorted(wanted - set(merged.images)):
+            _add(merged, Document(content, path, _Document), path, image_ids)
+    if missing := sorted(image_ids - set(merged.images)):
         files = some_of(source["file"] for source in recorded)
-        named = f": {files}" if files else ""
+        suffix = f": {files}" if files else ""
         problem = f"{len(missing)} images of the sets are in none of the annotation files"
-        remedy = f"give all files that the dataset was imported from{named}"
+        remedy = f"give all files that the dataset was imported from{suffix}"
         raise InputError(f"{problem}: {some_of(missing)}", where=some_of(paths), remedy=remedy)
     return merged
 
@@ -78,7 +78,7 @@ def _origin_notes(path: Path, own: str, recorded: Sequence[Mapping[str, Any]]) -
 
 
 def _add(
-    merged: CocoContent, document: Document[_Document], path: Path, wanted: Collection[int]
+    merged: CocoContent, document: Document[_Document], path: Path, image_ids: Collection[int]
 ) -> None:
     images: dict[int, dict[str, Any]] = {}
     annotations: dict[int, Annotations] = {}
@@ -87,12 +87,12 @@ def _add(
             images = {
                 image.id: msgspec.json.decode(raw)
                 for image, raw in document.records(key)
-                if image.id in wanted
+                if image.id in image_ids
             }
             continue
         annotations = {}
         for annotation, raw in document.records(key):
-            if annotation.image_id in wanted:
+            if annotation.image_id in image_ids:
                 entry = (decode(raw, _Identified, path).id, bytes(raw))
                 annotations.setdefault(annotation.image_id, []).append(entry)
     rest = document.rest()

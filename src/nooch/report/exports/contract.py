@@ -31,8 +31,10 @@ def one_line(text: object) -> str:
 
 def all_licenses(recorded: Iterable[Mapping[str, Any]], stated: Sequence[str]) -> list[License]:
     """Recorded licenses, then stated ones, each once."""
-    known = [{k: one_line(entry[k]) for k in ("name", "url") if entry.get(k)} for entry in recorded]
-    licences = [{**entry, "source": "recorded"} for entry in known if entry]
+    entries = [
+        {k: one_line(entry[k]) for k in ("name", "url") if entry.get(k)} for entry in recorded
+    ]
+    licences = [{**entry, "source": "recorded"} for entry in entries if entry]
     licences += [{"name": one_line(text), "source": "stated"} for text in stated]
     return [licence for number, licence in enumerate(licences) if licence not in licences[:number]]
 
@@ -47,7 +49,9 @@ def licenses_text(licences: Sequence[License]) -> str:
     parts = []
     for source, heading in _HEADINGS.items():
         of_source = [licence for licence in licences if licence["source"] == source]
-        lines = [": ".join(one[key] for key in ("name", "url") if key in one) for one in of_source]
+        lines = [
+            ": ".join(entry[key] for key in ("name", "url") if key in entry) for entry in of_source
+        ]
         if lines:
             parts.append("\n".join([heading, *(f"- {line}" for line in lines)]))
     return "\n\n".join(parts) + "\n"
@@ -98,8 +102,8 @@ class Content:
     @property
     def splits(self) -> list[str]:
         """Splits that have a chosen set, in the suite's order."""
-        chosen = {split for _, _, split in self.keys}
-        return [split for split in self.suite.splits if split in chosen]
+        splits_chosen = {split for _, _, split in self.keys}
+        return [split for split in self.suite.splits if split in splits_chosen]
 
     @property
     def licences(self) -> list[License]:
@@ -146,11 +150,11 @@ def check_subsets(subsets: Sequence[str]) -> tuple[str, ...]:
     """Names of subsets, each once. Raises ParameterError: an unknown subset, none, or easy images
     with one of their sides.
     """
-    known = (*SUBSETS, *_EASY_SIDES)
+    subsets_known = (*SUBSETS, *_EASY_SIDES)
     for name in subsets:
-        check_one_of("subset", name, known)
+        check_one_of("subset", name, subsets_known)
     if not subsets:
-        raise ParameterError("no subset is named", allowed=", ".join(known))
+        raise ParameterError("no subset is named", allowed=", ".join(subsets_known))
     if "easy" in subsets and set(subsets) & set(_EASY_SIDES):
         allowed = f"easy, or {' and '.join(_EASY_SIDES)}"
         raise ParameterError("easy contains its own sides", where="subsets", allowed=allowed)

@@ -91,8 +91,10 @@ def plan_tags(content: Content, subsets: Sequence[str]) -> list[Tag]:
 def _load(fiftyone: Any, name: str) -> Any:
     if not fiftyone.dataset_exists(name):
         problem = f"there is no FiftyOne dataset {name!r}"
-        known = some_of(fiftyone.list_datasets(), 12)
-        raise InputError(problem, allowed=known or "nothing: load the images into FiftyOne first")
+        datasets = some_of(fiftyone.list_datasets(), 12)
+        raise InputError(
+            problem, allowed=datasets or "nothing: load the images into FiftyOne first"
+        )
     return fiftyone.load_dataset(name)
 
 
@@ -100,9 +102,9 @@ def _apply(
     dataset: Any, content: Content, plan: list[Tag], id_field: str | None, overwrite: bool
 ) -> list[str]:
     sample_of = _samples(dataset, content, id_field)
-    wanted = {image_id for tag in plan for image_id in tag.ids}
-    missing = sorted(wanted - set(sample_of), key=str)
-    if wanted and len(missing) == len(wanted):
+    image_ids = {image_id for tag in plan for image_id in tag.ids}
+    missing = sorted(image_ids - set(sample_of), key=str)
+    if image_ids and len(missing) == len(image_ids):
         problem = f"no sample is an image of the sets, such as {some_of(missing, 3)}"
         raise InputError(problem, remedy="name the field of image ids with `id_field`")
     tagged = dataset.count_sample_tags()
@@ -113,7 +115,7 @@ def _apply(
         )
     samples = [(tag, {sample_of[i] for i in tag.ids if i in sample_of}) for tag in plan]
     _write(dataset, samples, content)
-    note = f"{len(missing)} of {len(wanted)} images are not samples there: {some_of(missing)}"
+    note = f"{len(missing)} of {len(image_ids)} images are not samples there: {some_of(missing)}"
     return [note] if missing else []
 
 
@@ -156,10 +158,10 @@ def _write(dataset: Any, plan: list[tuple[Tag, set[str]]], content: Content) -> 
     dataset.save()
 
 
-def _set_tag(dataset: Any, name: str, wanted: set[str]) -> None:
+def _set_tag(dataset: Any, name: str, image_ids: set[str]) -> None:
     """Exactly these samples carry the tag."""
     present = set(dataset.match_tags(name).values("id"))
-    if add := sorted(wanted - present):
+    if add := sorted(image_ids - present):
         dataset.select(add).tag_samples(name)
-    if drop := sorted(present - wanted):
+    if drop := sorted(present - image_ids):
         dataset.select(drop).untag_samples(name)

@@ -99,7 +99,7 @@ def card(content: Content, files: Sequence[ParquetPart]) -> str:
         "task_categories": ["image-classification"],
         "size_categories": [next((n for most, n in _SIZES.items() if rows < most), "10M<n<100M")],
         "tags": ["robustness", "out-of-context", "nooch"],
-        "configs": [{"config_name": name, "data_files": of} for name, of in configs.items()],
+        "configs": [{"config_name": name, "data_files": path} for name, path in configs.items()],
     }
     return f"---\n{yaml.safe_dump(front, sort_keys=False)}---\n\n{_body(content, files)}"
 
@@ -202,10 +202,10 @@ def _part(content: Content, folder: Path, config: str, keys: Sequence[Key]) -> P
 
 def _frames(content: Content, keys: Sequence[Key]) -> Iterator[pl.DataFrame]:
     data = content.data
-    named = data is not None and data.images["file_name"].null_count() < len(data)
+    has_names = data is not None and data.images["file_name"].null_count() < len(data)
     for challenge in (content.suite.set(*key) for key in keys):
         rows = table_of(challenge)
-        if data is not None and named:
+        if data is not None and has_names:
             names = data.images.select("image_id", "file_name")
             rows = rows.join(names, on="image_id", how="left", maintain_order="left")
             rows = rows.select("image_id", "file_name", pl.exclude("image_id", "file_name"))

@@ -135,8 +135,10 @@ def export_csv(content: Content, out: str | Path, *, overwrite: bool = False) ->
         data = content.need_data("a CSV with file names")
         names = Names()
         tables: dict[tuple[str, str], list[pl.DataFrame]] = {}
-        for one in content.sets():
-            tables.setdefault((one.criterion, one.task), []).append(_rows(one, data))
+        for challenge in content.sets():
+            tables.setdefault((challenge.criterion, challenge.task), []).append(
+                _rows(challenge, data)
+            )
         for (criterion, task), frames in tables.items():
             name = f"{safe_name(criterion)}/{safe_name(task)}.csv"
             file = folder / names.take(name, f"{criterion} {task}")

@@ -42,12 +42,12 @@ def process_results(doc: dict[str, Any], results: list[str]) -> dict[str, dict[s
     ``prediction`` (yes, no, or None for an answer that is anything but one of these words).
     """
     word = results[0].strip().lower()
-    known = {
+    answer = {
         "question_id": doc["question_id"],
         "target": doc["answer"],
         "prediction": word if word in ("yes", "no") else None,
     }
-    return dict.fromkeys(METRICS, known)
+    return dict.fromkeys(METRICS, answer)
 
 
 def accuracy(results: list[dict[str, Any]]) -> float:

@@ -80,15 +80,18 @@ def torch_dataset(
         ids, labels = challenge.image_ids.to_list(), challenge.labels
         subsets = challenge.subset
     columns = [labels.astype(int).tolist(), subsets.tolist(), ids]
-    known = data.images["image_id"]
+    image_ids = data.images["image_id"]
     if environments is not None:
         given = np.asarray(environments)
-        if given.shape != known.shape:
-            problem, allowed = f"has shape {given.shape}", f"({len(known)},), one for each image"
+        if given.shape != image_ids.shape:
+            problem, allowed = (
+                f"has shape {given.shape}",
+                f"({len(image_ids)},), one for each image",
+            )
             raise ParameterError(problem, where="`environments`", allowed=allowed)
-        by_id = dict(zip(known, given.tolist(), strict=True))
+        by_id = dict(zip(image_ids, given.tolist(), strict=True))
         columns.append([by_id.get(i) for i in ids])
-    names = dict(zip(known, data.images["file_name"], strict=True))
+    names = dict(zip(image_ids, data.images["file_name"], strict=True))
     index = ImageIndex.of(data, image_root, "image_root")
     paths = index.all_of(ids, [names.get(i) for i in ids], "image_root")
     return _ItemsOfImages(paths, list(zip(*columns, strict=True)), transform)

@@ -52,10 +52,10 @@ def _runs(content: Content, predictions: PredictionSource, scale: str | None) ->
     if isinstance(predictions, Sequence) and not len(predictions):
         return []
     runs = load_predictions(predictions, content.suite, content.data, scale=scale)
-    chosen = {task for _, task, _ in content.keys}
-    if idle := [run.run for run in runs if not chosen & set(run.tasks)]:
+    task_names = {task for _, task, _ in content.keys}
+    if idle := [run.run for run in runs if not task_names & set(run.tasks)]:
         problem = f"runs predict none of the chosen tasks: {some_of(idle)}"
-        raise InputError(problem, allowed=some_of(sorted(chosen)))
+        raise InputError(problem, allowed=some_of(sorted(task_names)))
     return runs
 
 
@@ -63,11 +63,15 @@ def _paths(content: Content, images: str | Path | None) -> pl.DataFrame:
     """``image_id, image_path`` of the images that have a file."""
     if content.data is None:
         return pl.DataFrame(schema={"image_id": pl.Int64, "image_path": pl.String})
-    named = content.data.images.drop_nulls("file_name").select("image_id", image_path="file_name")
+    paths_known = content.data.images.drop_nulls("file_name").select(
+        "image_id", image_path="file_name"
+    )
     if images is None:
-        return named
+        return paths_known
     folder = Path(images).as_posix().rstrip("/")
-    return named.with_columns(pl.concat_str(pl.lit(f"{folder}/"), "image_path").alias("image_path"))
+    return paths_known.with_columns(
+        pl.concat_str(pl.lit(f"{folder}/"), "image_path").alias("image_path")
+    )
 
 
 def _frames(
@@ -77,8 +81,8 @@ def _frames(
         rows = table_of(challenge).with_columns(
             criterion=pl.lit(challenge.criterion), split=pl.lit(challenge.split)
         )
-        known = paths if paths.height else paths.cast({"image_id": rows["image_id"].dtype})
-        yield rows.join(known, on="image_id", how="left", maintain_order="left").select(
+        paths_cast = paths if paths.height else paths.cast({"image_id": rows["image_id"].dtype})
+        yield rows.join(paths_cast, on="image_id", how="left", maintain_order="left").select(
             "image_path", "image_id", "criterion", "task", "split", "label", "subset", "support",
             *(_losses(run, challenge) for run in runs),
         )  # fmt: skip

@@ -82,7 +82,7 @@ def level_points(
     of_tasks = mine.filter(pl.col("task") != AVERAGE).group_by("criterion")
     n = of_tasks.agg(of_tasks=pl.col("task").n_unique())
     rows = mine.filter(task=AVERAGE).drop_nulls("mean")
-    named = rows.join(n, on="criterion", how="left", maintain_order="left").with_columns(
+    labeled = rows.join(n, on="criterion", how="left", maintain_order="left").with_columns(
         source=pl.lit(source),
         value="mean",
         low=pl.col("mean") - pl.col("std"),
@@ -92,7 +92,7 @@ def level_points(
         of_tasks=pl.col("of_tasks").fill_null(1),
         seeds="n_seeds",
     )
-    return named.select(list(SCHEMA)).cast(SCHEMA)  # type: ignore[arg-type]
+    return labeled.select(list(SCHEMA)).cast(SCHEMA)  # type: ignore[arg-type]
 
 
 def points_of_scores(
@@ -114,7 +114,7 @@ def points_of_scores(
     rows = pl.concat([averaged, rest]).drop_nulls("value")
     bar = pl.col("interval").replace_strict(_BARS, default=None, return_dtype=pl.String)
     keys = ["criterion", "run"]
-    named = rows.join(n, on=keys, how="left", maintain_order="left").with_columns(
+    labeled = rows.join(n, on=keys, how="left", maintain_order="left").with_columns(
         source=pl.lit(_SOURCE),
         method="run",
         bar=bar,
@@ -122,7 +122,7 @@ def points_of_scores(
         averaged_tasks=pl.col("averaged_tasks").fill_null(pl.col("task")),
         seeds=pl.lit(1),
     )
-    return named.select(list(SCHEMA)).cast(SCHEMA)  # type: ignore[arg-type]
+    return labeled.select(list(SCHEMA)).cast(SCHEMA)  # type: ignore[arg-type]
 
 
 class HasCells(Protocol):
@@ -245,8 +245,8 @@ def _legend(points: pl.DataFrame, sources: list[str]) -> list[Any]:
     ]
     if len(sources) > 1:
         faces = ["white" if number else GRAY for number in range(len(sources))]
-        named = zip(sources, faces, strict=True)
-        marks += [mark(GRAY, "o", worded(name), face) for name, face in named]
+        pairs = zip(sources, faces, strict=True)
+        marks += [mark(GRAY, "o", worded(name), face) for name, face in pairs]
     return marks
 
 

@@ -105,10 +105,10 @@ def new_axes(ax: Axes | None) -> Axes:
 
 def one_of(kind: str, name: str | None, column: pl.Series) -> str:
     """The name that was given, or the only one in the column."""
-    known = column.unique(maintain_order=True).to_list()
-    if name is None and len(known) > 1:
-        raise ParameterError(f"which {kind}?", allowed=", ".join(known), remedy=f"`{kind}` NAME")
-    return str(known[0]) if name is None else check_one_of(kind, name, known)
+    values = column.unique(maintain_order=True).to_list()
+    if name is None and len(values) > 1:
+        raise ParameterError(f"which {kind}?", allowed=", ".join(values), remedy=f"`{kind}` NAME")
+    return str(values[0]) if name is None else check_one_of(kind, name, values)
 
 
 def worded(*parts: str) -> str:

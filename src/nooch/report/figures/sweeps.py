@@ -59,8 +59,8 @@ def share_points(grid: pl.DataFrame, split: str, task: str = POOLED) -> pl.DataF
 
 def of_side(table: pl.DataFrame, side: str, thresholds: list[str], **values: str) -> pl.DataFrame:
     """``task, split, side``, thresholds, ``hard`` images, and columns named with ``{}`` for it."""
-    named = {name: column.format(side) for name, column in {"hard": "hard_{}s", **values}.items()}
-    return table.select("task", "split", pl.lit(side).alias("side"), *thresholds, **named)
+    columns = {name: column.format(side) for name, column in {"hard": "hard_{}s", **values}.items()}
+    return table.select("task", "split", pl.lit(side).alias("side"), *thresholds, **columns)
 
 
 def tau_counts(tau: pl.DataFrame, split: str) -> pl.DataFrame:
@@ -187,11 +187,11 @@ def _hard_by(table: pl.DataFrame, side: str, split: str | None, *, ax: Axes | No
 
 def tau_band(ax: Axes, part: pl.DataFrame, color: str) -> None:
     """The median task as a line, half of the tasks as a band."""
-    known = part.drop_nulls("median")
-    tau, low, high = (known[name] for name in (_swept(part), "low", "high"))
+    band = part.drop_nulls("median")
+    tau, low, high = (band[name] for name in (_swept(part), "low", "high"))
     label = "half of the tasks"
     ax.fill_between(tau, low, high, color=color, alpha=0.22, linewidth=0, label=label)
-    ax.plot(tau, known["median"], color=color, linewidth=1.6, label="median task")
+    ax.plot(tau, band["median"], color=color, linewidth=1.6, label="median task")
 
 
 @styled
@@ -300,7 +300,9 @@ def load_sweep(folder: str | Path) -> Sweep:
         make="make one with nooch sweep-thresholds",
         again="sweep again",
     )
-    tables = {name: _table(folder / f"{name}.parquet", of) for name, of in _COLUMNS.items()}
+    tables = {
+        name: _table(folder / f"{name}.parquet", columns) for name, columns in _COLUMNS.items()
+    }
     return Sweep(**tables)
 
 
@@ -367,9 +369,9 @@ def losses_by_tau(sweep: Sweep, side: str = "positive", *, ax: Axes | None = Non
     part = points.filter(side=check_one_of("side", side, SIDE_COLORS))
     ax = new_axes(ax)
     tau_band(ax, part, SIDE_COLORS[side])
-    known = part.drop_nulls("loss")
+    points_known = part.drop_nulls("loss")
     style: Any = {"color": "black", "linestyle": "--", "linewidth": 1.3}
-    ax.plot(known["tau"], known["loss"], **style, label="all hard images")
+    ax.plot(points_known["tau"], points_known["loss"], **style, label="all hard images")
     title = f"NLL of hard {side}s by the gist criterion ({part['split'][0]})"
     ax.set(xlabel="tau", ylabel="mean NLL", title=title, ylim=(0, None))
     ax.legend()

@@ -64,7 +64,7 @@ class ImageLosses:
     @property
     def methods(self) -> list[str]:
         """All methods with losses of some image."""
-        names = [method for chosen in self._chosen.values() for method in chosen]
+        names = [method for by_method in self._chosen.values() for method in by_method]
         return in_order([*names, *(run.method or run.run for run in self._predictions)])
 
     def of(
@@ -73,14 +73,14 @@ class ImageLosses:
         """Criterion -> method -> (key, NLL of each image of a split, float64 (n,)); equal keys mean
         equal losses.
         """
-        known: dict[str, Floats] = {}
+        losses: dict[str, Floats] = {}
         by_criterion: dict[str, dict[str, tuple[str, Floats]]] = {}
         for criterion in self._criteria:
             for method, (key, frames, scale) in self._outputs(criterion, task).items():
-                if frames and key not in known:
-                    known[key] = _mean_losses(frames, scale, images, labels)
-                if frames and not np.isnan(known[key]).all():
-                    by_criterion.setdefault(criterion, {})[method] = key, known[key]
+                if frames and key not in losses:
+                    losses[key] = _mean_losses(frames, scale, images, labels)
+                if frames and not np.isnan(losses[key]).all():
+                    by_criterion.setdefault(criterion, {})[method] = key, losses[key]
         return by_criterion
 
     def _outputs(self, criterion: str, task: str) -> dict[str, _Outputs]:
@@ -228,8 +228,8 @@ def chosen_examples(
             groups += _gaps(view, criterion, baseline, rivals.get(criterion), n)
             groups += _suspected(view, criterion, n)
     with_support = [c for c in criteria if c in view.marks and c in view.support]
-    for one, other in permutations(with_support, 2):
-        groups += _disagreeing(view, one, other, n)
+    for first, other in permutations(with_support, 2):
+        groups += _disagreeing(view, first, other, n)
     return groups
 
 
@@ -308,15 +308,15 @@ def _suspected(view: TaskView, criterion: str, n: int) -> list[Chosen]:
     return [Chosen("suspected", title, criterion, rows, subset="hard_negative")]
 
 
-def _disagreeing(view: TaskView, one: str, other: str, n: int) -> list[Chosen]:
+def _disagreeing(view: TaskView, criterion: str, other: str, n: int) -> list[Chosen]:
     """Figs. 2 and 9: hard by one criterion, easy by the other, there the clearest first."""
     groups = []
     for code, side, sign in ((_HARD_POSITIVE, "positives", -1), (_HARD_NEGATIVE, "negatives", 1)):
-        inside = (view.marks[one] == code) & (view.marks[other] == _EASY)
-        title = f"Hard {side} by {one}, easy by {other}"
+        inside = (view.marks[criterion] == code) & (view.marks[other] == _EASY)
+        title = f"Hard {side} by {criterion}, easy by {other}"
         rows = _first(inside, sign * view.support[other], n)
         about = {"subset": f"hard_{side[:-1]}", "better": other}
-        groups.append(Chosen("criteria", title, one, rows, **about))
+        groups.append(Chosen("criteria", title, criterion, rows, **about))
     return groups
 
 

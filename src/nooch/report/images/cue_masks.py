@@ -38,7 +38,7 @@ def cue_masks(
     data: Dataset,
     images: Mapping[str, SplitImages],
     annotations: Sequence[str | Path],
-    wanted: Sequence[Wanted],
+    pictures: Sequence[Wanted],
     tasks: Sequence[str] = (),
 ) -> Masks:
     """Masks of the suite's context cues in the images with pictures, decoded image by image."""
@@ -46,7 +46,9 @@ def cue_masks(
     cues = dict.fromkeys([*(cue for pairs in listed for cue, _ in pairs), *tasks])
     if len(annotations) == 1 and Path(annotations[0]).is_dir():
         return _map_masks(Path(annotations[0]), list(cues), images)
-    ids = {(one.split, one.row): images[one.split].ids[one.row] for one in wanted}
+    ids = {
+        (picture.split, picture.row): images[picture.split].ids[picture.row] for picture in pictures
+    }
     if any(not isinstance(image_id, int) for image_id in ids.values()):
         problem = "image ids are text, but integers in `annotations`"
         raise InputError(problem, remedy="give a folder of label maps, or leave `annotations` out")
@@ -76,8 +78,8 @@ def cue_masks(
 def _map_masks(folder: Path, cues: Sequence[str], images: Mapping[str, SplitImages]) -> Masks:
     """Masks of cues in label maps; an image without a file name or a map has none."""
     listed = [place / "classes.txt" for place in (folder, folder.parent)]
-    known = class_list(next(filter(Path.is_file, listed), listed[0]))
-    values = {name: value for value, name in known.items()}
+    classes = class_list(next(filter(Path.is_file, listed), listed[0]))
+    values = {name: value for value, name in classes.items()}
 
     def masks(split: str, row: int) -> list[tuple[str, NDArray[np.bool_]]]:
         name = images[split].file_names[row]
@@ -89,8 +91,8 @@ def _map_masks(folder: Path, cues: Sequence[str], images: Mapping[str, SplitImag
                 pixels = np.asarray(image)
         except UNREADABLE as error:
             raise InputError(f"cannot be read as an image: {error}", where=file) from error
-        found = [(cue, pixels == values[cue]) for cue in cues if cue in values]
-        return [(cue, mask) for cue, mask in found if mask.any()]
+        shapes = [(cue, pixels == values[cue]) for cue in cues if cue in values]
+        return [(cue, mask) for cue, mask in shapes if mask.any()]
 
     return masks
 
@@ -116,10 +118,10 @@ def _mask(annotation: _Shape, height: int, width: int) -> NDArray[np.bool_] | No
         with warnings.catch_warnings():
             # pycocotools builds its arrays in a way that NumPy 2 gives up
             warnings.simplefilter("ignore", DeprecationWarning)
-            found = np.asarray(coco.decode(runs), dtype=bool)
+            mask = np.asarray(coco.decode(runs), dtype=bool)
     except (ValueError, TypeError, KeyError):
         return None
-    return found if found.shape == (height, width) else None
+    return mask if mask.shape == (height, width) else None
 
 
 def inner(mask: NDArray[np.bool_]) -> NDArray[np.bool_]:

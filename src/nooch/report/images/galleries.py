@@ -38,8 +38,12 @@ class PanelImages:
 
     def losses(self, row: int) -> dict[str, float]:
         """Method -> NLL of an image, of the methods that have one."""
-        known = self.view.losses.get(self.chosen.criterion, {})
-        losses = {method: float(known[method][row]) for method in self.methods if method in known}
+        all_losses = self.view.losses.get(self.chosen.criterion, {})
+        losses = {
+            method: float(all_losses[method][row])
+            for method in self.methods
+            if method in all_losses
+        }
         return {method: loss for method, loss in losses.items() if not np.isnan(loss)}
 
     def support(self, row: int) -> float | None:
@@ -94,10 +98,10 @@ class SheetSource:
         rows = []
         ids, names = self.images.ids, self.images.file_names
         for panel, group in enumerate(groups, 1):
-            chosen = group.chosen
-            about = (panel, chosen.title, chosen.criterion, group.view.task, self.split)
-            for rank, row in enumerate(map(int, chosen.rows), 1):
-                image = (chosen.subset, rank, ids[row], names[row], group.support(row))
+            pick = group.chosen
+            about = (panel, pick.title, pick.criterion, group.view.task, self.split)
+            for rank, row in enumerate(map(int, pick.rows), 1):
+                image = (pick.subset, rank, ids[row], names[row], group.support(row))
                 for method, nll in group.losses(row).items() or [(None, None)]:
                     rows.append((*about, *image, method, nll))
         schema: dict[str, Any] = dict.fromkeys(_COLUMNS, pl.String)
@@ -117,9 +121,9 @@ class SheetSource:
             files = self.index.all_of([ids[r] for r in rows], [names[r] for r in rows], "images")
             paths = dict(zip(rows, files, strict=True))
         if rows and self.annotations:
-            wanted = [Wanted(self.split, row, path) for row, path in paths.items()]
+            pictures = [Wanted(self.split, row, path) for row, path in paths.items()]
             of_split = {self.split: self.images}
-            masks = cue_masks(self.suite, self.data, of_split, self.annotations, wanted)
+            masks = cue_masks(self.suite, self.data, of_split, self.annotations, pictures)
         return [self._panel(group, paths, masks) for group in groups]
 
     @cached_property
@@ -140,24 +144,24 @@ class SheetSource:
     def _panel(
         self, group: PanelImages, paths: Mapping[int, Path], masks: Masks | None
     ) -> SheetPanel:
-        chosen, task = group.chosen, group.view.task
+        pick, task = group.chosen, group.view.task
         criteria = self.suite.header.criteria
         listed = [record.cues.get(task, []) for record in criteria.values()]
         cues = list(dict.fromkeys(cue for pairs in listed for cue, _ in pairs))
         tiles = []
-        for row in map(int, chosen.rows):
+        for row in map(int, pick.rows):
             support, losses = group.support(row), group.losses(row)
             numbers = ", ".join(f"{method} {value:.2f}" for method, value in losses.items())
             if not losses and support is not None:
                 numbers = f"support {support:.3g}"
-            known = [] if masks is None else masks(self.split, row)
-            shaded = [(name, mask) for name, mask in known if name in cues]
+            shapes = [] if masks is None else masks(self.split, row)
+            shaded = [(name, mask) for name, mask in shapes if name in cues]
             tiles.append(Tile(paths[row], [f"image {self.images.ids[row]}", numbers], shaded))
         words = task.replace("_", " ")
-        by_cue = criteria[chosen.criterion].kind == "ce"
-        note = _around(words, chosen.subset, cues if by_cue else ())
+        by_cue = criteria[pick.criterion].kind == "ce"
+        note = _around(words, pick.subset, cues if by_cue else ())
         note = note if tiles else "There is no such image."
-        return SheetPanel(f"{words}: {chosen.title}", tiles, note)
+        return SheetPanel(f"{words}: {pick.title}", tiles, note)
 
 
 _COLUMNS = (
@@ -226,9 +230,9 @@ def save_gallery(
     for task in tasks:
         suite.record(name, check_one_of("task", task, suite.tasks, owner="the suite"), source.split)
         groups += [
-            PanelImages(source.view(task), chosen, source.methods(name))
-            for chosen in source.groups(task, name, per_side)
-            if chosen.kind == "hardest" and chosen.criterion == name
+            PanelImages(source.view(task), picked, source.methods(name))
+            for picked in source.groups(task, name, per_side)
+            if picked.kind == "hardest" and picked.criterion == name
         ]
     if not any(len(group.chosen.rows) for group in groups):
         none = f"none of these tasks has a hard image under {name} on {source.split}"

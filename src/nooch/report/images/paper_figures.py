@@ -62,27 +62,27 @@ class SheetPreset:
     columns: Callable[[int], int] = field(default=lambda _n: 2)
     any_tasks: bool = False
 
-    def there(self, of: Sources) -> bool:
+    def there(self, sources: Sources) -> bool:
         """True if ``all`` draws it: the suite has its tasks and its dataset, and no other tasks are
         requested.
         """
-        if of.tasks is not None or of.suite is None or of.data is None:
+        if sources.tasks is not None or sources.suite is None or sources.data is None:
             return False
-        own = of.data.fingerprint == of.suite.header.dataset.fingerprint
-        return own and set(self.tasks) <= set(of.suite.tasks)
+        own = sources.data.fingerprint == sources.suite.header.dataset.fingerprint
+        return own and set(self.tasks) <= set(sources.suite.tasks)
 
-    def contents(self, of: Sources) -> tuple[SheetSource, list[PanelImages], SheetLayout]:
+    def contents(self, sources: Sources) -> tuple[SheetSource, list[PanelImages], SheetLayout]:
         """The source, the images panel by panel, and the layout."""
-        tasks = tuple(of.tasks or self.tasks)
+        tasks = tuple(sources.tasks or self.tasks)
         if not self.any_tasks and len(tasks) != len(self.tasks):
             allowed = f"{len(self.tasks)} of the suite's tasks"
             raise ParameterError(f"{len(tasks)} tasks are given", where=self.shows, allowed=allowed)
-        source = SheetSource(of)
-        root = of.images or source.data.image_root
+        source = SheetSource(sources)
+        root = sources.images or source.data.image_root
         if root is None or not Path(root).is_dir():
             remedy = "give `images` DIR where the folder that the dataset records is missing"
             raise MissingSourceError("needs the dataset's images", remedy=remedy)
-        if len(of.image_losses.methods) < self.methods:
+        if len(sources.image_losses.methods) < self.methods:
             remedy = "give `runs` RUNS of nooch bench, or `predictions` FILE"
             problem = f"needs losses of {counted(self.methods, 'method')}"
             raise MissingSourceError(problem, remedy=remedy)
@@ -91,14 +91,14 @@ class SheetPreset:
             raise UndefinedError("there is no such image", where=self.shows)
         return source, groups, SheetLayout(self.columns(len(tasks)), 1, 2.2)
 
-    def data(self, of: Sources) -> pl.DataFrame:
+    def data(self, sources: Sources) -> pl.DataFrame:
         """The images as a table, with the numbers of the caption."""
-        source, groups, _ = self.contents(of)
+        source, groups, _ = self.contents(sources)
         return source.table(groups)
 
-    def draw(self, of: Sources, dpi: int) -> Drawing:
+    def draw(self, sources: Sources, dpi: int) -> Drawing:
         """The drawing."""
-        source, groups, layout = self.contents(of)
+        source, groups, layout = self.contents(sources)
         return draw_sheet(source.panels(groups), layout, dpi=dpi)
 
 
@@ -111,20 +111,20 @@ def _criterion(source: SheetSource, kind: str) -> str:
     raise MissingSourceError(f"needs a criterion of kind {kind}", remedy=remedy)
 
 
-def _images(source: SheetSource, task: str, methods: Sequence[str], **wanted: str) -> PanelImages:
+def _images(source: SheetSource, task: str, methods: Sequence[str], **kind: str) -> PanelImages:
     """The first group of a task with these attributes, and the methods whose NLL is shown. Raises
     UndefinedError: there is none, such as for a task without a set of the criterion.
     """
-    for chosen in source.groups(task, _criterion(source, "ce"), 1):
-        if all(getattr(chosen, name) == value for name, value in wanted.items()):
-            return PanelImages(source.view(task), chosen, methods)
+    for panel in source.groups(task, _criterion(source, "ce"), 1):
+        if all(getattr(panel, name) == value for name, value in kind.items()):
+            return PanelImages(source.view(task), panel, methods)
     raise UndefinedError(
-        f"there is no such group of images: {', '.join(wanted.values())}", where="image sheet"
+        f"there is no such group of images: {', '.join(kind.values())}", where="image sheet"
     )
 
 
 def _extremes(
-    source: SheetSource, tasks: Sequence[str], sides: Sequence[str] = _HARD, **wanted: str
+    source: SheetSource, tasks: Sequence[str], sides: Sequence[str] = _HARD, **kind: str
 ) -> list[PanelImages]:
     """Fig. 1: hard positives above, hard negatives below, a column for each task. Figs. 15 to 25:
     highest losses on hard images, lowest on easy positives (Appendix D.1).
@@ -132,7 +132,7 @@ def _extremes(
     ce = _criterion(source, "ce")
     first = source.methods(ce)[:1]
     return [
-        _images(source, task, first, **wanted, criterion=ce, subset=side)
+        _images(source, task, first, **kind, criterion=ce, subset=side)
         for side in sides
         for task in tasks
     ]
@@ -143,9 +143,9 @@ def _contrast(source: SheetSource, tasks: Sequence[str], sides: Sequence[str]) -
     ce, gist = _criterion(source, "ce"), _criterion(source, "gist")
     both = source.methods(ce)
     return [
-        _images(source, task, both, kind="criteria", criterion=one, better=other, subset=side)
+        _images(source, task, both, kind="criteria", criterion=first, better=other, subset=side)
         for task, side in zip(tasks, sides, strict=True)
-        for one, other in ((ce, gist), (gist, ce))
+        for first, other in ((ce, gist), (gist, ce))
     ]
 
 
@@ -153,8 +153,8 @@ def _gaps(source: SheetSource, tasks: Sequence[str], ahead: int) -> list[PanelIm
     """Figs. 8 and 26: where a method is furthest ahead (``ahead`` 0: baseline; 1: other)."""
     ce = _criterion(source, "ce")
     both = source.methods(ce)
-    wanted = {"kind": "gap", "criterion": ce, "better": both[ahead]}
-    return [_images(source, tasks[0], both, **wanted, subset=side) for side in _HARD]
+    order = {"kind": "gap", "criterion": ce, "better": both[ahead]}
+    return [_images(source, tasks[0], both, **order, subset=side) for side in _HARD]
 
 
 _TASKS = "car bowl fire_hydrant airplane cow backpack cup surfboard tie sports_ball kite"
@@ -220,10 +220,14 @@ class Figure:
     draw: Callable[[Sources], Drawing]
 
 
-def _of_split(table: pl.DataFrame, of: Sources) -> str:
+def _of_split(table: pl.DataFrame, sources: Sources) -> str:
     """The split that is requested, if the sweep has it."""
-    known = table["split"].unique(maintain_order=True).to_list()
-    return ALL if known == [ALL] else check_one_of("split", of.of_split, known, owner="the sweep")
+    splits = table["split"].unique(maintain_order=True).to_list()
+    return (
+        ALL
+        if splits == [ALL]
+        else check_one_of("split", sources.of_split, splits, owner="the sweep")
+    )
 
 
 def _levels(metric: str, shows: str) -> Figure:
@@ -286,18 +290,18 @@ def figure_tables(names: Sequence[str], sources: Sources) -> dict[str, pl.DataFr
         UndefinedError: there is nothing to draw.
         NoochError: the sources have data that cannot be used; see what computes it.
     """
-    known = [*ALL_FIGURES, "all"]
-    asked = [check_one_of("figure", name, known) for name in names]
+    allowed = [*ALL_FIGURES, "all"]
+    figures = [check_one_of("figure", name, allowed) for name in names]
     sheets = [name for name, sheet in SHEETS.items() if sheet.there(sources)]
     tables, remedies = {}, []
-    for name in dict.fromkeys([*asked, *FIGURES, *sheets] if "all" in asked else asked):
+    for name in dict.fromkeys([*figures, *FIGURES, *sheets] if "all" in figures else figures):
         if name == "all":
             continue
         where = f"{name} ({ALL_FIGURES[name].shows})"
         try:
             tables[name] = ALL_FIGURES[name].data(sources)
         except MissingSourceError as error:
-            if name in asked:
+            if name in figures:
                 raise MissingSourceError(error.problem, where=where, remedy=error.remedy) from error
             remedies.append(str(error.remedy))
             continue

@@ -155,7 +155,7 @@ class Sources:
         about: dict[str, Any] = {"rule": self.rule, "split": self.of_split, "roles": self.roles}
         about |= {"strict": self.strict, "progress": self.progress}
         suites = [] if self.suite is None else [self.suite]
-        return [read_results(one, suites, **about).select(self.tasks) for one in self.folders]
+        return [read_results(folder, suites, **about).select(self.tasks) for folder in self.folders]
 
     @cached_property
     def results(self) -> Results | None:
@@ -217,8 +217,8 @@ class Sources:
             metric, subsets = ("ece_paper" if metric == "ece" else metric), PAPER_LEVELS[metric]
         if self.results is not None:
             cells = self.results.cells
-            known = cells["metric"].unique(maintain_order=True)
-            if metric not in known:
+            metrics = cells["metric"].unique(maintain_order=True)
+            if metric not in metrics:
                 remedy = "run nooch collect again"
                 raise UndefinedError(f"the results have no {metric}", remedy=remedy)
             parts.append(level_points(cells, metric, subsets=subsets))

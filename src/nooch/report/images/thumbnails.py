@@ -52,33 +52,37 @@ def picture_name(split: str, row: int, *, large: bool = False) -> str:
 
 
 def draw_pictures(
-    wanted: Sequence[Wanted], folder: Path, progress: Progress = no_progress
+    pictures: Sequence[Wanted], folder: Path, progress: Progress = no_progress
 ) -> list[DrawnPicture]:
     """Write pictures as JPEG; what cannot be read is reported, not raised."""
-    for place in {(folder / picture_name(one.split, one.row)).parent for one in wanted}:
+    for place in {(folder / picture_name(one.split, one.row)).parent for one in pictures}:
         place.mkdir(parents=True, exist_ok=True)
     drawn = []
     # threads are enough: Pillow decodes, resizes and encodes without holding the interpreter
     with ThreadPoolExecutor(usable_cpus()) as pool:
-        for done, picture in enumerate(pool.map(lambda one: _draw(one, folder), wanted), 1):
+        for done, picture in enumerate(pool.map(lambda one: _draw(one, folder), pictures), 1):
             drawn.append(picture)
-            if done % 50 == 0 or done == len(wanted):
-                progress("drawing pictures", done, len(wanted))
+            if done % 50 == 0 or done == len(pictures):
+                progress("drawing pictures", done, len(pictures))
     return drawn
 
 
-def _draw(wanted: Wanted, folder: Path) -> DrawnPicture:
+def _draw(picture_wanted: Wanted, folder: Path) -> DrawnPicture:
     try:
-        with opened_image(wanted.path) as image:
+        with opened_image(picture_wanted.path) as image:
             longest = max(image.size)
-        picture = rgb_image(wanted.path, longest=2 * LARGE)
+        picture = rgb_image(picture_wanted.path, longest=2 * LARGE)
         if longest > SMALL:
             large = picture if longest <= LARGE else picture.copy()
-            _save(large, LARGE, folder / picture_name(wanted.split, wanted.row, large=True))
-        _save(picture, SMALL, folder / picture_name(wanted.split, wanted.row))
+            _save(
+                large,
+                LARGE,
+                folder / picture_name(picture_wanted.split, picture_wanted.row, large=True),
+            )
+        _save(picture, SMALL, folder / picture_name(picture_wanted.split, picture_wanted.row))
     except UNREADABLE as error:
-        return DrawnPicture(wanted, 0, f"{wanted.path.name}: {error}")
-    return DrawnPicture(wanted, 2 if longest > SMALL else 1)
+        return DrawnPicture(picture_wanted, 0, f"{picture_wanted.path.name}: {error}")
+    return DrawnPicture(picture_wanted, 2 if longest > SMALL else 1)
 
 
 def _save(picture: Image.Image, longest: int, path: Path) -> None:

@@ -98,29 +98,29 @@ def with_cards(
     rows = {image: row for row, image in enumerate(images.ids.cast(pl.String).to_list())}
 
     def card(task: str, image: str) -> Card:
-        known = {"task": task} if task in suite.tasks else {}
-        link = urlencode({**known, "split": images.split, "image": image})
+        task_link = {"task": task} if task in suite.tasks else {}
+        link = urlencode({**task_link, "split": images.split, "image": image})
         return Card(images.split, rows[image], image, (), link)
 
     return [
-        replace(one, sentences=[(task, words, [card(task, image) for image in ids])
-                                for task, words, ids in one.sentences])
-        for one in sections
+        replace(section, sentences=[(task, words, [card(task, image) for image in ids])
+                                for task, words, ids in section.sentences])
+        for section in sections
     ]  # fmt: skip
 
 
 def gallery_rows(view: TaskView, most: int) -> list[int]:
     """The first rows of the galleries, by criterion and subset in turn, by support and by loss."""
     orders = [iter(order) for order in _orders(view, most)]
-    chosen: dict[int, None] = {}
-    while orders and len(chosen) < most:
+    rows: dict[int, None] = {}
+    while orders and len(rows) < most:
         for order in list(orders):
-            row = next((int(r) for r in order if int(r) not in chosen), None)
+            row = next((int(r) for r in order if int(r) not in rows), None)
             if row is None:
                 orders.remove(order)
-            elif len(chosen) < most:
-                chosen[row] = None
-    return list(chosen)
+            elif len(rows) < most:
+                rows[row] = None
+    return list(rows)
 
 
 def _orders(view: TaskView, most: int) -> Iterator[Any]:
@@ -140,10 +140,10 @@ def pictures_wanted(
     images: Mapping[str, SplitImages], index: ImageIndex | None, rows: Mapping[str, Sequence[int]]
 ) -> tuple[list[Wanted], int]:
     """Images to draw, each once, and how many have no file below the folder."""
-    wanted, missing = [], 0
-    for split, chosen in rows.items():
+    pictures, missing = [], 0
+    for split, split_rows in rows.items():
         names = images[split].file_names
-        for row in dict.fromkeys(chosen):
+        for row in dict.fromkeys(split_rows):
             name = names[row]
             if images[split].data is None and index is not None:
                 name = index.by_id(images[split].ids[row])
@@ -151,8 +151,8 @@ def pictures_wanted(
             if index is None or name is None or name not in index.paths:
                 missing += 1
             else:
-                wanted.append(Wanted(split, row, index.root / name))
-    return wanted, missing
+                pictures.append(Wanted(split, row, index.root / name))
+    return pictures, missing
 
 
 _ALL, _WORDS = "all tasks", ("no", "yes")
@@ -221,8 +221,8 @@ def answer_sections(
     context cue, and n images of the tasks if they do so most often.
     """
     sections = []
-    of = dict.fromkeys((scores, name) for scores in every for _, name in scores.contexts)
-    for scores, criterion in of:
+    keys = dict.fromkeys((scores, name) for scores in every for _, name in scores.contexts)
+    for scores, criterion in keys:
         title, *lines = [
             f"{run}, {name}: {line}"
             for (run, name), rates in scores.contexts.items()
@@ -268,10 +268,10 @@ def _rates(scores: Scores, suite: Suite, criterion: str) -> pl.DataFrame:
     # a task with several cues is shown by cue, and one with a single cue is named after it
     cues = suite.header.criteria[criterion].cues
     only = {task: listed[0][0] for task, listed in cues.items() if len(listed) == 1}
-    named = pl.col("task").replace_strict(only, default=None, return_dtype=pl.String)
+    task_named = pl.col("task").replace_strict(only, default=None, return_dtype=pl.String)
     alone = pl.col("cue").is_null().all().over("run", "task")
     some = (pl.col("n") > 0) | (pl.col("task") == _ALL)
     rows = rows.filter(some, alone | pl.col("cue").is_not_null())
-    rows = rows.with_columns(cue=pl.coalesce("cue", named, pl.lit("")))
+    rows = rows.with_columns(cue=pl.coalesce("cue", task_named, pl.lit("")))
     order = [pl.col("task") == _ALL, "low", "value"]
     return rows.sort(order, descending=True, nulls_last=True, maintain_order=True)

@@ -73,8 +73,8 @@ def page_cues(fitted: FittedCE, task: str) -> PageCues:
     if task in fitted.criterion.cues:
         names = fitted.cues(task)
         strengths = [fitted.strength(name, task) for name in names]
-        known = tuple(value if np.isfinite(value) else None for value in strengths)
-        return PageCues(names, known, 0.0, _BY_HAND)
+        values = tuple(value if np.isfinite(value) else None for value in strengths)
+        return PageCues(names, values, 0.0, _BY_HAND)
     row = {name: fitted.strength(name, task) for name in fitted.classes if name != task}
     # alpha is at least 0, so that what has no A above 0 is never a cue; sorting is stable, ties
     # keep the order of classes
@@ -138,10 +138,14 @@ def criterion_parts(
                 part["support"] = packed(unset[name], "f8")
         context = fitted_of(suite, name, FittedContext)
         if context is not None and images.data is not None and part["reason"] is None:
-            one = context.regressions[task]
-            weights = packed(np.ravel(one.weights), "f8")
-            part["regression"] = {"rate": one.rate, "names": one.context, "weights": weights}
-            part["regression"]["means"] = packed(one.means, "f8")
+            regression = context.regressions[task]
+            weights = packed(np.ravel(regression.weights), "f8")
+            part["regression"] = {
+                "rate": regression.rate,
+                "names": regression.context,
+                "weights": weights,
+            }
+            part["regression"]["means"] = packed(regression.means, "f8")
         if cues is not None and images.data is not None:
             listed = zip(cues.names, cues.strengths, strict=True)
             part["cues"] = [{"name": cue, "A": strength} for cue, strength in listed]
@@ -155,16 +159,16 @@ def context_presences(suite: Suite, images: SplitImages) -> dict[str, Any]:
     """For each context criterion what is present in a split's images, for explanations: ``names``,
     and for each image where its ``columns`` start, and which regression is for it (``fold``).
     """
-    found: dict[str, Any] = {}
+    entries: dict[str, Any] = {}
     for name in suite.criteria:
         fitted = fitted_of(suite, name, FittedContext)
         if fitted is not None and images.data is not None:
             table = fitted.presences(images.data)
-            starts, columns = (packed(one, "u4") for one in table.present)
+            starts, columns = (packed(table_entry, "u4") for table_entry in table.present)
             fold = packed(fitted.fold_of(images.data), "u1")
-            one = {"names": table.names, "starts": starts, "columns": columns, "fold": fold}
-            found[name] = one
-    return found
+            table_entry = {"names": table.names, "starts": starts, "columns": columns, "fold": fold}
+            entries[name] = table_entry
+    return entries
 
 
 def unset_supports(suite: Suite, images: SplitImages) -> Iterator[UnsetSupports]:
@@ -261,7 +265,10 @@ def task_file(
         "criteria": criteria,
         "areas": areas,
         "losses": [packed(values, "f4") for values in arrays.values()],
-        "methods": {c: {m: place[key] for m, (key, _) in of.items()} for c, of in losses.items()},
+        "methods": {
+            c: {m: place[key] for m, (key, _) in by_method.items()}
+            for c, by_method in losses.items()
+        },
     }
     return script(f"task-{suite.tasks.index(task)}-{images.split}", content)
 
@@ -342,13 +349,13 @@ class ThresholdLosses:
         for each side the mean loss on hard images of all tasks together, (n_alpha, n_beta), NaN if
         there is none; ``by_tau``: the same, (n_tau,).
         """
-        found: dict[str, Any] = {"points": self._points}
+        parts: dict[str, Any] = {"points": self._points}
         if self._ce is not None:
             by_area = self._by_area.reshape(len(ALPHAS), len(BETAS), 2, 3)
-            found["by_alpha_beta"] = {"alpha": ALPHAS, "beta": BETAS, **_means(by_area)}
+            parts["by_alpha_beta"] = {"alpha": ALPHAS, "beta": BETAS, **_means(by_area)}
         if self._gist is not None:
-            found["by_tau"] = {"tau": TAUS, **_means(self._by_tau)}
-        return found
+            parts["by_tau"] = {"tau": TAUS, **_means(self._by_tau)}
+        return parts
 
 
 def _points(
@@ -357,12 +364,12 @@ def _points(
     points = []
     for side, label, code in (("positive", 1, 0), ("negative", 0, 1)):
         # images without a verdict count nowhere
-        known = (view.labels == label) & (marks != UNKNOWN) & ~np.isnan(losses)
-        hard = known & (marks == code)
+        is_known = (view.labels == label) & (marks != UNKNOWN) & ~np.isnan(losses)
+        hard = is_known & (marks == code)
         if hard.any():
             about = {"criterion": criterion, "task": view.task, "side": side}
-            means = {"all": float(losses[known].mean()), "hard": float(losses[hard].mean())}
-            counts = {"n": int(known.sum()), "n_hard": int(hard.sum())}
+            means = {"all": float(losses[is_known].mean()), "hard": float(losses[hard].mean())}
+            counts = {"n": int(is_known.sum()), "n_hard": int(hard.sum())}
             points.append({**about, **means, **counts})
     return points
 

@@ -122,9 +122,10 @@ def _tables(results: Results) -> tuple[list[DisplayTable], list[DisplayTable], l
     except UndefinedError as error:
         return [], [], [*results.notes, str(error)]
     compared, more = like(results, names, compare=True)
-    known = [t for t in compared if t.rows["paper_mean"].null_count() < t.rows.height]
+    complete = [t for t in compared if t.rows["paper_mean"].null_count() < t.rows.height]
     plain_shown, known_shown = (
-        [shown(table, lambda text: BEST + text) for table in of_kind] for of_kind in (plain, known)
+        [shown(table, lambda text: BEST + text) for table in of_kind]
+        for of_kind in (plain, complete)
     )
     return plain_shown, known_shown, list(dict.fromkeys([*notes, *more]))
 
@@ -141,10 +142,10 @@ def _no_pairs(results: Results, sources: Sequence[Path], bootstrap: int) -> str:
 def chart_rows(cells: pl.DataFrame) -> pl.DataFrame:
     """The rows that the charts show, and ``over``: for an average the tasks that it is over."""
     shown = [(metric, subset) for metric, subsets in _CHARTS.items() for subset in subsets]
-    wanted = pl.DataFrame(shown, {"metric": pl.String, "subset": pl.String}, orient="row")
+    frame = pl.DataFrame(shown, {"metric": pl.String, "subset": pl.String}, orient="row")
     of_tasks = cells.filter(pl.col("task") != AVERAGE).group_by("criterion")
     tasks = dict(of_tasks.agg(pl.col("task").n_unique()).rows())
-    rows = cells.join(wanted, on=["metric", "subset"], how="semi", maintain_order="left")
+    rows = cells.join(frame, on=["metric", "subset"], how="semi", maintain_order="left")
     over = [
         None if n is None else average_label([n], tasks[criterion])
         for criterion, n in rows.select("criterion", "n_tasks").rows()
@@ -212,30 +213,34 @@ def score_predictions(
         except NoochError as error:
             problems.append(f"{run.run} is not scored: {error}")
         else:
-            asked: Hashable = run.in_words
+            kind: Hashable = run.in_words
             if run.weights is not None:
-                asked = run.in_words, run.tasks, tuple(run.image_ids), run.weights.tobytes()
-            groups.setdefault(asked, []).append(run)
+                kind = run.in_words, run.tasks, tuple(run.image_ids), run.weights.tobytes()
+            groups.setdefault(kind, []).append(run)
         progress("checking predictions", done, len(predictions))
     scores = []
     for runs in groups.values():
         # a task can take minutes: progress is shown before the first one is done
         predicted = {task for run in runs for task in run.tasks}
-        tasks = {task for _, task, of in suite.keys if of == split and task in predicted}
+        tasks = {
+            task
+            for _, task, split_of_set in suite.keys
+            if split_of_set == split and task in predicted
+        }
         progress("scoring tasks", 0, len(tasks))
-        wanted = [*(() if runs[0].in_words else FIGURES), *metrics]
+        metric_names = [*(() if runs[0].in_words else FIGURES), *metrics]
         is_answers = runs[0].in_words or runs[0].weights is not None
-        wanted += ANSWERS_SHOWN if is_answers else ()
+        metric_names += ANSWERS_SHOWN if is_answers else ()
         options = {
             "split": split,
-            "metrics": wanted,
+            "metrics": metric_names,
             "reading": {"ignore_unknown": True},
             **scoring,
         }
         scores.append(evaluate(suite, runs, progress=progress, **options))
     shown = list(dict.fromkeys([*FIGURES, *metrics, *ANSWERS_SHOWN]))
-    tables = [table for one in scores for table in tables_of(one, shown)]
-    notes = dict.fromkeys(note for one in scores for note in one.notes)
+    tables = [table for scored in scores for table in tables_of(scored, shown)]
+    notes = dict.fromkeys(note for scored in scores for note in scored.notes)
     return PredictionScores(scores, problems, tables, list(notes))
 
 

@@ -125,9 +125,11 @@ def write_report(
     groups, rows, by_threshold = content.examples()
     sections = answer_sections(scored.scores, suite, split, groups, examples)
     sections += with_cards(findings, content.images[split], suite)
-    shown = [card.row for one in sections for _, _, cards in one.sentences for card in cards]
+    shown = [
+        card.row for section in sections for _, _, cards in section.sentences for card in cards
+    ]
     rows[split] = [*shown, *rows[split]]
-    wanted, absent = pictures_wanted(content.images, index, rows)
+    pictures, absent = pictures_wanted(content.images, index, rows)
     missing = content.missing(index, absent, scored.problems)
     if index is not None and thumbnails is None:
         missing["pictures"] = ["All images have pictures."]
@@ -144,8 +146,8 @@ def write_report(
         "findings": sections,
     }
     masks = None
-    if data is not None and sources.annotations and wanted:
-        masks = cue_masks(suite, data, content.images, sources.annotations, wanted)
+    if data is not None and sources.annotations and pictures:
+        masks = cue_masks(suite, data, content.images, sources.annotations, pictures)
     points = {} if view is None else view.points.to_dict(as_series=False)
     site = Site(
         suite,
@@ -157,7 +159,7 @@ def write_report(
         {"split": split, "method": sources.baseline},
         groups,
         {"results": points, "criteria": content.criteria(by_threshold)},
-        wanted,
+        pictures,
         missing,
         masks,
     )
@@ -225,9 +227,9 @@ class _ReportContent:
                         by_threshold.add(view)
                     said = answer_groups(view, images, sources.outputs, n)
                     first[split] += [card.row for group in said for card in group.cards]
-                    chosen = chosen_examples(view, self.suite.criteria, baseline, rivals, n)
-                    groups += [*said, *cards_of(view, images, chosen)]
-                    first[split] += [int(row) for group in chosen for row in group.rows]
+                    picks = chosen_examples(view, self.suite.criteria, baseline, rivals, n)
+                    groups += [*said, *cards_of(view, images, picks)]
+                    first[split] += [int(row) for group in picks for row in group.rows]
             sources.progress("choosing examples, tasks", done, len(self.suite.tasks))
         return groups, {split: first[split] + later[split] for split in first}, by_threshold
 

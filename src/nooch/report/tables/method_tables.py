@@ -81,8 +81,8 @@ def shown(table: ResultTable, mark: Mark = _starred) -> DisplayTable:
             first = average_label(group["n_tasks"].drop_nulls().to_list(), tasks)
         names = [_plain(str(name)) for name in ((first, block) if table.label else (first,))]
         # the same for all methods that have results
-        known = [group[column].drop_nulls() for column in counts]
-        n = [f"{values.item(0):,}" if len(values) else "–" for values in known]
+        columns = [group[column].drop_nulls() for column in counts]
+        n = [f"{values.item(0):,}" if len(values) else "–" for values in columns]
         here = ["here"] if paper else []
         lines.append([*names, *here, *n, *(_cell(cell, mark) for cell in cells)])
         if paper:
@@ -91,8 +91,8 @@ def shown(table: ResultTable, mark: Mark = _starred) -> DisplayTable:
             lines.append([*names, "paper", *blank, *theirs])
             gaps = ("–" if (d := cell["deviations"]) is None else f"{d:+.1f}" for cell in cells)
             lines.append([*names, "difference / sd", *blank, *gaps])
-    label, of = [table.label] if table.label else [], ["of"] if paper else []
-    head = ["task", *label, *of, *(_COUNTS[c] for c in counts), *map(_plain, methods)]
+    label, heading = [table.label] if table.label else [], ["of"] if paper else []
+    head = ["task", *label, *heading, *(_COUNTS[c] for c in counts), *map(_plain, methods)]
     return DisplayTable(_plain(table.title), head, lines, left)
 
 
@@ -151,8 +151,8 @@ class ResultSheet:
         """
         frames = [(table.name, table.rows) for table in self.sets]
         frames += [(table.name, table.rows.drop("block")) for table in self.tables]
-        named = [frame.select(pl.lit(name).alias("table"), pl.all()) for name, frame in frames]
-        return pl.concat(named, how="diagonal" if self.sets else "vertical")
+        labeled = [frame.select(pl.lit(name).alias("table"), pl.all()) for name, frame in frames]
+        return pl.concat(labeled, how="diagonal" if self.sets else "vertical")
 
     @property
     def json(self) -> dict[str, Any]:

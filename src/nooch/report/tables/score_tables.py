@@ -57,11 +57,11 @@ def tables_of(scores: Scores, metrics: Sequence[str] = ()) -> list[DisplayTable]
     """Tables of scores by criterion and split, of scores by cue and by group, and of differences,
     if present.
     """
-    known = scores.table["metric"].unique().to_list()
-    usual = _OF_OUTPUTS if "auc" in known else _OF_ANSWERS
-    metrics = [metric for metric in metrics or usual if metric in known]
-    wanted = [(metric, subset) for metric in metrics for subset in _COLUMNS[metric][1]]
-    of_cues = [(metric, subset) for metric, subset in wanted if subset != "all"]
+    metric_names = scores.table["metric"].unique().to_list()
+    usual = _OF_OUTPUTS if "auc" in metric_names else _OF_ANSWERS
+    metrics = [metric for metric in metrics or usual if metric in metric_names]
+    columns_shown = [(metric, subset) for metric in metrics for subset in _COLUMNS[metric][1]]
+    of_cues = [(metric, subset) for metric, subset in columns_shown if subset != "all"]
     tables: list[DisplayTable] = []
     # values of captions that are pooled over splits are in no table
     places = scores.table.drop_nulls("split").group_by("criterion", "split", maintain_order=True)
@@ -73,12 +73,12 @@ def tables_of(scores: Scores, metrics: Sequence[str] = ()) -> list[DisplayTable]
         tables += _table(f"Scores on {criterion} challenge sets ({split})", rows, keys, columns)
         by_cue, by_group = part.drop_nulls("cue"), part.drop_nulls("group")
         tables += _table(f"By context cue: {place}", by_cue, ["task", "run", "cue"], of_cues)
-        tables += _table(f"By group: {place}", by_group, ["task", "run", "group"], wanted)
+        tables += _table(f"By group: {place}", by_group, ["task", "run", "group"], columns_shown)
     rows = scores.differences.filter(_WHOLE).rename({"difference": "value"})
     groups = rows.group_by("criterion", "split", "baseline", maintain_order=True)
     for (criterion, split, baseline), part in groups:
         title = f"Differences from {baseline} on {criterion} challenge sets ({split})"
-        tables += _table(title, part, ["task", "run"], wanted, differences=True)
+        tables += _table(title, part, ["task", "run"], columns_shown, differences=True)
     return tables
 
 
@@ -86,7 +86,7 @@ def _table(
     title: str,
     rows: pl.DataFrame,
     keys: list[str],
-    wanted: Sequence[tuple[str, str]],
+    columns_shown: Sequence[tuple[str, str]],
     *,
     differences: bool = False,
 ) -> list[DisplayTable]:
@@ -102,33 +102,39 @@ def _table(
         average = first == AVERAGE
         if average:
             like = [pl.col(key) == value for key, value in zip(keys[1:], names[1:], strict=True)]
-            cells, counted = _alike(cells, wanted, of_tasks.filter(*like))
+            cells, counted = _alike(cells, columns_shown, of_tasks.filter(*like))
             first = average_label(counted, tasks)
         n = {subset: row["n"] for (_, subset), row in cells.items()}
         counts = [] if differences else [f"{n[side]:,}" for side in _COUNTED]
-        values = [_cell(cells.get(key), signed=differences) for key in wanted]
+        values = [_cell(cells.get(key), signed=differences) for key in columns_shown]
         listed.append((average, [first, *others, *counts, *values]))
     # all runs of a task together, the average last
     listed.sort(key=lambda row: row[0])
     counts = [] if differences else [_SHORT[side] for side in _COUNTED]
-    heads = (f"{_COLUMNS[metric][0]} {_SHORT.get(subset, subset)}" for metric, subset in wanted)
+    heads = (
+        f"{_COLUMNS[metric][0]} {_SHORT.get(subset, subset)}" for metric, subset in columns_shown
+    )
     columns = [*keys, *counts, *heads]
     return [DisplayTable(title, columns, [row for _, row in listed], len(keys))] if listed else []
 
 
 def _alike(
-    cells: dict[tuple[str, str], Row], wanted: Sequence[tuple[str, str]], of_tasks: pl.DataFrame
+    cells: dict[tuple[str, str], Row], columns: Sequence[tuple[str, str]], of_tasks: pl.DataFrame
 ) -> tuple[dict[tuple[str, str], Row], list[int]]:
     """Averages of one line, over the same tasks, and how many these are.
 
     If they are over others, their values and counts are taken over the tasks that all of them
     have, without intervals. An average that is null, as a strict one is, stays so.
     """
-    known = [cells[key] for key in wanted if key in cells and cells[key]["value"] is not None]
+    cells_known = [
+        cells[key] for key in columns if key in cells and cells[key]["value"] is not None
+    ]
     tasks = of_tasks["task"].unique().to_list()
-    lists = {row["averaged_tasks"]: set(named_tasks(row["averaged_tasks"], tasks)) for row in known}
+    lists = {
+        row["averaged_tasks"]: set(named_tasks(row["averaged_tasks"], tasks)) for row in cells_known
+    }
     if len(lists) < 2:
-        return cells, [row["n_tasks"] for row in known]
+        return cells, [row["n_tasks"] for row in cells_known]
     common = set.intersection(*lists.values())
     means = of_tasks.filter(pl.col("task").is_in(common)).group_by("metric", "subset")
     taken = {
@@ -214,8 +220,8 @@ def _latex(table: DisplayTable) -> str:
 
     spec = "l" * table.left + "r" * (len(table.columns) - table.left)
     body = [line(row) for row in table.rows]
-    at = next((i for i, row in enumerate(table.rows) if is_average(row[0])), 0)
-    body[at:at] = [r"\midrule"] if at else []
+    position = next((i for i, row in enumerate(table.rows) if is_average(row[0])), 0)
+    body[position:position] = [r"\midrule"] if position else []
     caption, tabular = rf"\caption{{{escaped(table.title)}}}", rf"\begin{{tabular}}{{{spec}}}"
     head = [r"\begin{table}", r"\centering", caption, tabular]
     tail = [r"\bottomrule", r"\end{tabular}", r"\end{table}", ""]
@@ -284,8 +290,8 @@ def as_json(scores: Scores) -> dict[str, Any]:
         of_answers["headlines"] = scores.headlines
         of_answers["answers"] = [
             {"run": run, "criterion": criterion, **row}
-            for (run, criterion), of in rates
-            for row in of.bounded()
+            for (run, criterion), rate in rates
+            for row in rate.bounded()
         ]
     return {
         **of_answers,

@@ -100,7 +100,7 @@ def plan_bench(
         problem = f"features have shape {tuple(features.shape)}"
         raise InputError(problem, allowed=f"({len(data)}, d)")
     jobs, training = _checked(data, suite, config, features)
-    within = _within(data, suite, config, training)
+    environments_within = _within(data, suite, config, training)
 
     @cache
     def scaling() -> Scaling | None:
@@ -109,7 +109,9 @@ def plan_bench(
         return scaling_of(features, training.rows["train"]) if conditioned else None
 
     def begin(members: Sequence[Job]) -> Training:
-        return HeadPass(within(members[0].task), members, settings, device, scaling=scaling())
+        return HeadPass(
+            environments_within(members[0].task), members, settings, device, scaling=scaling()
+        )
 
     described = _described(data, suite, config) | {"features": features_name}
     return Plan(data, training, _header(config, jobs, described), begin, config.keep_weights)
@@ -146,7 +148,7 @@ def plan_finetune(
         allowed = f"{len(data)}, as the dataset has"
         raise InputError(f"pixels of {len(pixels)} images", allowed=allowed)
     jobs, training = _checked(data, suite, config, pixels)
-    within = _within(data, suite, config, training)
+    environments_within = _within(data, suite, config, training)
     for job in jobs:
         if job.kind.frozen:
             problem = f"method {job.method} is for frozen features"
@@ -159,7 +161,7 @@ def plan_finetune(
     check_pixels(pixels, first)
 
     def begin(members: Sequence[Job]) -> Training:
-        return NetworkJobs(within(members[0].task), members, settings, source, device)
+        return NetworkJobs(environments_within(members[0].task), members, settings, source, device)
 
     # what seeds change is recorded by the jobs
     network = {name: value for name, value in first.describe().items() if name != "versions"}
@@ -170,17 +172,19 @@ def plan_finetune(
 
 def _header(config: BenchConfig, jobs: Sequence[Job], described: dict[str, Any]) -> RunsHeader:
     settings = config.settings
-    named = {job.identity(settings, described): job for job in jobs}
+    by_identity = {job.identity(settings, described): job for job in jobs}
     heads = isinstance(settings, ProbeSettings)
     most, by_task = config.heads if heads else config.networks, config.within is not None
-    passes = passes_of(named, most, weighted=heads, by_task=by_task)
-    return RunsHeader("nooch-runs", 1, described, msgspec.to_builtins(settings), named, passes)
+    passes = passes_of(by_identity, most, weighted=heads, by_task=by_task)
+    return RunsHeader(
+        "nooch-runs", 1, described, msgspec.to_builtins(settings), by_identity, passes
+    )
 
 
 def _described(data: Dataset, suite: Suite, config: BenchConfig) -> dict[str, Any]:
-    within = {} if config.within is None else {"within": config.within}
+    setting = {} if config.within is None else {"within": config.within}
     plain = {"dataset": data.fingerprint, "suite": identity_of(suite)}
-    return {**plain, "environment": config.environment, **within}
+    return {**plain, "environment": config.environment, **setting}
 
 
 def _checked(

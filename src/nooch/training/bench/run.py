@@ -172,10 +172,10 @@ def planned_for(plan: Plan, settings: ProbeSettings | TuneSettings, device: str)
 
     What networks are fine-tuned on is in their record, and so in the identity of each job.
     """
-    known = plan.header.data
-    if "backbone" not in known or known["backbone"]["device"] == device:
+    known_data = plan.header.data
+    if "backbone" not in known_data or known_data["backbone"]["device"] == device:
         return plan
-    data = {**known, "backbone": {**known["backbone"], "device": device}}
+    data = {**known_data, "backbone": {**known_data["backbone"], "device": device}}
     renamed = {old: job.identity(settings, data) for old, job in plan.jobs.items()}
     jobs = {renamed[old]: job for old, job in plan.jobs.items()}
     passes = [[renamed[old] for old in names] for names in plan.header.passes]
@@ -262,8 +262,8 @@ def _write(
             ids = plan.data.images["image_id"].gather(plan.training.rows[split])
             frames.append(pl.DataFrame({"image_id": ids, "logit": logits, "split": split}))
         facts = {"task": job.task, "run": job.run, "method": job.method, "seed": job.seed}
-        named = {key: pl.lit(value) for key, value in facts.items()}
-        predictions = pl.concat(frames).with_columns(**named)
+        columns = {key: pl.lit(value) for key, value in facts.items()}
+        predictions = pl.concat(frames).with_columns(**columns)
     data, settings, sees = runs.header.data, runs.header.settings, list(job.kind.sees)
     epochs = len(history)
     record = JobRecord(
@@ -339,8 +339,8 @@ def own_values(
         outputs = torch.cat([own, constants.expand(len(own), -1)], dim=1)
         objective = objective_of(data, heads, variant)
         with torch.no_grad():
-            known = outputs, labels, environments
-            values = validation_value("objective", objective, known, expected, len(own))
+            inputs = outputs, labels, environments
+            values = validation_value("objective", objective, inputs, expected, len(own))
         middle = float(constants[values[1:].argmin()])
         reach *= 2 / (_AT_ONCE - 1)
     return float(values[0]), float(values[1:].min())

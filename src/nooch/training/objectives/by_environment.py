@@ -46,8 +46,8 @@ class GDRO(_EnvironmentObjective):
     def derivative(self, terms: BatchTerms) -> tuple[Tensor, Tensor]:
         """Residuals of the worst environment's rows over their number."""
         worst, which = self._risk(terms)
-        chosen = (terms.environments == which).to(terms.logits.dtype)
-        return worst, terms.residuals * chosen / terms.by_environment[1].gather(0, which[None])
+        members = (terms.environments == which).to(terms.logits.dtype)
+        return worst, terms.residuals * members / terms.by_environment[1].gather(0, which[None])
 
 
 class OnlineGDRO(_EnvironmentObjective):

@@ -114,13 +114,13 @@ class CVaR(Objective):
         """Weight of each row in its head's mean, (m, H)."""
         import torch
 
-        wanted = self.parameters["p"].to(values.dtype) * len(values)
+        target = self.parameters["p"].to(values.dtype) * len(values)
         if self.variant == "released":
             # 0.3 x 10 is a little more than 3 in floating point
-            wanted = (wanted - 1e-4).ceil()
+            target = (target - 1e-4).ceil()
         order = values.argsort(dim=0, descending=True, stable=True)
         places = torch.arange(len(values), dtype=values.dtype, device=values.device)[:, None]
-        shares = (wanted - places).clamp(min=0, max=1) / wanted
+        shares = (target - places).clamp(min=0, max=1) / target
         return torch.zeros_like(values).scatter_(0, order, shares)
 
     def __call__(self, logits: Tensor, labels: Tensor, environments: Tensor) -> Tensor:

@@ -188,14 +188,14 @@ def check_objective(kind: type[Objective], parameters: Mapping[str, float]) -> N
     logits = torch.sin(torch.arange(24.0)).reshape(12, 2).requires_grad_()
     with torch.enable_grad():
         objective = kind(TrainingCounts(classes, environments), **dict[str, Any](parameters))
-        found = objective(logits, (rows % 2).float(), rows % 4)
+        terms = objective(logits, (rows % 2).float(), rows % 4)
     problem = ""
-    if not isinstance(found, torch.Tensor) or found.shape != (2,):
-        shape = tuple(getattr(found, "shape", ()))
-        problem = f"gives a {type(found).__name__} of shape {shape} for two heads"
-    elif not found.requires_grad:
+    if not isinstance(terms, torch.Tensor) or terms.shape != (2,):
+        shape = tuple(getattr(terms, "shape", ()))
+        problem = f"gives a {type(terms).__name__} of shape {shape} for two heads"
+    elif not terms.requires_grad:
         problem = "gives a loss that does not depend on the logits, or is detached from them"
-    elif torch.autograd.grad(found[0], logits)[0][:, 1].any():
+    elif torch.autograd.grad(terms[0], logits)[0][:, 1].any():
         problem = "gives a head a loss that depends on the outputs of another head"
     if problem:
         where = f"objective {getattr(kind, 'name', kind.__name__)}"

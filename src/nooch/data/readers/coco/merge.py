@@ -82,15 +82,15 @@ def merged_provenance(
     """Provenance of a dataset merged from files, with the notes that the counts of all parts make;
     ``images`` is the folder of image files.
     """
-    named: dict[str, dict[str, Any]] = {}
+    listed: dict[str, dict[str, Any]] = {}
     for entry in chain.from_iterable(licenses):
-        known: dict[str, Any] = {k: entry[k] for k in ("name", "url") if k in entry}
-        named.setdefault(str(entry.get("name", entry)), known)
+        entry_known: dict[str, Any] = {k: entry[k] for k in ("name", "url") if k in entry}
+        listed.setdefault(str(entry.get("name", entry)), entry_known)
     return {
         "reader": "coco",
         "area": "segments",
         "sources": sources,
-        "licenses": list(named.values()),
+        "licenses": list(listed.values()),
         "notes": [
             text.format(n=counts[what], images=n_images, root=images)
             for what, text in _NOTES.items()
@@ -121,7 +121,10 @@ class _MergedFiles:
         # a class that both roles name is one of things
         self.kinds = dict.fromkeys(class_order([f for f in files if f[0] == "stuff"]), "stuff")
         self.kinds |= dict.fromkeys(class_order([f for f in files if f[0] == "things"]), "thing")
-        self._parts = [self._triples(file, there) for file, there in zip(parsed, rows, strict=True)]
+        self._parts = [
+            self._triples(file, rows_of_file)
+            for file, rows_of_file in zip(parsed, rows, strict=True)
+        ]
         self._note_coverage(files)
 
     def areas(self) -> csr_array:
@@ -139,20 +142,20 @@ class _MergedFiles:
             self._column.setdefault(name, len(self._column))
             self.kinds.setdefault(name, "stuff")
         self.classes = list(self._column)
-        known = np.isin(maps.image_ids, self.ids)
+        in_images = np.isin(maps.image_ids, self.ids)
         rows = np.searchsorted(self.ids, maps.image_ids)
-        there = rows[known]
-        differ = self.widths[there] != maps.widths[known]
-        differ |= self.heights[there] != maps.heights[known]
+        rows_there = rows[in_images]
+        differ = self.widths[rows_there] != maps.widths[in_images]
+        differ |= self.heights[rows_there] != maps.heights[in_images]
         if differ.any():
             problem = "maps and annotation files differ in the size of images"
-            raise InputError(f"{problem} {some_of(self.ids[there[differ]])}", where=maps.name)
-        keep = known[maps.image_index]
+            raise InputError(f"{problem} {some_of(self.ids[rows_there[differ]])}", where=maps.name)
+        keep = in_images[maps.image_index]
         columns = np.array([self._column[name] for name in maps.categories.values()], np.int32)
-        at, column = rows[maps.image_index][keep], columns[maps.category_index][keep]
-        self._parts.append((at, column, maps.areas[keep]))
-        self.counts["maps"] = len(self.ids) - len(there)
-        self.annotated["annotated_stuff"] = self.ids[there]
+        entry_rows, column = rows[maps.image_index][keep], columns[maps.category_index][keep]
+        self._parts.append((entry_rows, column, maps.areas[keep]))
+        self.counts["maps"] = len(self.ids) - len(rows_there)
+        self.annotated["annotated_stuff"] = self.ids[rows_there]
 
     def _check_disjoint(self, files: list[tuple[str, ParsedFile]]) -> None:
         for role in ("things", "stuff"):
@@ -171,37 +174,39 @@ class _MergedFiles:
     def _agreed(
         self, what: str, rows: list[NDArray[np.int32]], values: list[NDArray[np.int64]]
     ) -> NDArray[np.int64]:
-        chosen = np.zeros(len(self.ids), dtype=np.int64)
-        for there, given in zip(rows, values, strict=True):
-            chosen[there] = given
-        for there, given in zip(rows, values, strict=True):
-            if len(differ := np.flatnonzero(chosen[there] != given)):
+        values_agreed = np.zeros(len(self.ids), dtype=np.int64)
+        for file_rows, given in zip(rows, values, strict=True):
+            values_agreed[file_rows] = given
+        for file_rows, given in zip(rows, values, strict=True):
+            if len(differ := np.flatnonzero(values_agreed[file_rows] != given)):
                 raise InputError(
-                    f"files give different {what}s for images {some_of(self.ids[there[differ]])}",
+                    f"files give different {what}s for images"
+                    f" "
+                    f"{some_of(self.ids[file_rows[differ]])}",
                     where=self._files,
                     allowed="the same size in every file that lists an image",
                 )
-        return chosen
+        return values_agreed
 
     def _first_names(
         self, rows: list[NDArray[np.int32]], names: list[list[str | None]]
     ) -> list[str | None]:
-        chosen = np.full(len(self.ids), None, dtype=object)
+        names_chosen = np.full(len(self.ids), None, dtype=object)
         # written from the last file to the first, so that the first name given is what stays
-        for there, given in zip(reversed(rows), reversed(names), strict=True):
+        for file_rows, given in zip(reversed(rows), reversed(names), strict=True):
             listed = np.array(given, dtype=object)
-            named = listed != None  # noqa: E711 - element by element
-            chosen[there[named]] = listed[named]
-        first_names: list[str | None] = chosen.tolist()
+            is_named = listed != None  # noqa: E711 - element by element
+            names_chosen[file_rows[is_named]] = listed[is_named]
+        first_names: list[str | None] = names_chosen.tolist()
         return first_names
 
     def _triples(self, file: ParsedFile, rows: NDArray[np.int32]) -> Entries:
         names = {i: class_name(name, file.name) for i, name in file.categories.items()}
-        known = [
+        sides = [
             -1 if (i, name) == (OTHER, "other") else self._column[name] for i, name in names.items()
         ]
-        columns = np.array(known, dtype=np.int32)[file.category_index]
-        keep = slice(None) if -1 not in known else np.flatnonzero(columns >= 0)
+        columns = np.array(sides, dtype=np.int32)[file.category_index]
+        keep = slice(None) if -1 not in sides else np.flatnonzero(columns >= 0)
         return rows[file.image_index][keep], columns[keep], file.areas[keep]
 
     def _note_coverage(self, files: list[tuple[str, ParsedFile]]) -> None:
@@ -267,10 +272,10 @@ def _captions(files: list[ParsedFile], merged: _MergedFiles) -> pl.DataFrame | N
     merged.annotated["annotated_captions"] = np.concatenate([file.image_ids for file in files])
     ids = np.concatenate([file.image_ids[file.image_index] for file in files])
     texts = [*chain.from_iterable(file.captions for file in files)]
-    known = np.isin(ids, merged.ids)
-    merged.counts["strays"] = int((~known).sum())
+    in_images = np.isin(ids, merged.ids)
+    merged.counts["strays"] = int((~in_images).sum())
     merged.counts["bare"] = int((~np.isin(merged.ids, ids)).sum())
-    return pl.DataFrame({"image_id": ids, "caption": texts}).filter(pl.Series(known))
+    return pl.DataFrame({"image_id": ids, "caption": texts}).filter(pl.Series(in_images))
 
 
 @dataclass(frozen=True)
@@ -284,7 +289,7 @@ class StuffMaps:
     def read(self, low: int | None, high: int | None) -> ParsedFile:
         """Maps of images with ``low <= id < high`` as an annotation file; areas are pixels."""
         rows = self.rows.read(low, high)
-        at, columns, pixels = entries_of(rows, "pixels")
+        entry_rows, columns, pixels = entries_of(rows, "pixels")
         return ParsedFile(
             str(self.folder),
             image_ids=rows["image_id"].to_numpy(),
@@ -292,7 +297,7 @@ class StuffMaps:
             heights=rows["height"].to_numpy(),
             file_names=[None] * rows.height,
             categories=dict(enumerate(self.classes)),
-            image_index=at,
+            image_index=entry_rows,
             category_index=columns,
             areas=pixels.astype(np.float64),
         )
@@ -301,7 +306,7 @@ class StuffMaps:
 def scan_stuff_maps(
     maps: Path,
     values: str,
-    known: NDArray[np.int64],
+    image_ids: NDArray[np.int64],
     folder: Path,
     map: Map,
     progress: StepProgress,
@@ -309,7 +314,7 @@ def scan_stuff_maps(
     """Count the pixels of stuff in maps."""
     listed = list_maps(maps)
     ids = listed["image_id"]
-    if ids.dtype != pl.Int64 or not np.isin(ids.to_numpy(), known).any():
+    if ids.dtype != pl.Int64 or not np.isin(ids.to_numpy(), image_ids).any():
         raise InputError(
             "no map is named after an image of the annotation files, such as"
             f" {some_of(listed['stem'].to_list(), 2)}",

@@ -142,9 +142,9 @@ class CocoReading:
         if self.stuff_maps is not None:
             from nooch.data.readers.coco.merge import scan_stuff_maps
 
-            known = ScannedCoco(files, classes, None).ids().to_numpy()
+            image_ids = ScannedCoco(files, classes, None).ids().to_numpy()
             maps = scan_stuff_maps(
-                Path(self.stuff_maps), self.stuff_map_values, known, folder, map, progress
+                Path(self.stuff_maps), self.stuff_map_values, image_ids, folder, map, progress
             )
             classes = list(dict.fromkeys([*classes, *maps.classes]))
         return ScannedCoco(files, classes, maps)

@@ -184,8 +184,8 @@ class ScannedFile:
                 areas=none.astype(np.float64),
                 captions=[*texts],
             )
-        known = integers(self.categories, len(self.categories), self.path)
-        category_index = index_of(columns["category"], known, "category", self.path, numbers)
+        category_ids = integers(self.categories, len(self.categories), self.path)
+        category_index = index_of(columns["category"], category_ids, "category", self.path, numbers)
         check_areas(columns["area"], index, images, self.path, numbers)
         return ParsedFile(
             self.name,

@@ -209,7 +209,7 @@ def categories_of(categories: list[Category], path: Path) -> dict[int, str]:
 
 def index_of(
     used: NDArray[np.int64],
-    known: NDArray[np.int64],
+    ids: NDArray[np.int64],
     what: str,
     path: Path,
     numbers: NDArray[np.int64],
@@ -218,7 +218,7 @@ def index_of(
 
     ``numbers`` count the annotations in the file.
     """
-    place = look_up(used, known)
+    place = look_up(used, ids)
     if len(missing := np.flatnonzero(place < 0)):
         lists = "images" if what == "image" else "categories"
         raise InputError(
@@ -230,18 +230,18 @@ def index_of(
     return place
 
 
-def look_up(used: NDArray[np.int64], known: NDArray[np.int64]) -> NDArray[np.int32]:
-    """Position of each used id in ``known``, or -1; int32, which is cheaper to send to workers."""
-    positions = np.arange(len(known), dtype=np.int32)
-    if not len(used) or not len(known):
+def look_up(used: NDArray[np.int64], ids: NDArray[np.int64]) -> NDArray[np.int32]:
+    """Position of each used id in ``ids``, or -1; int32, which is cheaper to send to workers."""
+    positions = np.arange(len(ids), dtype=np.int32)
+    if not len(used) or not len(ids):
         return np.full(len(used), -1, dtype=np.int32)
-    if min(used.min(), known.min()) >= 0 and max(used.max(), known.max()) < _TABLE:
-        table = np.full(max(used.max(), known.max()) + 1, -1, dtype=np.int32)
-        table[known] = positions
+    if min(used.min(), ids.min()) >= 0 and max(used.max(), ids.max()) < _TABLE:
+        table = np.full(max(used.max(), ids.max()) + 1, -1, dtype=np.int32)
+        table[ids] = positions
         return table[used]
-    order = np.argsort(known, kind="stable")
-    ordered = known[order]
-    nearest = np.minimum(np.searchsorted(ordered, used), len(known) - 1)
+    order = np.argsort(ids, kind="stable")
+    ordered = ids[order]
+    nearest = np.minimum(np.searchsorted(ordered, used), len(ids) - 1)
     return np.where(ordered[nearest] == used, positions[order][nearest], np.int32(-1))
 
 
