@@ -65,7 +65,7 @@ def test_a_condition_on_answers(run_cli, tmp_path):
     assert "did you mean pope" in wrong.err
     wrong = run_cli(f"evaluate {SUITE} a.json --metrics auc")
     assert wrong.code == 2
-    assert "there is no auc" in wrong.err
+    assert "auc needs probabilities" in wrong.err
 
 
 def _half_unreadable(tmp_path, unread, n=60):

@@ -525,7 +525,10 @@ def test_shares_of_a_split_and_uniform():
         ({"by": ["city"]}, ["attributes"]),
         ({"by": ["town"], "attributes": True}, ["town", "city"]),
         ({"by": ["n"], "attributes": True}, ["values"]),
-        ({"bootstraps": 3}, ["'bootstraps' is not a keyword of evaluate", "did you mean bootstrap?"]),
+        (
+            {"bootstraps": 3},
+            ["'bootstraps' is not a keyword of evaluate", "did you mean bootstrap?"],
+        ),
     ],
 )
 def test_what_is_asked_wrongly_is_refused(options, words):

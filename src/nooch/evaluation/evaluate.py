@@ -420,9 +420,8 @@ def _notes(
     notes = []
     if suite.header.hard_only:
         notes.append(
-            "the suite contains only hard images: nothing is known of all or easy images, and "
-            "other"
-            " images are left out"
+            "the suite contains only hard images: scores on all or easy images are undefined, and"
+            " other images are left out"
         )
     notes += task_notes(runs, suite.tasks, "suite", asked)
     for run in runs:

@@ -44,9 +44,8 @@ COLUMNS = {
         " easy: neither"
     ),
     "support": (
-        "context support of the image for the task, larger for a more usual context; null if"
-        " "
-        "there is none"
+        "context support of the image for the task, larger for a more usual context; null where"
+        " there is none"
     ),
 }
 """Descriptions of the columns."""

@@ -156,9 +156,8 @@ def _check_alone(folders: list[Path]) -> None:
     for stray in _map_files(parent):
         if not any(stray.is_relative_to(folder) for folder in folders):
             raise InputError(
-                f"contains images next to {' and '.join(folder.name for folder in folders)}, such "
-                f"as"
-                f" {stray.name}, that would be counted as pixel maps",
+                f"contains images next to {' and '.join(folder.name for folder in folders)},"
+                f" such as {stray.name}, that would be counted as pixel maps",
                 where=parent,
                 remedy="move the two folders of maps into a folder of their own and name it with"
                 " nooch import coco `stuff_maps`",

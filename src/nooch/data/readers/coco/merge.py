@@ -181,8 +181,7 @@ class _MergedFiles:
             if len(differ := np.flatnonzero(values_agreed[file_rows] != given)):
                 raise InputError(
                     f"files give different {what}s for images"
-                    f" "
-                    f"{some_of(self.ids[file_rows[differ]])}",
+                    f" {some_of(self.ids[file_rows[differ]])}",
                     where=self._files,
                     allowed="the same size in every file that lists an image",
                 )
