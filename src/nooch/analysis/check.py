@@ -64,7 +64,7 @@ def largest_answers(
     runs: Sequence[Predictions], decision: str | None, *, exclusive: bool
 ) -> Sequence[Predictions]:
     """Runs with ``largest_answer`` if that is the decision, or if labels exclude each other and
-    outputs are of several classes; else, and where they are answers in words, as they are.
+    outputs are of several classes; else, and if they are answers in words, as they are.
     """
     whole = [len(run.tasks) > 1 and run.weights is None for run in runs]
     able = [several and not run.in_words for several, run in zip(whole, runs, strict=True)]
@@ -216,7 +216,7 @@ PAGE = "report/index.html"
 _MARKER = "findings.json"
 _DECISIONS = ("argmax", "threshold")
 _NOTHING = "no context"
-"""Name of the criterion of labels that hold no context: no image is hard."""
+"""Name of the criterion of labels that contain no context: no image is hard."""
 _MOST_ERRORS = 12
 _MANY_TASKS = 20
 
@@ -321,7 +321,7 @@ def check(
         predictions: of one or several runs; see ``nooch.evaluate``.
         out: folder to write.
         tasks: names; by default those that have predictions.
-        split: ``test`` where there is one, else ``valid``, else all images.
+        split: ``test`` if there is one, else ``valid``, else all images.
         criterion: names of ``ce``, ``context`` and ``gist``; by default all that the dataset has
             what they need for: areas, images with several labels, embedded captions.
         decision: ``threshold``: a class is claimed where its output is above 0 (probability 0.5);
@@ -490,7 +490,7 @@ def _with_enough(suite: Suite, split: str, min_hard: int) -> tuple[Suite, str]:
 def _errors(
     runs: Sequence[Predictions], part: Dataset, split: str, tasks: Sequence[str]
 ) -> DisplayTable:
-    """How many objects each model misses, and in how many other images it claims one."""
+    """Number of objects each model misses, and in how many other images it claims one."""
     rows = []
     for task in tasks:
         _, everything = labeled_images(part, task, split, runs)

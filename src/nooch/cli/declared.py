@@ -123,7 +123,7 @@ def _setting(
     kinds = [*_kinds(annotation, body)]
     bounds = {key: value for kind in kinds for key, value in kind.bounds.items()}
     value = _literal(default, body)
-    # a file or a sequence: in a terminal the file, or where there may be none, several files
+    # a file or a sequence: in a terminal the file, or if there may be none, several files
     several = value == () or all(kind.many or kind.type is str for kind in kinds)
     many = several and any(kind.many for kind in kinds)
     typed = [kind.type for kind in kinds if kind.many == many]

@@ -109,7 +109,7 @@ def _recognized(
         problem = "has both a column logit and a column probability"
         raise InputError(problem, where=where, allowed="one of them")
     image = _column("image_id", frame.columns, where)
-    # a column label of numbers holds labels
+    # a column label of numbers contains labels
     texts = frame.select(cs.string() | cs.categorical() | cs.enum()).columns
     task = _column("task", ["task"] if "task" in frame.columns else texts, where)
     value: str | None = scales[0] if scales else None
@@ -150,7 +150,7 @@ def scale_of(
 ) -> tuple[str, str]:
     """``logit`` or ``probability``, and what was recognized, in words.
 
-    ``name``: of their column or array; None where they have none.
+    ``name``: of their column or array; None if they have none.
     """
     low, high = (values.min(), values.max()) if values.size else (np.nan, np.nan)
     inside = bool(0 <= low <= high <= 1)

@@ -157,7 +157,7 @@ def runs_predictions(
     progress: Progress = no_progress,
 ) -> list[Predictions]:
     """Jobs of one method and seed as one run over their tasks: those with the same ``name``, by
-    default method, setting and seed. Raises InputError where they have different images.
+    default method, setting and seed. Raises InputError if they have different images.
     """
     of_run: dict[str, list[JobRecord]] = {}
     for record in records:

@@ -124,7 +124,7 @@ def paper_sheet(
 
 
 def _is_suite(source: str) -> bool:
-    """Whether a source is a suite: a folder, or one that comes with the package."""
+    """True if a source is a suite: a folder, or one that comes with the package."""
     return is_shipped(source) or (Path(source) / SUITE_MARKER).is_file()
 
 

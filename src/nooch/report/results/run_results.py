@@ -64,7 +64,7 @@ class Results:
 
     Attributes:
         cells: a row for each criterion, metric, subset, task and method: ``criterion`` (``ce``,
-            ``gist`` or ``attribute`` where it is of that kind, else its name), ``sees``,
+            ``gist`` or ``attribute`` if it is of that kind, else its name), ``sees``,
             ``setting``, ``n`` images and ``n_positive`` of them, ``mean`` and ``std`` over seeds
             (ddof = 1), ``n_seeds`` of ``seeds`` that were planned, ``n_settings`` of ``settings``
             that have all their seeds, ``n_worse`` seeds whose validation loss is above the best
@@ -286,7 +286,7 @@ def _kind_of(name: str, suites: Sequence[Suite]) -> str:
 def roles_of(
     criteria: Iterable[str], suites: Sequence[Suite], named: Mapping[str, str]
 ) -> dict[str, str]:
-    """Name of each criterion -> what it is called in tables: its kind, where one criterion alone is
+    """Name of each criterion -> what it is called in tables: its kind, if one criterion alone is
     of that kind; ``named``: kind -> name of the criterion that stands for it. Raises
     ParameterError for an unknown kind or criterion.
     """
