@@ -63,7 +63,10 @@ def main() -> None:
     faster = ratios(seconds["scikit-learn"], seconds["nooch"])
     print(f"{arguments.images:,} images, {present.nnz / present.shape[0]:.1f} classes in each")
     for name, values in seconds.items():
-        print(f"{name}, {len(chosen)} tasks: {Spread.of(values)} s; CPU {Spread.of(cpu[name])} s")
+        print(
+            f"{name}, {len(chosen)} tasks: {Spread.from_values(values)} s;"
+            f" CPU {Spread.from_values(cpu[name])} s"
+        )
     print(f"nooch against scikit-learn, weights equal to {apart:.1g}: {faster} times as fast")
     print(f"peak memory of the process: {peak:,.0f} MB")
     write_json(arguments.json, {"machine": machine(), "seconds": seconds, "ratio": faster})

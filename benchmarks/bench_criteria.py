@@ -170,7 +170,7 @@ def main() -> None:
     written, _ = timed(lambda: nooch.save_suite(suite, out))
     size = sum(f.stat().st_size for f in out.iterdir()) / 1e6
     for name, values in seconds.items():
-        print(f"{name}: {Spread.of(values)} s")
+        print(f"{name}: {Spread.from_values(values)} s")
     faster = {peer: ratios(seconds[peer], seconds["nooch"]) for peer in names[1:]}
     for peer, ratio in faster.items():
         same_sets = f"the same hard images of {len(same)} sets"

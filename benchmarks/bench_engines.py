@@ -126,9 +126,9 @@ def compare(name: str, sizes: tuple[int, int], rounds: int) -> dict[str, Any]:
                 for jobs in sizes:
                     peaks[jobs].append(found[jobs]["peak_mb"])
     return {
-        "ms per job": {who: Spread.of(listed) for who, listed in each.items()},
+        "ms per job": {who: Spread.from_values(listed) for who, listed in each.items()},
         "ratio": ratios(each["nooch"], each["peer"]),
-        "peak_mb": {jobs: Spread.of(listed) for jobs, listed in peaks.items()},
+        "peak_mb": {jobs: Spread.from_values(listed) for jobs, listed in peaks.items()},
     }
 
 

@@ -255,7 +255,7 @@ def main() -> None:
     print(f"weights after a step differ by {apart:.2g}; {per_image / 1e9:.1f} GFLOP per image")
     found: dict[str, Any] = {"rates": rates, "weights_apart": apart, "operations": per_image}
     for who, values in rates.items():
-        print(f"{who}: {Spread.of(values)} images/s")
+        print(f"{who}: {Spread.from_values(values)} images/s")
     for who in ("one network", several):
         found[f"ratio {who}"] = ratios(rates[who], rates["plain loop"])
         print(f"{who}: {found[f'ratio {who}']} times the images/s of the plain loop")

@@ -67,7 +67,7 @@ def main() -> None:
         seconds["NumPy, one task after another"].append(taken)
     check(data, suite, peer)
     for name, spread in seconds.items():
-        print(f"{name}: {Spread.of(spread)} s")
+        print(f"{name}: {Spread.from_values(spread)} s")
     ratio = ratios(seconds["NumPy, one task after another"], seconds["nooch"])
     sets = f"{len(suite.keys)} sets of {arguments.dimensions} dimensions"
     print(f"{sets}, supports within 1e-12: {ratio} times as fast")

@@ -68,7 +68,7 @@ def main() -> None:
     figures: dict[str, object] = {"machine": machine(), "gigabytes": size}
     figures |= {"seconds": found, "memory": memory}
     for name, seconds in found.items():
-        print(f"{name}: {Spread.of(seconds)} s; peak {memory[name]}")
+        print(f"{name}: {Spread.from_values(seconds)} s; peak {memory[name]}")
     for name in list(commands)[1:]:
         ratio = ratios(found[name], found["nooch"])
         # nothing is faster than reading the bytes: there the ratio is how much longer it takes

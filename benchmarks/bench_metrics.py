@@ -58,7 +58,7 @@ def predictions(suite: nooch.Suite) -> list[nooch.Predictions]:
             columns.append((noise + 2 * challenge.labels + effect - 2).astype(np.float32))
         about: dict[str, Any] = {"scale": "logit", "run": str(seed), "seed": seed}
         values, ids = np.column_stack(columns), sets[0].image_ids
-        runs.append(nooch.Predictions.of(values, ids, suite.tasks, **about))
+        runs.append(nooch.Predictions.from_arrays(values, ids, suite.tasks, **about))
     return runs
 
 
@@ -195,7 +195,7 @@ def main() -> None:
     check(results)
     print(f"{len(suite.tasks)} tasks, {len(runs[0].image_ids):,} images, {SEEDS} seeds")
     for name, values in seconds.items():
-        print(f"{name}: {Spread.of(values)} s")
+        print(f"{name}: {Spread.from_values(values)} s")
     faster = {}
     scores = ("nooch, AUC", "nooch, all six metrics")
     mine: dict[str, tuple[str, ...]] = {"scikit-learn, AUC": scores, "torchmetrics, AUC": scores}

@@ -144,7 +144,7 @@ def compare(folder: Path, runs: int, processes: int) -> dict[str, Any]:
         "codec": cache.header.made["codec"],
         "mean_difference": float(np.mean([a.mean() for a in apart])),
         "most_difference": int(max(a.max() for a in apart)),
-        "fed": Spread.of(feed(cache)),
+        "fed": Spread.from_values(feed(cache)),
     }
 
 
@@ -166,7 +166,7 @@ def main() -> None:
     count, workers = options.images, f"{options.processes} processes"
     print(f"{count:,} photographs ({origin}), {SIZE} x {SIZE}, {workers}")
     for who, seconds in found["seconds"].items():
-        spread, memory = Spread.of(seconds), f"{found['memory'][who].largest_mb:,.0f} MB"
+        spread, memory = Spread.from_values(seconds), f"{found['memory'][who].largest_mb:,.0f} MB"
         print(f"{who:<8} {spread} s, {count / spread.median:,.0f} images/s, {memory} per process")
     print(f"built {found['ratio']} times as fast (codec {found['codec']})")
     print(f"decoded and resized {found['alone']} times as fast in one thread's CPU time")

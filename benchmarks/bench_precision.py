@@ -84,7 +84,7 @@ def main() -> None:
     assert data.captions is not None
     print(f"{data.captions.height:,} captions of {len(data):,} images")
     for precision, taken in seconds.items():
-        print(f"{precision}: {Spread.of(taken)} s of CPU time")
+        print(f"{precision}: {Spread.from_values(taken)} s of CPU time")
     ratio = ratios(seconds["float32"], seconds["bf16"])
     print(f"bf16 against float32: {ratio} times as fast")
     differing = sum(len(exact[key] - half[key]) for key in exact)

@@ -121,7 +121,7 @@ def main() -> None:
         seconds["one after another"].append(taken * epochs * len(listed) / len(firsts))
     ratio = ratios(seconds["one after another"], seconds["one pass"])
     for name, values in seconds.items():
-        print(f"an epoch of {len(listed)} jobs, {name}: {Spread.of(values)} s")
+        print(f"an epoch of {len(listed)} jobs, {name}: {Spread.from_values(values)} s")
     print(f"jobs per hour in one pass against one after another: {ratio} times as many")
     write_json(arguments.json, {"machine": machine(), "seconds": seconds, "ratio": ratio})
 

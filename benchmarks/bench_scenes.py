@@ -31,7 +31,7 @@ def main() -> None:
     ratio = ratios(seconds["1 process"], seconds["2 processes"])
     for name, taken in seconds.items():
         images, peak = cases[name][0], f"{memory[name].total_mb:.0f} MB"
-        speed = Spread.of([images / s for s in taken])
+        speed = Spread.from_values([images / s for s in taken])
         print(f"{name}, {images:,} images of {side} x {side}: {speed} images/s, peak {peak}")
     growth = memory["2 processes"].total_mb - memory["2 processes, a quarter"].total_mb
     print(f"two processes against one: {ratio} times as fast")

@@ -53,7 +53,7 @@ def main() -> None:
         seconds["one point after another"].append(float(np.mean(each)) * len(alphas) * len(betas))
     ratio = ratios(seconds["one point after another"], seconds["sweep"])
     for name, values in seconds.items():
-        print(f"{name}: {Spread.of(values)} s")
+        print(f"{name}: {Spread.from_values(values)} s")
     grid = f"the grid of 400 points for {len(data.classes)} tasks"
     print(f"{grid} against finding at each: {ratio} times as fast")
     write_json(arguments.json, {"machine": machine(), "seconds": seconds, "ratio": ratio})

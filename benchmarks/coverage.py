@@ -128,7 +128,7 @@ def _suite(
         mark, ids = Mark(marks[:size]), pl.Series("image_id", np.arange(size))
         key = ("ce", task, "test")
         sets[key] = ChallengeSet.from_mark(*key, mark, ids, labels[:size])
-    return Suite.of(
+    return Suite.from_sets(
         sets,
         dataset=DatasetRecord("draws", len(labels), {"test": len(labels)}),
         criteria={"ce": CriterionRecord("attribute", {})},
@@ -142,7 +142,7 @@ def _runs(suite: Suite, values: Sequence[Floats], scale: str) -> list[nooch.Pred
     """Runs of outputs (n_images, n_tasks)."""
     ids = np.arange(len(values[0]))
     return [
-        nooch.Predictions.of(of, ids, suite.tasks, scale=scale, run=f"run {number}")
+        nooch.Predictions.from_arrays(of, ids, suite.tasks, scale=scale, run=f"run {number}")
         for number, of in enumerate(values)
     ]
 

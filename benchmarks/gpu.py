@@ -288,7 +288,7 @@ def report(title: str, runs: Runs, arguments: Any) -> dict[str, list[float]]:
             first, rates = next(iter(found)), found[name]
             times = float(np.median(rates) / np.median(found[first]))
             ratio = "" if name == first else f", {times:.3g} times {first}"
-            print(f"  {name}: {Spread.of(rates)}{ratio}{''.join(busy)}", flush=True)
+            print(f"  {name}: {Spread.from_values(rates)}{ratio}{''.join(busy)}", flush=True)
         del run
         gc.collect()
         if torch.cuda.is_available():

@@ -46,7 +46,7 @@ class Spread:
     high: float
 
     @classmethod
-    def of(cls, values: Sequence[float]) -> Spread:
+    def from_values(cls, values: Sequence[float]) -> Spread:
         """The spread of some values."""
         return cls(min(values), statistics.median(values), max(values))
 
@@ -122,7 +122,7 @@ def cpu_seconds() -> float:
 
 def ratios(slow: Sequence[float], fast: Sequence[float]) -> Spread:
     """Slow over fast, pair by pair."""
-    return Spread.of([a / b for a, b in zip(slow, fast, strict=True)])
+    return Spread.from_values([a / b for a, b in zip(slow, fast, strict=True)])
 
 
 def machine() -> dict[str, str]:

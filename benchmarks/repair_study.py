@@ -238,7 +238,9 @@ def compared(world: World, out: Path, seeds: int, resamples: int) -> pl.DataFram
             print(world.name, "seed", seed, flush=True)
         for method, logits in np.load(folder / "logits.npz").items():
             name = f"{method}/{seed}"
-            one = nooch.Predictions.of(logits, ids[test], world.tasks, scale="logit", run=name)
+            one = nooch.Predictions.from_arrays(
+                logits, ids[test], world.tasks, scale="logit", run=name
+            )
             runs.setdefault(method, []).append(one)
     suite = world.suite(np.arange(len(world.data)))
     every = [run for of in runs.values() for run in of]

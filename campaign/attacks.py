@@ -138,7 +138,7 @@ class Attacked:
 
 
 def _archives(at: Attacked) -> Stops:
-    def of(*members: tuple[str | zipfile.ZipInfo, str | bytes]) -> Callable[[], None]:
+    def reading_zip(*members: tuple[str | zipfile.ZipInfo, str | bytes]) -> Callable[[], None]:
         def run() -> None:
             path = at.home / "x.zip"
             with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -158,14 +158,14 @@ def _archives(at: Attacked) -> Stops:
         return info
 
     for name in (*OUT, *ODD):
-        yield f"zip member {name!r}", of((member(name), "x"))
+        yield f"zip member {name!r}", reading_zip((member(name), "x"))
     for kind in (stat.S_IFLNK, stat.S_IFIFO, stat.S_IFCHR):
-        yield f"zip, kind {kind:o}", of((member("x", kind), "/etc"))
-    yield "zip bomb", of(("x", bytes(1 << 28)))
+        yield f"zip, kind {kind:o}", reading_zip((member("x", kind), "/etc"))
+    yield "zip bomb", reading_zip(("x", bytes(1 << 28)))
     large = np.random.default_rng(0).bytes(1 << 19)
-    yield "zip of many bytes", of(*((str(n), large) for n in range(9)))
-    yield "zip, a name twice", of(("a", "1"), ("A", "2"))
-    yield "zip, a file below a file", of(("a", "1"), ("a/b", "2"))
+    yield "zip of many bytes", reading_zip(*((str(n), large) for n in range(9)))
+    yield "zip, a name twice", reading_zip(("a", "1"), ("A", "2"))
+    yield "zip, a file below a file", reading_zip(("a", "1"), ("a/b", "2"))
 
 
 def _paths(at: Attacked) -> Stops:

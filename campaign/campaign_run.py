@@ -95,7 +95,7 @@ def campaigns(folder: Path, seconds: float, seed: int, only: list[str]) -> Itera
             world = World.make(folder / "world", server.url)
             # paths from there to the inputs are the same in every trial
             work = world.folder / "usual"
-            usual = {name: Undisturbed.of(world, name, work) for name in COMMANDS}
+            usual = {name: Undisturbed.from_run(world, name, work) for name in COMMANDS}
             for kind in chosen:
                 yield disturbed(kind, time_of[kind], seed, world, usual)
     if "attacks" in only:

@@ -66,7 +66,7 @@ class Undisturbed:
     seconds: float
 
     @classmethod
-    def of(cls, world: World, name: str, work: Path) -> Undisturbed:
+    def from_run(cls, world: World, name: str, work: Path) -> Undisturbed:
         """Run the command."""
         words = world.place(work, name)
         started = time.monotonic()

@@ -230,7 +230,7 @@ def _tables(folder: Path, suite: Any, predicted: pl.DataFrame) -> dict[str, Targ
                          "car": [0, 1, 1, 0], "hour": [1.5, 2.0, 3.0, None]})  # fmt: skip
     areas = pl.DataFrame({"id": [1, 1, 2], "class": ["car", "cow", None], "area": [0.1, 0.5, 0.0]})
 
-    def of(name: str, read: Callable[[Path], object], *seeds: pl.DataFrame) -> Target:
+    def parquet(name: str, read: Callable[[Path], object], *seeds: pl.DataFrame) -> Target:
         path = folder / f"{name}.parquet"
         return Target(
             tuple(map(as_json, seeds)), lambda data: read(_written(table_of(data), path)), True
@@ -248,14 +248,14 @@ def _tables(folder: Path, suite: Any, predicted: pl.DataFrame) -> dict[str, Targ
 
     overlay = pl.DataFrame({"image_id": [40], "task": ["car"], "verdict": ["no"]})
     return {
-        "predictions-table": of("p", lambda p: nooch.load_predictions(p, suite, scale="logit"),
+        "predictions-table": parquet("p", lambda p: nooch.load_predictions(p, suite, scale="logit"),
                                 predicted.head(6), wide(predicted).head(4)),
-        "labels-table": of("l", labels, rows),
-        "areas-table": of("a", long, areas),
+        "labels-table": parquet("l", labels, rows),
+        "areas-table": parquet("a", long, areas),
         "labels-csv": text("l.csv", labels, rows),
         "labels-jsonl": text("l.jsonl", labels, rows),
         "areas-csv": text("a.csv", long, areas),
-        "overlay-table": of("o", lambda p: read_label_overlay(p, suite), overlay),
+        "overlay-table": parquet("o", lambda p: read_label_overlay(p, suite), overlay),
         "labels-parquet": _file(folder, "b.parquet", labels, _parquet(rows)),
         "parquet": _file(folder, "x.parquet", lambda p: nooch.load_predictions(p, suite),
                          _parquet(predicted.head(6))),

@@ -70,7 +70,7 @@ class EpochScores:
             )
         self._ids = self._suite.image_ids(keys) if image_ids is None else image_ids
 
-    def of(self, logits: Any, labels: Any = None) -> dict[str, float]:
+    def scores(self, logits: Any, labels: Any = None) -> dict[str, float]:
         """Scores by name of logits (n_images, n_tasks), for one task also (n_images,), or
         (n_images, 2) of a softmax over absent and present. If any value is not finite, only
         ``worst_hard``, which is then infinite. Labels of as many numbers must be the suite's.
@@ -82,7 +82,7 @@ class EpochScores:
             values = values[:, 1] - values[:, 0]
         if not np.isfinite(values).all():
             return {WORST_HARD: math.inf}
-        predictions = Predictions.of(values, self._ids, self._tasks, scale="logit")
+        predictions = Predictions.from_arrays(values, self._ids, self._tasks, scale="logit")
         if getattr(labels, "size", 0) == predictions.values.size:
             given = labels.reshape(len(values), -1).T.astype(np.int8)
             predictions = replace(predictions, labels=given)
@@ -110,7 +110,7 @@ class HuggingFace(EpochScores):
         """Scores of an ``EvalPrediction``; of several outputs the first is the logits."""
         outputs = evaluation.predictions
         first = outputs[0] if isinstance(outputs, tuple) else outputs
-        return self.of(first, evaluation.label_ids)
+        return self.scores(first, evaluation.label_ids)
 
 
 class Lightning(EpochScores):
@@ -159,7 +159,7 @@ class Lightning(EpochScores):
             problem = f"{trainer.world_size} processes have a part of the images each"
             raise ParameterError(problem, where="nooch.callbacks.Lightning", allowed="one process")
         if not (trainer.sanity_checking or trainer.fast_dev_run):
-            scores = self.of(logits)
+            scores = self.scores(logits)
             pl_module.log_dict({f"val_{name}": value for name, value in scores.items()})
 
 

@@ -381,7 +381,7 @@ def test_permuted_labels_have_no_context_and_no_finding_is_confirmed(tmp_path):
     test = labels.select("test")
     said = np.stack([test.labels(name) for name in classes], axis=1)
     said ^= random.random(said.shape) < 0.15
-    run = nooch.Predictions.of(4.0 * said - 2, test.image_ids, classes, scale="logit")
+    run = nooch.Predictions.from_arrays(4.0 * said - 2, test.image_ids, classes, scale="logit")
     checked = check(labels, run, tmp_path / "out", bootstrap=0, criterion=["context"])
     table = checked.findings.table
     assert table.height

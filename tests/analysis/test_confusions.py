@@ -33,7 +33,7 @@ VALUES = st.lists(
 @given(VALUES, st.sampled_from(["logit", "probability"]))
 def test_confusions_are_those_of_a_loop(rows, scale):
     labels, outputs = [row[0] for row in rows], np.array([row[1:] for row in rows])
-    run = Predictions.of(outputs, range(len(rows)), CLASSES, scale=scale, run="m")
+    run = Predictions.from_arrays(outputs, range(len(rows)), CLASSES, scale=scale, run="m")
     data = one_each(labels)
     answered = largest_answer(run)
     said = [
@@ -74,7 +74,7 @@ def labels():
 
 
 def test_a_folder_of_classes_is_checked_by_its_confusions(labels, tmp_path):
-    run = Predictions.of(_model(labels, 0.3), range(300), CLASSES, scale="logit", run="m")
+    run = Predictions.from_arrays(_model(labels, 0.3), range(300), CLASSES, scale="logit", run="m")
     checked = check(one_each(labels), run, tmp_path / "out", bootstrap=0)
     first = checked.confusions.table.row(0, named=True)
     assert (first["task"], first["answer"]) == ("cat", "dog")
@@ -92,16 +92,16 @@ def test_a_folder_of_classes_is_checked_by_its_confusions(labels, tmp_path):
 
 
 def test_the_decision_can_be_chosen(labels, tmp_path):
-    run = Predictions.of(_model(labels, 0), range(300), CLASSES, scale="logit", run="m")
+    run = Predictions.from_arrays(_model(labels, 0), range(300), CLASSES, scale="logit", run="m")
     checked = check(one_each(labels), run, tmp_path / "out", bootstrap=0, decision="threshold")
     assert {row[2] for row in checked.errors.rows} == {
         f"{n:,} of {n:,}" for n in np.bincount(labels)
     }
     for scale, outputs in (("logit", [-1.0, 1, 2]), ("probability", [0.2, 0.6, 0.7])):
-        run = Predictions.of([outputs] * 2, range(2), CLASSES, scale=scale)
+        run = Predictions.from_arrays([outputs] * 2, range(2), CLASSES, scale=scale)
         answers = find_confusions(one_each([1, 2]), [run], CLASSES).table["task", "answer"].rows()
         assert sorted(answers) == [("cow", "dog"), ("dog", "cow")]
-    one = Predictions.of(np.ones(300), range(300), "cat", scale="logit")
+    one = Predictions.from_arrays(np.ones(300), range(300), "cat", scale="logit")
     fails(lambda: largest_answers([one], "argmax", exclusive=True), "two classes")
     assert largest_answers([one], None, exclusive=True) == [one]
 
@@ -112,7 +112,7 @@ def test_a_table_of_one_class_for_each_image_is_its_answers(labels, tmp_path):
     truth = [CLASSES[k] for k in labels]
     table = pl.DataFrame({"image": range(300), "label": truth, "pred": said, "conf": 0.4})
     table.write_csv(tmp_path / "said.csv")
-    run = Predictions.of(outputs, range(300), CLASSES, scale="logit", run="m")
+    run = Predictions.from_arrays(outputs, range(300), CLASSES, scale="logit", run="m")
     checked = check(one_each(labels), [run, tmp_path / "said.csv"], tmp_path / "out", bootstrap=0)
     assert 'one class for each image (column "pred")' in checked.notes[0]
     rows = checked.confusions.table.rows_by_key("run")
@@ -129,7 +129,7 @@ def test_columns_are_the_context_of_labels_that_exclude_each_other(labels, tmp_p
     outputs[np.arange(300), place] += 1.9
     splits = random.choice(["train", "test"], 300, p=[0.3, 0.7]).tolist()
     data = one_each(labels, splits, place=pl.Series(place).cast(pl.String))
-    run = Predictions.of(outputs, range(300), CLASSES, scale="logit", run="m")
+    run = Predictions.from_arrays(outputs, range(300), CLASSES, scale="logit", run="m")
     checked = check(data, run, tmp_path / "out", bootstrap=0, min_hard=5)
     assert list(checked.suite.criteria) == ["context"]
     assert any("the context is place" in note for note in checked.notes)

@@ -141,7 +141,7 @@ def test_sentences(values, expected):
 
 def test_p_values_are_adjusted_over_rows_with_enough_images():
     rows = [row_of(p=p, n_usual=n) for p, n in ((0.01, 500), (0.04, 500), (0.001, 19), (0.5, 20))]
-    table = Findings.of(rows, {}).table.sort("p")
+    table = Findings.from_rows(rows, {}).table.sort("p")
     assert table["p_adjusted"].to_list() == [None, pytest.approx(0.03), pytest.approx(0.06), 0.5]
     assert table["verdict"].to_list() == [VERDICTS[3], VERDICTS[0], VERDICTS[2], VERDICTS[2]]
 

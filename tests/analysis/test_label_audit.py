@@ -92,7 +92,7 @@ def test_a_source_that_is_silent_counts_nothing(tmp_path):
     random = np.random.default_rng(0)
     truth = np.stack([data.labels(task) for task in suite.tasks], axis=1)
     values = np.where(truth, 1, -1) + random.normal(size=truth.shape)
-    runs = [Predictions.of(values[:, [0]], ids, ["car"], scale="logit", run="cars")]
+    runs = [Predictions.from_arrays(values[:, [0]], ids, ["car"], scale="logit", run="cars")]
     alone = audit(suite, data=data).table
     table = audit(suite, runs, data=data).table
     assert table.filter(task="cow")["cars"].null_count() == len(ids)
@@ -101,7 +101,10 @@ def test_a_source_that_is_silent_counts_nothing(tmp_path):
     cars = table.filter(task="car")
     assert cars["cars"].null_count() == 0
     # two runs that agree count hardly more than one
-    twice = [*runs, Predictions.of(values[:, [0]], ids, ["car"], scale="logit", run="again")]
+    twice = [
+        *runs,
+        Predictions.from_arrays(values[:, [0]], ids, ["car"], scale="logit", run="again"),
+    ]
     joined = cars.join(audit(suite, twice, data=data).table, on=["image_id", "task"])
     assert (joined["score"] - joined["score_right"]).abs().max() < 0.5
 
@@ -197,7 +200,7 @@ class TestFolder:
         name = options.pop("predictions", None)
         if name is not None:
             zeros = np.zeros((20, 1))
-            run = Predictions.of(zeros, data.image_ids, ["car"], scale="logit", run=name)
+            run = Predictions.from_arrays(zeros, data.image_ids, ["car"], scale="logit", run=name)
             options["predictions"] = [run] * (2 if name == "twice" else 1)
         suite.dataset = None
         act = refused if name is None and options else fails

@@ -396,7 +396,9 @@ def test_labels_that_exclude_each_other_are_no_conditions():
     said = np.eye(3)[np.where(wrong, (label + 1) % 3, label)]
     for images in (pl.DataFrame({**columns, "camera": camera}), pl.DataFrame(columns)):
         data = Dataset.build(images, ["a", "b", "c"], areas)
-        run = nooch.Predictions.of(4 * said - 2, data.image_ids, data.classes, scale="logit")
+        run = nooch.Predictions.from_arrays(
+            4 * said - 2, data.image_ids, data.classes, scale="logit"
+        )
         found = find_slices(data, [run])
         if "camera" in images.columns:
             assert found.table.filter("confirmed").height

@@ -27,7 +27,9 @@ def world():
     for number in range(LEAST_MODELS):
         wrong = random.random(len(test)) < np.where(hard, 0.1 + 0.12 * number, 0.08)
         outputs = np.where(car ^ wrong, 1.0, -1.0)
-        runs.append(Predictions.of(outputs, test.image_ids, "car", scale="logit", run=f"m{number}"))
+        runs.append(
+            Predictions.from_arrays(outputs, test.image_ids, "car", scale="logit", run=f"m{number}")
+        )
     return data, suite, runs
 
 
@@ -76,7 +78,7 @@ def test_planted_models_fail_are_told_apart_and_ordered_alike(world):
 def test_models_that_answer_alike_are_not_told_apart(world):
     data, suite, runs = world
     values, ids = runs[0].values[0], runs[0].image_ids
-    twin = Predictions.of(values, ids, "car", scale="logit", run="twin")
+    twin = Predictions.from_arrays(values, ids, "car", scale="logit", run="twin")
     table = validity(suite, [runs[0], twin], data=data).table
     row = table.filter(criterion="ce", quality="discrimination").row(0, named=True)
     assert (row["value"], row["low"], row["high"]) == (0, None, None)
@@ -85,7 +87,7 @@ def test_models_that_answer_alike_are_not_told_apart(world):
 def test_images_that_some_model_lacks_are_left_out(world):
     data, suite, runs = world
     values, ids = runs[1].values[0, :300], runs[1].image_ids[:300]
-    part = Predictions.of(values, ids, "car", scale="logit", run="part")
+    part = Predictions.from_arrays(values, ids, "car", scale="logit", run="part")
     table = validity(suite, [runs[0], part], data=data).table
     challenge = suite.set("ce", "car", "test")
     hard = (challenge.subset < 2) & challenge.image_ids.is_in(part.image_ids.to_list()).to_numpy()
@@ -96,7 +98,7 @@ def test_refusals(world):
     data, suite, runs = world
     fails(lambda: validity(suite, runs[:1], data=data), "two models at least")
     halves = [
-        Predictions.of(
+        Predictions.from_arrays(
             runs[0].values[0, part], runs[0].image_ids[part], "car", scale="logit", run=name
         )
         for name, part in (("first", slice(300)), ("last", slice(300, None)))

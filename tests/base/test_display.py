@@ -164,7 +164,9 @@ def test_results_show_auc_of_each_method(tmp_path):
 
 def test_an_empty_suite_is_shown():
     suite = small_suite()
-    empty = Suite.of({}, dataset=suite.header.dataset, criteria={}, skipped=[], tasks=[], splits=[])
+    empty = Suite.from_sets(
+        {}, dataset=suite.header.dataset, criteria={}, skipped=[], tasks=[], splits=[]
+    )
     assert len(read(empty._repr_html_())) == 1
 
 

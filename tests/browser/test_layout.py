@@ -39,7 +39,9 @@ SETTINGS = {
 def _predictions(suite):
     random = np.random.default_rng(3)
     ids = suite.set(suite.criteria[0], TASKS[1], "test").image_ids
-    return Predictions.of(random.normal(size=(len(ids), 2)), ids, TASKS[1:], scale="logit", run=RUN)
+    return Predictions.from_arrays(
+        random.normal(size=(len(ids), 2)), ids, TASKS[1:], scale="logit", run=RUN
+    )
 
 
 def _answers(suite):

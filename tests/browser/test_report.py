@@ -358,7 +358,7 @@ def test_tasks_of_24657_images_switch_at_once(tmp_path, page, capsys):
     for number in range(3):
         about = {"scale": "logit", "run": f"model {number}"}
         values = random.normal(size=(len(part), len(suite.tasks)))
-        runs.append(Predictions.of(values, part.image_ids, suite.tasks, **about))
+        runs.append(Predictions.from_arrays(values, part.image_ids, suite.tasks, **about))
     # the pages are what is tested, and a thousand resamples take minutes
     report_of(suite, tmp_path / "site", data=data, predictions=runs, bootstrap=5)
     start = time.perf_counter()
@@ -398,7 +398,9 @@ def test_images_without_a_prediction_have_no_loss(tmp_path, page):
     suite = site_suite(data)
     part = data.select("test")
     some = part.image_ids[: len(part) // 2]
-    run = Predictions.of(np.linspace(-3, 3, len(some)), some, "car", scale="logit", run="mine")
+    run = Predictions.from_arrays(
+        np.linspace(-3, 3, len(some)), some, "car", scale="logit", run="mine"
+    )
     report_of(suite, tmp_path / "site", data=data, predictions=[run], bootstrap=0)
     open_page(page, tmp_path / "site", task="car", criterion="ce", show="easy", sort="loss")
     assert "lowest loss first" in page.locator("#gallery-note").inner_text()

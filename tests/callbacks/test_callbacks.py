@@ -48,15 +48,15 @@ def test_scores_are_means_over_tasks(world):
     ids = divided.select("valid").images["image_id"]
     logits = np.random.default_rng(0).normal(size=(len(ids), 2))
     epoch = partial(nooch.callbacks.EpochScores, suite)
-    given = epoch(image_ids=ids.to_numpy()).of(logits)
+    given = epoch(image_ids=ids.to_numpy()).scores(logits)
     assert given == pytest.approx(plain_scores(suite, logits[np.argsort(ids)], TASKS))
     in_order = np.argsort(ids)
-    one = epoch(["airplane"]).of(logits[in_order, 0])
+    one = epoch(["airplane"]).scores(logits[in_order, 0])
     assert one == pytest.approx(plain_scores(suite, logits[in_order, :1], TASKS[:1]))
     two = np.stack([np.full(len(ids), 0.5), logits[in_order, 0] + 0.5], axis=1)
-    assert epoch("airplane").of(two.astype(np.float32)) == pytest.approx(one, rel=1e-5)
+    assert epoch("airplane").scores(two.astype(np.float32)) == pytest.approx(one, rel=1e-5)
     logits[3, 1] = np.nan
-    assert epoch().of(logits) == {"worst_hard": math.inf}
+    assert epoch().scores(logits) == {"worst_hard": math.inf}
 
 
 def test_another_order_is_found_by_labels(world):
@@ -75,7 +75,7 @@ def test_tasks_without_hard_images_are_left_out(world):
     divided, _ = world
     suite = nooch.find(divided, "ce", tasks=["airplane", "bowl"])
     logits = np.random.default_rng(0).normal(size=(len(divided.select("valid")), 2))
-    given = nooch.callbacks.EpochScores(suite).of(logits)
+    given = nooch.callbacks.EpochScores(suite).scores(logits)
     assert given == pytest.approx(plain_scores(suite, logits[:, :1], ["airplane"]))
 
 
@@ -85,8 +85,8 @@ def test_what_cannot_be_watched_is_refused(world):
     refused(lambda: epoch("cow"), "'cow' is not a task")
     refused(lambda: epoch(split="train"), "'train' is not a split")
     refused(lambda: epoch(criterion="gist"), "'gist' is not a criterion")
-    fails(lambda: epoch("airplane").of(np.zeros((9, 1))), "shape (9, 1)", "72 image ids")
-    fails(lambda: epoch("airplane", image_ids=range(9)).of(np.zeros(9)), "", kind=NoochError)
+    fails(lambda: epoch("airplane").scores(np.zeros((9, 1))), "shape (9, 1)", "72 image ids")
+    fails(lambda: epoch("airplane", image_ids=range(9)).scores(np.zeros(9)), "", kind=NoochError)
     bowls = nooch.find(divided, "ce", tasks=["bowl"])
     words = "no task has both hard positives and hard negatives", "`criterion`"
     refused(lambda: nooch.callbacks.EpochScores(bowls), *words, kind=UndefinedError)

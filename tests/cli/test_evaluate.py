@@ -83,12 +83,12 @@ def test_every_form_gives_the_same_bytes(here, run_cli, tmp_path):
     values, ids, tasks = arrays_of(frame)
     sources = {
         "frame": {"run": frame},
-        "array": nooch.Predictions.of(values, ids, tasks, scale="logit", run="run"),
+        "array": nooch.Predictions.from_arrays(values, ids, tasks, scale="logit", run="run"),
     }
     torch = pytest.importorskip("torch")
     for kind in ("float16", "bfloat16", "float32"):
         tensor = torch.tensor(values, dtype=getattr(torch, kind), requires_grad=True)
-        sources[kind] = nooch.Predictions.of(
+        sources[kind] = nooch.Predictions.from_arrays(
             tensor, torch.tensor(ids), tasks, scale="logit", run="run"
         )
     for name, source in sources.items():

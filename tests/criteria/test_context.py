@@ -141,7 +141,7 @@ def test_what_is_unknown_is_counted_as_by_asking_each_class(seed):
     columns = {"annotated_things": random.random(40) < 0.7}
     kinds = {"c0": "thing", "c1": "thing", "c2": "stuff"}
     data = dataset(present, columns=columns, kinds=kinds, unknown=unknown, verified=verified)
-    table = Presences.of(data)
+    table = Presences.from_dataset(data)
     wanted = np.stack([naive_unknown(data, name) for name in data.classes], axis=1)
     assert table.unknown_images().tolist() == wanted.sum(axis=0).tolist()
     chosen = np.flatnonzero(random.random(4) < 0.6)

@@ -51,7 +51,7 @@ def test_sums_do_not_depend_on_order_or_division_and_are_right(rows, random):
 @given(st.lists(st.floats(0, 1), max_size=20))
 def test_kept_sums_come_back_bit_by_bit(values):
     sums = _sums([[v] for v in values] or np.empty((0, 1)), np.ones((len(values), 1))).values
-    assert np.array_equal(ExactSums.of(sums).values, sums)
+    assert np.array_equal(ExactSums.from_values(sums).values, sums)
 
 
 def test_blocks_add_up():

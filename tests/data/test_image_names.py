@@ -20,7 +20,7 @@ _NAMES = st.builds(
 def _of(files, ids=None):
     ids = range(len(files)) if ids is None else ids
     names = pl.Series(files, dtype=pl.String)
-    return ImageNames.of(pl.DataFrame({"image_id": ids, "file_name": names}))
+    return ImageNames.from_images(pl.DataFrame({"image_id": ids, "file_name": names}))
 
 
 def _ends(name):

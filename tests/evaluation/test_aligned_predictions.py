@@ -51,7 +51,7 @@ def test_suites_with_ids_of_text():
 def test_values_are_those_of_each_image(suite):
     challenge = suite.set("ce", "car", "test")
     ids = challenge.image_ids
-    run = Predictions.of(ids.to_numpy()[::-1] * 2.0, ids.reverse(), "car", scale="logit")
+    run = Predictions.from_arrays(ids.to_numpy()[::-1] * 2.0, ids.reverse(), "car", scale="logit")
     values = Aligned(run, ids, "test").values("car", slice(None), challenge)
     assert values.tolist() == (ids * 2.0).to_list()
 
@@ -123,6 +123,6 @@ def test_tasks_that_no_one_knows_are_a_note_and_missing_ones_a_warning(suite, lo
     run = load_predictions(wide, suite, scale="logit")
     assert "did you mean car by carr?" in evaluate(suite, run).notes[1]
     ids = suite.set("ce", "car", "test").image_ids
-    array = Predictions.of(np.zeros(24), ids, "zebra", scale="logit", run="r")
+    array = Predictions.from_arrays(np.zeros(24), ids, "zebra", scale="logit", run="r")
     words = ("no predictions for car, fire_hydrant, cow, but for zebra", "at least one task")
     fails(lambda: nooch.evaluate(suite, array), *words)

@@ -27,7 +27,7 @@ def _suite(ids, labels, hard):
         mark = Mark(hard[:, column].astype(np.int8))
         rows = pl.Series("image_id", ids)
         sets[key] = ChallengeSet.from_mark(*key, mark, rows, labels[:, column])
-    return Suite.of(
+    return Suite.from_sets(
         sets,
         dataset=DatasetRecord("x", len(ids), {"test": len(ids)}),
         criteria={"ce": CriterionRecord("attribute", {})},
@@ -221,7 +221,7 @@ def test_a_sample_of_everything_is_everything():
     values = random.choice([0.0, 1.0], (40, 2))
     suite = _suite(ids, labels, hard)
     metrics = ["accuracy", "recall", "fpr", "f1"]
-    plain = Predictions.of(values, ids, TASKS, scale="probability", run="model")
+    plain = Predictions.from_arrays(values, ids, TASKS, scale="probability", run="model")
     asked = answers_as_predictions(_said(ids, values))
     first, second = (evaluate(suite, run, metrics=metrics, bootstrap=50) for run in (plain, asked))
     assert first.table.equals(second.table)
@@ -291,10 +291,10 @@ def test_corrected_labels_leave_images_out_of_their_sets(tmp_path):
     rows = [(image, "car", words[verdict]) for image, verdict in verdicts.items()]
     file = tmp_path / "verdicts.csv"
     pl.DataFrame(rows, schema=["image_id", "task", "verdict"], orient="row").write_csv(file)
-    run = Predictions.of(values, ids, TASKS, scale="probability")
+    run = Predictions.from_arrays(values, ids, TASKS, scale="probability")
     scores = evaluate(_suite(ids, labels, hard), run, overlay=file)
     right = np.array([image not in (0, 2) for image in ids])
-    kept = Predictions.of(values[right], ids[right], TASKS, scale="probability")
+    kept = Predictions.from_arrays(values[right], ids[right], TASKS, scale="probability")
     expected = evaluate(_suite(ids[right], labels[right], hard[right]), kept)
     assert _values(scores, "predictions, corrected") == _values(expected)
     before = evaluate(_suite(ids, labels, hard), run)

@@ -51,7 +51,7 @@ def worlds(draw, n_runs=1):
     ]
     ids = data.images["image_id"]
     runs = [
-        Predictions.of(v, ids, ["Y", "Z"], scale="logit", run=f"run {i}")
+        Predictions.from_arrays(v, ids, ["Y", "Z"], scale="logit", run=f"run {i}")
         for i, v in enumerate(values)
     ]
     return images, suite, values, runs
@@ -322,7 +322,7 @@ def test_no_error_among_48_images_is_not_certain():
     data, criteria = dataset_of(images, CLASSES, ["test"] * 51), {"ce": CE(cues={"Y": ["A"]})}
     suite = find(data, criteria, tasks=["Y"])
     ids = suite.set("ce", "Y", "test").image_ids
-    right = Predictions.of(np.full((51, 1), 3.0), ids, ["Y"], scale="logit")
+    right = Predictions.from_arrays(np.full((51, 1), 3.0), ids, ["Y"], scale="logit")
     for resamples in (0, 50):
         table = evaluate(suite, right, bootstrap=resamples).table
         row = row_of(table, "error", "hard_positive", "Y")
@@ -346,7 +346,7 @@ def test_one_task_without_hard_positives_leaves_the_averages_of_the_others():
     data, tasks = dataset_of(images, CLASSES, ["test"] * 80), ["Y", "Z", "B"]
     suite = find(data, {"ce": CE(cues={task: ["A"] for task in tasks})}, tasks=tasks)
     values, ids = random.normal(size=(80, 3)), data.images["image_id"]
-    runs = [Predictions.of(values, ids, tasks, scale="logit")]
+    runs = [Predictions.from_arrays(values, ids, tasks, scale="logit")]
     assert suite.record("ce", "B", "test").hard_positives == 0
     scores = evaluate(suite, runs, bootstrap=20)
     (note,) = [text for text in scores.notes if "left out" in text]
@@ -373,7 +373,7 @@ def test_one_task_without_hard_positives_leaves_the_averages_of_the_others():
     fails(lambda: evaluate(suite, runs, min_hard=81), "no task has 81 hard images", "min_hard",
           kind=ParameterError)  # fmt: skip
     # two runs are averaged over the tasks that both have
-    part = Predictions.of(values[:, [0, 2]], ids, ["Y", "B"], scale="logit", run="part")
+    part = Predictions.from_arrays(values[:, [0, 2]], ids, ["Y", "B"], scale="logit", run="part")
     table = evaluate(suite, [*runs, part]).table
     both = table.filter(task=AVERAGE, metric="error", subset="easy_negative")
     assert both["averaged_tasks"].to_list() == ["Y", "Y"]
@@ -406,7 +406,7 @@ def _runs(data, names=("a",)):
     random, ids = np.random.default_rng(1), data.images["image_id"]
     values = [random.normal(size=(len(data), 2)) for _ in names]
     return [
-        Predictions.of(v, ids, ["Y", "Z"], scale="logit", run=n)
+        Predictions.from_arrays(v, ids, ["Y", "Z"], scale="logit", run=n)
         for v, n in zip(values, names, strict=True)
     ]
 
@@ -497,7 +497,7 @@ def test_shares_of_a_split_and_uniform():
     # a split's own shares give what the split gives
     assert own["value"].to_list() == pytest.approx(everything["value"].to_list(), abs=1e-12)
     record = suite.record("ce", "Y", "valid")
-    shares = parse_distribution("valid", suite).of(suite, suite.set("ce", "Y", "test"))
+    shares = parse_distribution("valid", suite).cell_shares(suite, suite.set("ce", "Y", "test"))
     n = record.positives + record.negatives
     assert shares[0] == record.hard_positives / n
     assert shares[3] == (record.negatives - record.hard_negatives) / n
@@ -572,9 +572,11 @@ def test_tasks_that_the_suite_does_not_have_are_left_out():
     data = dataset_of([{"Y": 0.1}, {"A": 0.5}, {"Z": 0.1, "A": 0.5}, {}], CLASSES, ["test"] * 4)
     suite = find(data, {"ce": CE(beta=0.1, cues=CUES)}, tasks=["Y", "Z"])
     values, ids = np.arange(12.0).reshape(4, 3), data.images["image_id"]
-    more = Predictions.of(values, ids, ["Y", "Z", "unicorn"], scale="logit", run="a")
+    more = Predictions.from_arrays(values, ids, ["Y", "Z", "unicorn"], scale="logit", run="a")
     assert evaluate(suite, more).notes[0].endswith("does not have are left out: unicorn")
-    plain = evaluate(suite, Predictions.of(values[:, :2], ids, ["Y", "Z"], scale="logit", run="a"))
+    plain = evaluate(
+        suite, Predictions.from_arrays(values[:, :2], ids, ["Y", "Z"], scale="logit", run="a")
+    )
     assert evaluate(suite, more, reading=ANY).table.equals(plain.table)
 
 
@@ -585,7 +587,7 @@ def test_memory_does_not_grow_with_the_replicates_of_all_tasks(monkeypatch):
     images = [{name: 0.2 for name in [*tasks, "A"] if random.random() < 0.5} for _ in range(40)]
     data = dataset_of(images, [*tasks, "A"], ["test"] * 40)
     suite = find(data, {"ce": CE(beta=0.1, cues={task: ["A"] for task in tasks})}, tasks=tasks)
-    run = Predictions.of(
+    run = Predictions.from_arrays(
         random.normal(size=(40, 16)), data.images["image_id"], tasks, scale="logit"
     )
 

@@ -16,7 +16,7 @@ from nooch.evaluation.captions import (
 )
 
 PHRASES = {"dog": ["dog", "puppy"], "hot_dog": ["hot dog"], "kite": ["kite", "kites"]}
-SMALL = Vocabulary.of(PHRASES, ["dog park", "kite surfing"])
+SMALL = Vocabulary.from_phrases(PHRASES, ["dog park", "kite surfing"])
 
 
 def _oracle(text, plain=PHRASES, other=("dog park", "kite surfing")):

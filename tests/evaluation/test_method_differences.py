@@ -21,7 +21,9 @@ def predictions(frame, name, seed=0, tasks=TASKS):
     table = wide(own)
     values, about = table.select(tasks).to_numpy(), {"method": name, "seed": seed}
     run = f"{name}/{seed}"
-    return Predictions.of(values, table["image_id"], list(tasks), scale="logit", run=run, **about)
+    return Predictions.from_arrays(
+        values, table["image_id"], list(tasks), scale="logit", run=run, **about
+    )
 
 
 @pytest.fixture(scope="module")

@@ -333,7 +333,7 @@ def test_archives_that_are_refused(tmp_path, arrays, message):
 
 def test_what_is_no_predictions(tmp_path, long):
     for thing in (None, 3, np.zeros((2, 2)), [1.5], {"a": np.zeros(3)}):
-        words = "cannot be read as predictions", "Predictions.of"
+        words = "cannot be read as predictions", "Predictions.from_arrays"
         fails(lambda thing=thing: load_predictions(thing, SUITE), *words)
     for nothing in ([], {}):
         words = "no predictions were given"

@@ -13,7 +13,7 @@ TASKS = ["car", "fire hydrant"]
 
 
 def _of(values=VALUES, ids=IDS, tasks=TASKS, **options):
-    return Predictions.of(values, ids, tasks, **{"scale": "logit", **options})
+    return Predictions.from_arrays(values, ids, tasks, **{"scale": "logit", **options})
 
 
 def _check(run):

@@ -78,7 +78,7 @@ def test_an_interval_is_that_of_resamples_in_which_all_tasks_are_defined():
     suite = nooch.find(data, {"ce": criterion}, tasks=["cow", "boat"])
     outputs = np.stack([np.where(cow, 5.0, -5.0), random.normal(size=n)], axis=1)
     runs = [
-        nooch.Predictions.of(values, np.arange(n), ["cow", "boat"], scale="logit", run=run)
+        nooch.Predictions.from_arrays(values, np.arange(n), ["cow", "boat"], scale="logit", run=run)
         for run, values in (("a", outputs), ("b", outputs + areas[:, :2] * [0, 10]))
     ]
     scores = nooch.evaluate(suite, runs, metrics=["auc"], bootstrap=1000)

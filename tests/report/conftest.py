@@ -100,7 +100,7 @@ def _annotation(image_id: int, category: int, area: float) -> dict[str, Any]:
 def published(made) -> Suite:
     """The same images without support, fitted criterion, dataset or licence."""
     keys = [key for key in made.suite.keys if key[0] == "ce"]
-    return Suite.of(
+    return Suite.from_sets(
         {key: replace(made.suite.set(*key), support=None) for key in keys},
         dataset=DatasetRecord("published-0", N, {"valid": 12, "test": 12}),
         criteria={"ce": CriterionRecord("ce", {})},
@@ -125,7 +125,7 @@ def suite_of(
     keys = [(criterion, task, split) for criterion, listed in names.items() for task in listed]
     rows = data.images["image_id"]
     sets = {k: ChallengeSet.from_mark(*k, Mark(codes), rows, data.labels(k[1])) for k in keys}
-    return Suite.of(
+    return Suite.from_sets(
         sets,
         dataset=DatasetRecord(data.fingerprint, n, data.splits, **record),
         criteria={name: CriterionRecord("attribute", {}) for name in names},

@@ -165,7 +165,7 @@ def test_models_that_were_asked_other_questions_are_scored_apart(bare, report, t
     runs = _runs(suite, tmp_path, **answers)
     ids = data.select("test").images["image_id"]
     values = np.random.default_rng(0).normal(size=(len(ids), 2))
-    plain = Predictions.of(values, ids, TASKS, scale="logit", run="plain")
+    plain = Predictions.from_arrays(values, ids, TASKS, scale="logit", run="plain")
     done = report([*runs, plain], bootstrap=20)
     points = pl.DataFrame(read_script(done.path / "data/results.js")[1])
     words = {"fpr", "recall", "dprime", "response_criterion"}

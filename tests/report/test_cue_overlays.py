@@ -23,7 +23,7 @@ def _collection(ids=None):
     splits = ["train", "train", "test", "test"]
     data = dataset_of(images, ["car", "road", "fire_hydrant"], splits, ids)
     suite = find(data, {"ce": CE(cues={"car": ("road", "fire_hydrant")})}, tasks=["car"])
-    return data, suite, {"test": SplitImages.of(suite, "test", data)}
+    return data, suite, {"test": SplitImages.from_split(suite, "test", data)}
 
 
 def _file(path, annotations):

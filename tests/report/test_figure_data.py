@@ -47,7 +47,7 @@ def suite():
 
 @pytest.fixture(scope="module")
 def losses(suite):
-    runs = [Predictions.of(*arrays_of(logits(suite)), scale="logit")]
+    runs = [Predictions.from_arrays(*arrays_of(logits(suite)), scale="logit")]
     return class_losses(suite, runs, split="test")
 
 
@@ -70,7 +70,7 @@ def scores(suite):
 
 def outputs(data, tasks=("fire_hydrant", "cow"), seed=0):
     values = np.round(np.random.default_rng(seed).normal(size=(len(data), len(tasks))), 1)
-    return Predictions.of(values, data.image_ids, tasks, scale="logit", run=f"r{seed}")
+    return Predictions.from_arrays(values, data.image_ids, tasks, scale="logit", run=f"r{seed}")
 
 
 def test_points_of_fig_3(suite, losses):

@@ -44,7 +44,10 @@ def sources(world):
     part = data.select("test")
     random, shape = np.random.default_rng(1), (len(part), len(suite.tasks))
     about = {"image_ids": part.image_ids, "tasks": suite.tasks, "scale": "logit"}
-    runs = [Predictions.of(random.normal(size=shape), **about, run=run) for run in ("erm", "gdro")]
+    runs = [
+        Predictions.from_arrays(random.normal(size=shape), **about, run=run)
+        for run in ("erm", "gdro")
+    ]
     return Sources(suite=suite, data=data, predictions=runs)
 
 

@@ -50,7 +50,7 @@ def sources():
     data = data.with_embedding("e", np.random.default_rng(0).normal(size=(len(data), 4)))
     # a network of all classes: more tasks and more images than the suite's sets have
     values = np.random.default_rng(1).normal(size=(len(data), len(data.classes)))
-    outputs = Predictions.of(values, data.image_ids, data.classes, scale="logit")
+    outputs = Predictions.from_arrays(values, data.image_ids, data.classes, scale="logit")
     return Sources(suite=small_suite(), data=data, predictions=outputs, bootstrap=5, **GRIDS)
 
 
@@ -221,7 +221,7 @@ def test_predictions_for_other_classes_are_left_alone(sources):
     for row in data.iter_rows(named=True):
         of = {"criterion": row["criterion"], "task": "average"}
         assert row["value"] == scores.value("auc", row["subset"], **of)
-    strange = Predictions.of(values.values[:1].T, values.image_ids, ["dog"], scale="logit")
+    strange = Predictions.from_arrays(values.values[:1].T, values.image_ids, ["dog"], scale="logit")
     act = partial(figure_data, "fig4", replace(sources, predictions=strange))
     fails(act, "no predictions for", "dog")
     one = figure_data("fig6", replace(sources, tasks=["car"]))
@@ -292,7 +292,7 @@ def test_nothing_is_written_where_one_figure_cannot_be(sources, tmp_path):
     refused(partial(act, dpi=5), "dpi is 5")
     refused(lambda: save_figures(["fig10", "fig3"], Sources(data=sources.data), out), "fig3")
     ids = sources.data.image_ids
-    cows = Predictions.of(np.ones((60, 1)), ids, ["cow"], scale="logit")
+    cows = Predictions.from_arrays(np.ones((60, 1)), ids, ["cow"], scale="logit")
     none = replace(sources, predictions=cows)
     fails(lambda: save_figures(["fig10", "fig3"], none, out), "no task has both")
     assert not out.exists()

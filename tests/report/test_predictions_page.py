@@ -23,7 +23,7 @@ def _predictions(data, name, seed=0, *, split="test", n=None):
     part = data.select(split)
     ids = part.image_ids[:n]
     values = np.random.default_rng(seed).normal(size=(len(ids), 2))
-    return Predictions.of(values, ids, ["car", "cow"], scale="logit", run=name)
+    return Predictions.from_arrays(values, ids, ["car", "cow"], scale="logit", run=name)
 
 
 def test_predictions_alone_have_the_tables_of_evaluate(bare, report):

@@ -343,7 +343,7 @@ def test_thresholds_by_task_travel_with_each_task(tmp_path):
     assert by_name["gist"]["tau"] is None
     assert by_name["gist"]["match"] is None
     task = next(task for task in TASKS if ("gist", task, "test") in suite.keys)
-    parts, _ = criterion_parts(suite, task, SplitImages.of(suite, "test", data), {})
+    parts, _ = criterion_parts(suite, task, SplitImages.from_split(suite, "test", data), {})
     assert parts["gist"]["thresholds"] == list(tau[task])
 
 

@@ -52,7 +52,9 @@ def outputs(data, seed=0, run="one"):
     """Logits that depend on the bird and the place."""
     noise = np.random.default_rng(seed).normal(size=len(data))
     values = noise + 2.0 * data.labels("waterbird") + 1.5 * data.images["place"].to_numpy() - 1.5
-    return nooch.Predictions.of(values, data.image_ids, "waterbird", scale="logit", run=run), values
+    return nooch.Predictions.from_arrays(
+        values, data.image_ids, "waterbird", scale="logit", run=run
+    ), values
 
 
 def labels_and_places(data):
@@ -85,7 +87,9 @@ def test_the_genuine_groups_and_environments(shared_data):
     assert data.classes == ("waterbird",)
     assert data.splits == {"train": 4795, "valid": 1199, "test": 5794}
     train = data.select("train")
-    assert np.bincount(Environments(attribute="place").of(train, "waterbird")).tolist() == TRAIN
+    assert (
+        np.bincount(Environments(attribute="place").for_task(train, "waterbird")).tolist() == TRAIN
+    )
     shares = [group_shares(data).shares[cell] * 4795 for cell in CELLS]
     assert shares == pytest.approx([TRAIN[2], TRAIN[1], TRAIN[3], TRAIN[0]])
     record = suite_of(data).record("attribute", "waterbird", "train")
@@ -111,7 +115,7 @@ def test_the_worst_of_four_can_be_an_easy_group(data):
     test = data.select("test")
     labels, places = labels_and_places(test)
     values = np.where((labels != places) == labels, 1.0, -1.0)
-    run = nooch.Predictions.of(values, test.image_ids, "waterbird", scale="logit")
+    run = nooch.Predictions.from_arrays(values, test.image_ids, "waterbird", scale="logit")
     table = waterbirds_table(score_waterbirds(suite_of(data), run, data))
     names = ("worst_group_error", "worst_of_four_error", "auc_hard")
     assert [table[name][0] for name in names] == [0.0, 1.0, 1.0]

@@ -222,7 +222,7 @@ def test_a_label_that_is_unknown_is_never_read_as_absent():
     cue = Environments(CE().fit(data.select("train")))
     data = data.select(rows=(data.images["split"] == "train").to_numpy())
     text = "its cue sea was not annotated in all images"
-    fails(lambda: cue.of(data, "boat"), UndefinedError, text)
+    fails(lambda: cue.for_task(data, "boat"), UndefinedError, text)
 
 
 def test_pairs_are_stated_one_by_one():
@@ -313,7 +313,7 @@ def test_losses_are_swept_over_known_labels_alone():
 def test_a_page_of_the_report_has_no_label_where_it_is_unknown():
     data = _boats(5, 6)
     suite = find(data, {"phi": Attribute("y = 0")}, tasks="sea")
-    given = labels_of(suite, "sea", SplitImages.of(suite, "test", data))
+    given = labels_of(suite, "sea", SplitImages.from_split(suite, "test", data))
     assert (given == UNKNOWN).tolist() == data.select("test").unknown_labels("sea").tolist()
     assert (given == 1).sum() == 9
 

@@ -98,7 +98,7 @@ def test_sets_are_those_of_a_dataset_with_these_labels(world, parts, tmp_path_fa
 def _corrected_counts(suite, file):
     """Criterion, split -> hard positives and negatives that evaluate scores with the overlay."""
     ids = sorted({i for key in suite.keys for i in suite.set(*key).image_ids})
-    run = Predictions.of(np.zeros((len(ids), 1)), ids, ["Y"], scale="logit", run="m")
+    run = Predictions.from_arrays(np.zeros((len(ids), 1)), ids, ["Y"], scale="logit", run="m")
     table = evaluate(suite, run, overlay=file, split=suite.splits).table
     rows = table.filter(run="m, corrected", metric="error").filter(pl.col("cue").is_null())
     return {
@@ -116,7 +116,9 @@ def test_before_and_after_are_next_to_each_other(tmp_path):
     file = _write({hard[0] - 1: True, hard[1] - 1: None}, tmp_path / "v.csv")
     ids = suite.set("ce", "Y", "test").image_ids
     values = np.random.default_rng(0).normal(size=(len(ids), 1))
-    runs = [Predictions.of(values, ids, ["Y"], scale="logit", run=name) for name in ("a", "b")]
+    runs = [
+        Predictions.from_arrays(values, ids, ["Y"], scale="logit", run=name) for name in ("a", "b")
+    ]
     condition = "error@hard_negative[ce,Y]>1"
     scores = evaluate(suite, runs, overlay=[file], bootstrap=20, baseline="b", fail_if=[condition])
     names = ["a", "b", "a, corrected", "b, corrected"]

@@ -49,7 +49,7 @@ def suites(draw):
                 key = (criterion, task, split)
                 of_split = ids.filter(pl.Series(rows))
                 sets[key] = ChallengeSet.from_mark(*key, mark, of_split, labels[rows, column])
-    return Suite.of(
+    return Suite.from_sets(
         sets,
         dataset=DatasetRecord("x", n, {"valid": int(half.sum()), "test": int((~half).sum())}),
         criteria={name: CriterionRecord("attribute", {}) for name in ("ce", "gist")},

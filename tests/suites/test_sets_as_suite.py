@@ -184,7 +184,7 @@ def test_sets_of_different_images_are_scored_each_on_its_own(tmp_path, part):
     """A task's set may be as large as the labeled part and hold other images."""
     suite = published_suite(_published(tmp_path / "p"), _labels(tmp_path, **_arrays(part)))
     values = np.where([[i in TIE, i in HYDRANT] for i in TEST], 1.0, -1.0)
-    run = Predictions.of(values, TEST, ["tie", "fire_hydrant"], scale="logit")
+    run = Predictions.from_arrays(values, TEST, ["tie", "fire_hydrant"], scale="logit")
     scores = evaluate(suite, run, reading={"ignore_unknown": True})
     for criterion, task in (("ce", "tie"), ("gist", "fire_hydrant")):
         assert scores.value("error", "all", criterion=criterion, task=task) == 0

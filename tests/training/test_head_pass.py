@@ -127,7 +127,7 @@ def test_blocks_are_steps(block, descent):
     y = torch.from_numpy((random.random((n, heads)) < 0.5).astype(float))
     states = [HeadState.initial(range(heads), d) for _ in range(2)]
     states = [HeadState(s.weights.double(), s.biases.double()) for s in states]
-    objective = OBJECTIVES["erm"](TrainingCounts.of([1, 1]))
+    objective = OBJECTIVES["erm"](TrainingCounts.from_numbers([1, 1]))
     x = x.astype(np.float32)
 
     def gradient(rows):

@@ -24,7 +24,7 @@ torch = pytest.importorskip("torch")
 Z = [2, -1, 0.5, -0.25, 1.5, -2, 0, 3]
 Y = [1, 0, 0, 1, 1, 0, 1, 0]
 E = [3, 0, 1, 2, 3, 0, 2, 1]
-COUNTS = TrainingCounts.of([4500, 500], [4000, 300, 50, 650])
+COUNTS = TrainingCounts.from_numbers([4500, 500], [4000, 300, 50, 650])
 
 
 def column(values, dtype=torch.float64):
@@ -71,7 +71,7 @@ def test_online_gdro_three_steps():
 
 def test_online_gdro_adjusts_environments_that_the_batch_lacks():
     """As kohpangwei/group_DRO does; an environment without training images has no adjustment."""
-    counts = TrainingCounts.of([90, 10], [64, 4, 16, 0])
+    counts = TrainingCounts.from_numbers([90, 10], [64, 4, 16, 0])
     objective = OBJECTIVES["online-gdro"](counts, eta=0.5, K=2.0)
     z, y = column([0.3, -0.2]), column([1.0, 0.0])
     environments = torch.tensor([[0], [0]])
@@ -90,7 +90,9 @@ def test_online_gdro_adjusts_environments_that_the_batch_lacks():
 
 @pytest.mark.parametrize("alpha", [0.5, 2.0])
 def test_what_training_lacks_counts_nothing_in_validation(alpha):
-    objective = make("environment-reweight", TrainingCounts.of([9, 1], [6, 2, 2, 0]), alpha=alpha)
+    objective = make(
+        "environment-reweight", TrainingCounts.from_numbers([9, 1], [6, 2, 2, 0]), alpha=alpha
+    )
     z, y = column([0.0, 0.0]), column([1.0, 0.0])
     found = float(objective.measure(z, y, torch.tensor([[1], [3]])))
     assert found == pytest.approx((1 / 0.2) ** alpha * np.log(2) / 2)
@@ -98,7 +100,7 @@ def test_what_training_lacks_counts_nothing_in_validation(alpha):
 
 def test_sizes_of_gradients():
     """The mean weight of training rows; environments and penalty; 1 for means over images."""
-    counts = TrainingCounts.of([90, 10], [80, 10, 10, 0])
+    counts = TrainingCounts.from_numbers([90, 10], [80, 10, 10, 0])
     for name, parameters, size in (
         ("erm", {}, 1),
         ("gdro", {"K": 5.0}, 1),

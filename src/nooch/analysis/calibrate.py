@@ -161,9 +161,9 @@ def calibrate(
         # those with a predicted class first
         cues = sorted(ce.cues(task), key=lambda cue: cue not in names)
         if task in names and cues and cues[0] in names:
-            task_pair = _TaskPair.of(p, t, task, cues, names, fold)
+            task_pair = _TaskPair.from_datasets(p, t, task, cues, names, fold)
             cues_of[task_pair.name] = list(task_pair.cues.values())
-            judged = _Judged.of(task_pair, criterion.beta, precision, folds)
+            judged = _Judged.from_pair(task_pair, criterion.beta, precision, folds)
             betas[task_pair.name] = dict(
                 zip(cues_of[task_pair.name], judged.betas.T.tolist(), strict=True)
             )
@@ -284,7 +284,7 @@ class _TaskPair:
     true: Floats
 
     @classmethod
-    def of(
+    def from_datasets(
         cls, p: Dataset, t: Dataset, task: str, cues: Sequence[str], names: Mapping[str, str],
         folds: NDArray[np.int64],
     ) -> Self:  # fmt: skip
@@ -329,7 +329,7 @@ class _Judged:
     refused: tuple[tuple[float | None, float | None] | None, ...]
 
     @classmethod
-    def of(cls, pair: _TaskPair, beta: float, precision: float, folds: int) -> Self:
+    def from_pair(cls, pair: _TaskPair, beta: float, precision: float, folds: int) -> Self:
         """Chosen betas count for a side if they raise its precision out of fold."""
         used = np.full((2, 2, *pair.areas.shape), beta)
         for fold in range(folds):

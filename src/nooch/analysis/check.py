@@ -386,7 +386,7 @@ def check(
             suite, [*scored, *plain], split=split, bootstrap=bootstrap, seed=seed, fail_if=fail_if,
             reading={"ignore_unknown": True}, progress=progress,
         )  # fmt: skip
-        findings = Findings.of([], {"split": split})
+        findings = Findings.from_rows([], {"split": split})
         if [*suite.criteria] != [_NOTHING]:
             findings = cue_findings(suite, scored, data=data, split=split, progress=progress)
         errors = _errors(runs, data.select(split), split, asked)

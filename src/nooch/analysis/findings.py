@@ -57,7 +57,7 @@ class Findings(TabularResult):
     settings: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, rows: Sequence[Mapping[str, Any]], settings: Mapping[str, Any]) -> Self:
+    def from_rows(cls, rows: Sequence[Mapping[str, Any]], settings: Mapping[str, Any]) -> Self:
         """Adjust p-values by Benjamini and Hochberg (1995) over all rows with enough images, give
         each row its verdict, and rank them.
         """
@@ -208,13 +208,13 @@ def cue_findings(
     runs = load_predictions(predictions, suite, data, scale=scale)
     task_names = predicted_tasks(runs, suite.tasks, tasks, owner="the suite")
     keys = [(criterion, task, split) for task in task_names for criterion in suite.criteria]
-    sample = AskedSample.of(suite, runs, [key for key in keys if key in suite.keys]).suite
+    sample = AskedSample.from_runs(suite, runs, [key for key in keys if key in suite.keys]).suite
     rows: list[dict[str, Any]] = []
     for key in tracked(keys, len(keys), "comparing contexts, sets", progress):
         if key in sample.keys:
             rows += _of_set(suite, sample.set(*key), runs, data)
     rows = _said_once(rows)
-    return Findings.of(
+    return Findings.from_rows(
         rows, {"split": split, "tasks": task_names, "runs": [run.run for run in runs]}
     )
 

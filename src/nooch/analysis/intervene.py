@@ -113,7 +113,7 @@ class TaskEdits:
     has_control: dict[int, bool] = field(default_factory=dict)
 
     @classmethod
-    def of(
+    def plan(
         cls, suite: Suite, key: tuple[str, str], data: Dataset, files: pl.DataFrame, **how: Any
     ) -> TaskEdits:
         """Plan the edits of a task and split, ``key``; ``files`` are all images of the split, whose
@@ -366,7 +366,7 @@ def _planned(
     masks = cue_masks(suite, data, images, annotations, pictures, model.tasks)
     how = {"masks": partial(masks, split), "size": model.size, "decoding": decoding}
     return [
-        TaskEdits.of(suite, (task, split), part, files, edit=edit, seed=seed, **how)
+        TaskEdits.plan(suite, (task, split), part, files, edit=edit, seed=seed, **how)
         for task in model.tasks
     ]
 

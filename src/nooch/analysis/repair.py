@@ -83,7 +83,9 @@ def choose_heads(
             heads[job.task, job.run] = job, trained.head(number)
             outputs.setdefault(job.run, {})[job.task] = logits[number]
     runs = [
-        Predictions.of(np.array([*output.values()]).T, ids, [*output], scale="logit", run=run)
+        Predictions.from_arrays(
+            np.array([*output.values()]).T, ids, [*output], scale="logit", run=run
+        )
         for run, output in outputs.items()
     ]
     scores = evaluate(
@@ -314,7 +316,9 @@ def _predicted(heads: Heads, tasks: Sequence[str], inputs: Any, data: Dataset) -
     of_split = rows_of_splits(data)
     rows = np.concatenate([of_split["valid"], of_split["test"]])
     logits = head_outputs(heads.astype(np.float64), inputs.__getitem__, rows)
-    return Predictions.of(logits.T, data.images["image_id"].gather(rows), tasks, scale="logit")
+    return Predictions.from_arrays(
+        logits.T, data.images["image_id"].gather(rows), tasks, scale="logit"
+    )
 
 
 def _write(repaired: Repaired, about: dict[str, Any], folder: Path) -> None:

@@ -189,7 +189,7 @@ def validity(
     names = [name for name in suite.criteria if any(key[0] == name for key in keys)]
     for name in tracked(names, len(names), "comparing models, criteria", progress):
         own = [key for key in keys if key[0] == name]
-        images = _Images.of(suite, own, every, runs, dataset)
+        images = _Images.from_sets(suite, own, every, runs, dataset)
         if len(images.wrong):
             orders[name] = images
             rows += [{"criterion": name, **row} for row in images.failure(runs)]
@@ -231,7 +231,7 @@ class _Images:
     wrong: NDArray[np.bool_]
 
     @classmethod
-    def of(
+    def from_sets(
         cls,
         suite: Suite,
         keys: Sequence[tuple[str, str, str]],

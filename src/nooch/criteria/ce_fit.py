@@ -38,7 +38,7 @@ class KnownPairs:
     missing: NDArray[np.int64]
 
     @classmethod
-    def of(cls, state: CEState) -> KnownPairs:
+    def from_state(cls, state: CEState) -> KnownPairs:
         """Statistics of a shard; where all classes were annotated in all images every pair is
         known.
         """
@@ -91,7 +91,7 @@ class CEState:
 
     def __add__(self, other: CEState) -> CEState:
         both = self.known is None and other.known is None
-        pairs = None if both else KnownPairs.of(self) + KnownPairs.of(other)
+        pairs = None if both else KnownPairs.from_state(self) + KnownPairs.from_state(other)
         return CEState(self.exact + other.exact, self.counts + other.counts, pairs)
 
 
@@ -111,7 +111,7 @@ def _known_pairs(shard: Dataset, gaps: Gaps, areas: csr_array, state: CEState) -
     No matrix of unknown pairs is made: it is the one of kinds, (n_images, 2), spread over classes,
         plus the matrix of exceptions.
     """
-    every, presence = KnownPairs.of(state), presence_of(areas)
+    every, presence = KnownPairs.from_state(state), presence_of(areas)
     high, low, counts = every.own.high.copy(), every.own.low.copy(), every.counts.copy()
     spread, unknown_rows = gaps.kinds[gaps.kinds >= 0], np.flatnonzero(gaps.kinds >= 0)
     parts = [(gaps.images, unknown_rows, spread)]
@@ -170,8 +170,8 @@ def read_saved(content: Mapping[str, Any]) -> tuple[SavedCE, CEState]:
             np.array(counts_of, np.int64)
             for counts_of in (pairs.counts, pairs.positives, pairs.missing)
         )
-        known_pairs = KnownPairs(ExactSums.of(np.array(pairs.own, np.float64)), *counts)
-    sums = ExactSums.of(np.array(saved.sums, np.float64))
+        known_pairs = KnownPairs(ExactSums.from_values(np.array(pairs.own, np.float64)), *counts)
+    sums = ExactSums.from_values(np.array(saved.sums, np.float64))
     state = CEState(sums, np.array(saved.counts, np.int64), known_pairs)
     n = len(saved.classes)
     square = [

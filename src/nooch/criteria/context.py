@@ -117,7 +117,7 @@ class Context:
     def partial(self, shard: Dataset, tasks: Sequence[str] = ()) -> Presences:
         """What is present in the training images of a part."""
         del tasks
-        return Presences.of(shard, self.source)
+        return Presences.from_dataset(shard, self.source)
 
     def merge(self, states: Iterable[Presences]) -> Presences:
         """All images; of more than ``MOST_IMAGES``, a sample that is the same for any parts."""
@@ -278,7 +278,7 @@ class FittedContext(SupportFitted):
 
     def presences(self, data: Dataset) -> Presences:
         """What the regressions know. Raises ParameterError for a class that the data lack."""
-        table = Presences.of(data, self.criterion.source)
+        table = Presences.from_dataset(data, self.criterion.source)
         names = dict.fromkeys(name for one in self.regressions.values() for name in one.context)
         if self.criterion.source == LABELS:
             for name in names:

@@ -62,7 +62,7 @@ def no_context(data: Dataset) -> InputError | None:
     """
     split = data.fitting_split
     train = data.select(split) if split in data.splits else data
-    return _no_context(Presences.of(train), len(data.classes))
+    return _no_context(Presences.from_dataset(train), len(data.classes))
 
 
 def _no_context(state: Presences, n_classes: int) -> InputError | None:

@@ -49,7 +49,7 @@ class ExactSums:
     low: NDArray[np.int64]
 
     @classmethod
-    def of(cls, values: NDArray[np.float64]) -> Self:
+    def from_values(cls, values: NDArray[np.float64]) -> Self:
         """The sums whose ``values`` these are, float64."""
         high = np.rint(values * _HIGH)
         return cls(high.astype(np.int64), np.rint((values - high / _HIGH) * _LOW).astype(np.int64))
@@ -80,7 +80,7 @@ def group_sums(
     (n_images, n), dense or CSR. Raises InputError for values that are infinite or not below
     ``LARGEST`` in size; ``what`` they are is for the error.
     """
-    total = ExactSums.of(np.zeros((presence.shape[1], values.shape[1])))
+    total = ExactSums.from_values(np.zeros((presence.shape[1], values.shape[1])))
     sums: Callable[..., _Pieces] = _sparse_sums if isinstance(values, csr_array) else _dense_sums
     for start in range(0, presence.shape[0], BLOCK):
         rows = slice(start, start + BLOCK)

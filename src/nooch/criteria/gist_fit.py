@@ -83,4 +83,4 @@ def read_saved(content: Mapping[str, Any]) -> tuple[SavedGist, GistState]:
     sums = np.array(saved.sums, np.float64)
     if not len(saved.tasks) == len(sums) == len(saved.counts):
         raise ValueError(f"{len(saved.tasks)} tasks, but {len(sums)} prototypes")
-    return saved, GistState(ExactSums.of(sums), np.array(saved.counts, np.int64))
+    return saved, GistState(ExactSums.from_values(sums), np.array(saved.counts, np.int64))

@@ -61,7 +61,7 @@ class Presences:
     kinds: NDArray[np.int8]
 
     @classmethod
-    def of(cls, data: Dataset, source: str = LABELS) -> Self:
+    def from_dataset(cls, data: Dataset, source: str = LABELS) -> Self:
         """Presences of a dataset. Raises InputError if it has no attribute column to read."""
         present, gaps = presence_of(data.areas), data.gaps
         names, kinds = list(data.classes), np.full(len(data.classes), -1)

@@ -62,7 +62,7 @@ class ImageNames:
     digits: bool = False
 
     @classmethod
-    def of(cls, images: pl.DataFrame) -> Self:
+    def from_images(cls, images: pl.DataFrame) -> Self:
         """From a table with ``image_id`` and ``file_name``, such as a dataset's images."""
         ids, files = images["image_id"], images["file_name"]
         has_file = files.is_not_null()

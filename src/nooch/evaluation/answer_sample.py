@@ -139,7 +139,7 @@ class AskedSample:
     notes: list[str] = field(default_factory=list)
 
     @classmethod
-    def of(cls, suite: Suite, runs: Sequence[Predictions], keys: Sequence[Key]) -> Self:
+    def from_runs(cls, suite: Suite, runs: Sequence[Predictions], keys: Sequence[Key]) -> Self:
         """The sample that runs with ``weights`` are about; other runs are also scored on it. The
         whole suite if there is no such run.
         """
@@ -161,7 +161,9 @@ class AskedSample:
                 "none of the images asked about is in the sets that are scored",
                 allowed=f"answers about {some_of(dict.fromkeys(split for _, _, split in keys))}",
             )
-        header = msgspec.structs.replace(suite.header, sets=[*map(SetRecord.of, sets.values())])
+        header = msgspec.structs.replace(
+            suite.header, sets=[*map(SetRecord.from_set, sets.values())]
+        )
         notes = _about(suite, keys, weights) if weights else []
         return cls(suite.with_header(header, lambda *key: sets[key]), suite, weights, notes)
 

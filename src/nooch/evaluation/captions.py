@@ -165,7 +165,7 @@ class Vocabulary:
     phrases: Mapping[str, Sequence[tuple[tuple[str, ...], str | None]]]
 
     @classmethod
-    def of(
+    def from_phrases(
         cls,
         mentions: Mapping[str, Sequence[str]],
         other: Sequence[str] = (),
@@ -228,7 +228,7 @@ def load_vocabulary(source: str | Path) -> Vocabulary:
     content = content if "mentions" in content else {"mentions": content}
     with unreadable(path, _VOCABULARY, problem="is not a list of synonyms"):
         listed = msgspec.convert(content, _Synonyms, str_keys=True)
-    return Vocabulary.of(listed.mentions, listed.other, plurals=listed.plurals)
+    return Vocabulary.from_phrases(listed.mentions, listed.other, plurals=listed.plurals)
 
 
 class _Synonyms(msgspec.Struct, forbid_unknown_fields=True):

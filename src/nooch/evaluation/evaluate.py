@@ -70,7 +70,7 @@ def corrected_suite(suite: Suite, overlay: LabelOverlay) -> tuple[Suite, str]:
         challenge, changed, left_out = _corrected(suite, overlay, *key)
         moved |= {(image, key[1]) for image in changed}
         gone |= {(image, key[1]) for image in left_out}
-        records += [SetRecord.of(challenge)] if len(challenge) else []
+        records += [SetRecord.from_set(challenge)] if len(challenge) else []
     header = msgspec.structs.replace(suite.header, sets=records)
     note = (
         f"{counted(len(moved), 'label')} corrected, {counted(len(gone), 'image')} left out of the"
@@ -145,8 +145,8 @@ def evaluate(
     Args:
         suite: the suite.
         predictions: a path or frame (see ``nooch.load_predictions``, whose result is accepted
-            too), ``Predictions.of(...)`` from arrays or tensors, a mapping from run names to these,
-            or a sequence of them. A suite of only hard images leaves out other images.
+            too), ``Predictions.from_arrays(...)``, a mapping from run names to these, or a sequence
+            of them. A suite of only hard images leaves out other images.
         split: one or several; by default ``test``, or the only one.
         criteria: names; all of the suite's by default.
         tasks: names; by default those that have predictions.
@@ -200,7 +200,7 @@ def evaluate(
     predicted = predicted_tasks(runs, suite.tasks, tasks, owner="the suite")
     splits, notes = suite.splits_to_score(split), _notes(suite, runs, predicted, tasks)
     wanted = suite.select_keys(criteria or (), predicted)
-    sample = AskedSample.of(suite, runs, [key for key in wanted if key[2] in splits])
+    sample = AskedSample.from_runs(suite, runs, [key for key in wanted if key[2] in splits])
     wanted_sets = [key for key in wanted if key in sample.suite.keys]
     ignore_unknown = suite.header.hard_only or (reading or {}).get("ignore_unknown")
     for run in () if ignore_unknown else runs:
@@ -373,7 +373,7 @@ class _SplitScores:
         if not challenge.image_ids.equals(self.ids):
             rows = np.flatnonzero(self.ids.is_in(challenge.image_ids.implode()).to_numpy())
         cues = suite.header.criteria[challenge.criterion].cues.get(challenge.task, [])
-        shares = {d.name: d.of(suite, challenge) for d in self.averages}
+        shares = {d.name: d.cell_shares(suite, challenge) for d in self.averages}
         groups = {name: (codes[rows], levels) for name, (codes, levels) in self.groups.items()}
         subsets, parts = divide(challenge, [cue for cue, _ in cues], groups, shares)
         if suite.header.hard_only:

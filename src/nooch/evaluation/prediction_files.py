@@ -386,7 +386,7 @@ def array_predictions(path: Path, name: str, how: FileFormat) -> list[Prediction
         problem = f"has {len(runs)} runs and {keys[0]} of shape {values.shape}"
         raise InputError(problem, where=path, allowed=_ARRAYS)
     return [
-        replace(Predictions.of(of_run, ids, tasks, scale=scale, run=run), read=read)
+        replace(Predictions.from_arrays(of_run, ids, tasks, scale=scale, run=run), read=read)
         for of_run, run in zip(by_run, runs, strict=True)
     ]
 
@@ -616,8 +616,8 @@ def _polars(source: Any) -> pl.DataFrame:
     if not hasattr(source, "columns") and not hasattr(source, "__arrow_c_stream__"):
         raise InputError(
             f"a {type(source).__name__} cannot be read as predictions",
-            allowed="a path, a frame, or nooch.Predictions.of(values, image_ids, tasks, scale=...)"
-            " for arrays and tensors",
+            allowed="a path, a frame, or for arrays and tensors"
+            " nooch.Predictions.from_arrays(values, image_ids, tasks, scale=...)",
         )
     errors = (TypeError, ValueError, pl.exceptions.PolarsError)
     with unreadable(None, TABLES, errors, problem=f"a {type(source).__name__} cannot be read"):

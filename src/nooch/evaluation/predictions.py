@@ -62,7 +62,7 @@ class Predictions:
     said: pl.DataFrame | None = None
 
     @classmethod
-    def of(
+    def from_arrays(
         cls,
         values: Any,
         image_ids: Any,
@@ -373,7 +373,7 @@ class KnownImages:
     def names(self) -> ImageNames:
         """Images that names can refer to: as the suite records it, else by the dataset."""
         if self.data is not None and not self._has_names:
-            return ImageNames.of(self.data.images)
+            return ImageNames.from_images(self.data.images)
         if self.suite is not None:
             return self.suite.image_names()
         return ImageNames(pl.Series("image_id", [], pl.Int64))

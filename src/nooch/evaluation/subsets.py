@@ -56,7 +56,7 @@ class Distribution:
     shares: Mapping[str, float] | None = None
     split: str | None = None
 
-    def of(self, suite: Suite, challenge: ChallengeSet) -> NDArray[np.float64]:
+    def cell_shares(self, suite: Suite, challenge: ChallengeSet) -> NDArray[np.float64]:
         """Shares in the order of ``CELLS``, float64 (4,)."""
         if self.shares is not None:
             return np.array([self.shares.get(cell, 0.0) for cell in CELLS])

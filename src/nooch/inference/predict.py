@@ -102,13 +102,15 @@ def predict(
         ParameterError: an empty batch.
         NoochError: out of memory; a smaller batch is suggested.
     """
-    decoding = Decoding.of(codec)
+    decoding = Decoding.resolve(codec)
 
     def read(rows: range) -> tuple[NDArray[np.uint8], list[str]]:
         return decode_images([paths[row] for row in rows], model.size, decoding)
 
     values = read_logits(model, ids, read, batch=batch, readers=readers, progress=progress)
-    return Predictions.of(values, ids, list(model.tasks), scale="logit", run=run or model.name)
+    return Predictions.from_arrays(
+        values, ids, list(model.tasks), scale="logit", run=run or model.name
+    )
 
 
 def read_logits(

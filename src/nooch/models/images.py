@@ -89,7 +89,7 @@ class Decoding:
             raise ParameterError(problem, where="`range`", allowed="LOW,HIGH with LOW below HIGH")
 
     @classmethod
-    def of(cls, codec: str | Decoding) -> Decoding:
+    def resolve(cls, codec: str | Decoding) -> Decoding:
         """Resolve a parameter ``codec``: a name, or this."""
         return codec if isinstance(codec, Decoding) else cls(codec)
 
@@ -128,7 +128,7 @@ def decode_images(
 
     ``codec`` is a name, or a ``Decoding``.
     """
-    how = Decoding.of(codec)
+    how = Decoding.resolve(codec)
     pixels, broken = np.empty((len(paths), *size, 3), np.uint8), []
     for path, out in zip(paths, pixels, strict=True):
         try:
@@ -143,7 +143,7 @@ def dark_notes(paths: Sequence[str | Path], codec: str | Decoding = "auto") -> l
     """A note where images of 16 bits seem to have 12: among 32 of the files, evenly spaced, some
     have 16 bits and none has a value above 4095.
     """
-    if Decoding.of(codec).range is not None:
+    if Decoding.resolve(codec).range is not None:
         return []
     dark = []
     for path in paths[:: -(-len(paths) // _LOOKED_AT) or 1]:

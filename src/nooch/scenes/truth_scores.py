@@ -126,7 +126,7 @@ def find_score(
     for criterion, split in product(criteria, splits):
         available = [task for task in tasks if (criterion, task, split) in suite.keys]
         sets = [suite.set(criterion, task, split) for task in available]
-        scored = [_ScoredSet.of(challenge, by_task[challenge.task,]) for challenge in sets]
+        scored = [_ScoredSet.from_set(challenge, by_task[challenge.task,]) for challenge in sets]
         of_tasks = [row for entry in scored for row in entry.rows()]
         rows += of_tasks + _averages(criterion, split, of_tasks)
         curve += [row for entry in scored for row in entry.curve()]
@@ -155,7 +155,7 @@ class _ScoredSet:
     against: NDArray[np.bool_]
 
     @classmethod
-    def of(cls, challenge: ChallengeSet, truth: pl.DataFrame) -> Self:
+    def from_set(cls, challenge: ChallengeSet, truth: pl.DataFrame) -> Self:
         """Align the truth with the set's images."""
         images = pl.DataFrame({"image_id": challenge.image_ids})
         problem = "" if images["image_id"].dtype == pl.Int64 else _TEXT_IDS

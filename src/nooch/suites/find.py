@@ -486,7 +486,7 @@ def _header(
     area, licenses = known.get("area"), known.get("licenses", [])
     record = DatasetRecord(data.fingerprint, len(data), data.splits, area, asked.path, licenses)
     header = search.header(record, outcomes, _stability(search, work, asked.stability))
-    rules = {ImageNames.of(part).rule for part in data.image_parts()} - {""}
+    rules = {ImageNames.from_images(part).rule for part in data.image_parts()} - {""}
     rule = "table" if len(rules) > 1 else next(iter(rules), "")
     return msgspec.structs.replace(header, image_names=rule)
 

@@ -237,7 +237,7 @@ def published_suite(published: Published, labels: Labels | None = None) -> Suite
             listed.append(np.intersect1d(split_ids, labels.image_ids, assume_unique=True))
         counts[name] = len(np.unique(np.concatenate(listed))) if listed else 0
     fingerprint, total = _fingerprint(sets.values()), sum(counts.values())
-    return Suite.of(
+    return Suite.from_sets(
         sets,
         dataset=DatasetRecord(fingerprint, total, counts, licenses=[_LICENSE]),
         criteria={name: CriterionRecord(name, parameters[name]) for name in names},

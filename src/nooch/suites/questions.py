@@ -288,7 +288,7 @@ def match_images(
 ) -> MatchedNames:
     """The images that names mean, see ``ImageNames.match``; null for those that are not there."""
     if isinstance(about, Dataset):
-        return ImageNames.of(about.images).match(names, where, strict=not ignore_unknown)
+        return ImageNames.from_images(about.images).match(names, where, strict=not ignore_unknown)
     return about.match_names(names, where, strict=not ignore_unknown)
 
 

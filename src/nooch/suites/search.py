@@ -72,7 +72,7 @@ def recorded_path(dataset: str | Path, out: Path | None) -> str:
 
 def recorded(outcome: ChallengeSet | Skipped) -> SetRecord | Skipped:
     """What a suite's header keeps of a set, or why there is none."""
-    return outcome if isinstance(outcome, Skipped) else SetRecord.of(outcome)
+    return outcome if isinstance(outcome, Skipped) else SetRecord.from_set(outcome)
 
 
 Measures = Mapping[str, NDArray[Any]]
@@ -223,7 +223,7 @@ class Search:
         marks = {split: _Marks(self, task, split, measures[split]) for split in self.splits}
         for name in self.criteria:
             try:
-                by_split = {split: of_split.of(name) for split, of_split in marks.items()}
+                by_split = {split: of_split.mark(name) for split, of_split in marks.items()}
             except UndefinedError as error:
                 yield Skipped(name, task, error.problem)
                 continue
@@ -257,12 +257,12 @@ class _Marks:
         self.labels, self.unknown = measures["label"], measures.get("unknown")
         self._marks: dict[str, Mark] = {}
 
-    def of(self, name: str) -> Mark:
+    def mark(self, name: str) -> Mark:
         """The mark of a criterion. Raises UndefinedError where the task has no set under it."""
         if name not in self._marks:
             criterion = self.search.criteria[name]
             self._marks[name] = (
-                criterion.evaluate({part: self.of(part) for part in criterion.names})
+                criterion.evaluate({part: self.mark(part) for part in criterion.names})
                 if isinstance(criterion, Combination)
                 else self._base(name)
             )
@@ -293,7 +293,7 @@ class _Marks:
             return self.search.counts[key]
         assert match is not None  # noqa: S101 - checked before anything was computed
         try:
-            hard = self.of(match).codes == HARD
+            hard = self.mark(match).codes == HARD
         except UndefinedError as error:
             raise UndefinedError(
                 f"its counts are those of {match}, and there: {error.problem}"

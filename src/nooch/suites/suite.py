@@ -81,7 +81,7 @@ class SetRecord(Counts, frozen=True, kw_only=True):
     missing_negatives: int
 
     @classmethod
-    def of(cls, challenge: ChallengeSet) -> SetRecord:
+    def from_set(cls, challenge: ChallengeSet) -> SetRecord:
         """The record of a set."""
         positive, negative = challenge.positive, challenge.negative
         return cls(
@@ -174,7 +174,7 @@ class Suite(Displayed):
         self._records = {(r.criterion, r.task, r.split): r for r in header.sets}
 
     @classmethod
-    def of(
+    def from_sets(
         cls,
         sets: Mapping[tuple[str, str, str], ChallengeSet],
         *,
@@ -186,7 +186,7 @@ class Suite(Displayed):
         hard_only: bool = False,
     ) -> Suite:
         """A suite in memory."""
-        records = [SetRecord.of(challenge) for challenge in sets.values()]
+        records = [SetRecord.from_set(challenge) for challenge in sets.values()]
         header = SuiteHeader(dataset, tasks, splits, dict(criteria), records, skipped, hard_only)
         return cls(header, lambda *key: sets[key])
 
@@ -289,7 +289,7 @@ class Suite(Displayed):
         if rule == "digits":
             return ImageNames(self.image_ids(), digits=True)
         if rule == "table" and self.named_images is not None:
-            return ImageNames.of(self.named_images())
+            return ImageNames.from_images(self.named_images())
         return ImageNames(self.image_ids())
 
     def match_names(self, names: pl.Series, where: object, *, strict: bool = True) -> MatchedNames:

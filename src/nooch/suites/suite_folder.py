@@ -126,7 +126,7 @@ def _load_shipped(name: str) -> Suite:
         subset = subset_codes(labels.to_numpy(), hard.to_numpy())
         key = criterion, task, split
         sets[key] = ChallengeSet(*key, image_ids, labels.to_numpy(), subset)
-    return Suite.of(
+    return Suite.from_sets(
         sets, dataset=h.dataset, criteria=h.criteria, skipped=[], tasks=h.tasks, splits=h.splits
     )
 
@@ -244,7 +244,7 @@ class _SetReader:
         rows = self._last[1].filter(pl.col("split") == split)
         record = self._records[criterion, task, split]
         challenge = record.of_table(rows)
-        if SetRecord.of(challenge) != record or not is_ascending(rows["image_id"]):
+        if SetRecord.from_set(challenge) != record or not is_ascending(rows["image_id"]):
             counts = f"{record.positives} positives and {record.negatives} negatives"
             raise FormatError(
                 f"the set {criterion}, {task}, {split} is not the one that {SUITE_MARKER} counts",

@@ -236,7 +236,7 @@ class HeadGroups:
         def of_batch(logits: Tensor, place: slice) -> tuple[Tensor, Tensor]:
             # of all heads at once: most of the time of a step is the overhead of small operations
             part = None if inside is None else inside[:, place]
-            terms = BatchTerms.of(logits, labels[place], environments[place], part)
+            terms = BatchTerms.from_logits(logits, labels[place], environments[place], part)
             width, times = table.shape[1], table[place]
             values = [(times * terms.losses[:, :width]).mean(dim=0)]
             derivatives = [times * terms.residuals[:, :width] / len(logits)]

@@ -45,7 +45,7 @@ class Environments:
             return None
         return self.fitted.undefined(task) or "it has no context cue"
 
-    def of(self, data: Dataset, task: str) -> NDArray[np.uint8]:
+    def for_task(self, data: Dataset, task: str) -> NDArray[np.uint8]:
         """2 x label + presence, uint8 (n_images,), 0 to 3; unknown test labels count as absent."""
         if reason := self.undefined(task):
             remedy = "leave out methods that need them, lower alpha, give cues or an attribute"

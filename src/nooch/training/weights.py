@@ -53,7 +53,7 @@ def environments(
     if attribute is None and not isinstance(criterion, FittedCE):
         criterion = (criterion or CE()).fit(data.select(rows=_training_rows(data)))
     fitted = criterion if isinstance(criterion, FittedCE) else None
-    return Environments(fitted, attribute).of(data, task)
+    return Environments(fitted, attribute).for_task(data, task)
 
 
 @checked

@@ -45,7 +45,7 @@ def engine(
     if folder is not None:
         with writing(folder):
             folder.mkdir(parents=True, exist_ok=True)
-    backend: LocalEngine | RayEngine | SlurmEngine = imported(target, f"`engine` {name}").of(
-        argument or None, folder, gpus=gpus
-    )
+    backend: LocalEngine | RayEngine | SlurmEngine = imported(
+        target, f"`engine` {name}"
+    ).from_argument(argument or None, folder, gpus=gpus)
     return backend

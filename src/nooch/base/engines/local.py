@@ -309,7 +309,9 @@ class LocalEngine:
         self.processes = len(self.places)
 
     @classmethod
-    def of(cls, argument: str | None, logs: Path | None = None, *, gpus: int = 0) -> Self:
+    def from_argument(
+        cls, argument: str | None, logs: Path | None = None, *, gpus: int = 0
+    ) -> Self:
         """``local`` or ``local:N``, N processes."""
         if argument is not None and not argument.isdecimal():
             raise ParameterError(

@@ -68,7 +68,9 @@ class RayEngine:
         self._ray: Any = ray
 
     @classmethod
-    def of(cls, argument: str | None, logs: Path | None = None, *, gpus: int = 0) -> Self:
+    def from_argument(
+        cls, argument: str | None, logs: Path | None = None, *, gpus: int = 0
+    ) -> Self:
         """``ray`` or ``ray:ADDRESS``."""
         return cls(argument, logs, gpus=gpus)
 

@@ -104,7 +104,9 @@ class SlurmEngine:
         self.array = array or (_most_in_array() if self._executor.cluster == "slurm" else _ARRAY)
 
     @classmethod
-    def of(cls, argument: str | None, logs: Path | None = None, *, gpus: int = 0) -> Self:
+    def from_argument(
+        cls, argument: str | None, logs: Path | None = None, *, gpus: int = 0
+    ) -> Self:
         """``slurm`` or ``slurm:PARTITION``."""
         return cls(argument, logs, gpus=gpus)
 

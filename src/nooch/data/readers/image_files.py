@@ -50,7 +50,7 @@ class ImageIndex:
             self._by_stem.setdefault(name.rsplit(".", 1)[0], []).append(path)
 
     @classmethod
-    def of(cls, data: Dataset, images: str | Path | None, option: str) -> Self:
+    def from_dataset(cls, data: Dataset, images: str | Path | None, option: str) -> Self:
         """The files below ``images``, or the dataset's folder; ``option`` is how users name it.
         Raises InputError: neither, or no such folder.
         """
@@ -255,7 +255,7 @@ def image_paths(data: Dataset, images: str | Path | None = None) -> list[Path]:
     if not len(data):
         raise InputError("the dataset has no images")
     ids, names = (data.images[name].to_list() for name in ("image_id", "file_name"))
-    return ImageIndex.of(data, images, "`images`").all_of(ids, names, "`images`")
+    return ImageIndex.from_dataset(data, images, "`images`").all_of(ids, names, "`images`")
 
 
 PHOTOGRAPHS = ("JPEG", "PNG", "BMP", "WEBP", "TIFF", "GIF", "PPM")

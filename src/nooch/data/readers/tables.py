@@ -83,7 +83,7 @@ class TableReading:
         del map  # Polars has threads of its own
         given = table_files(self.path)
         files = [_utf8_file(file.absolute(), folder, n) for n, file in enumerate(given)]
-        table = TableFiles.of(files, given, self.path)
+        table = TableFiles.from_files(files, given, self.path)
         self.columns.check(table.schema, self.path)
         self.layout.check([*table.schema], self.path)
         self.columns.attribute_names(table.schema, self.layout.columns, self.path)
@@ -307,7 +307,7 @@ class TableFiles:
     schema: Schema
 
     @classmethod
-    def of(cls, files: Sequence[Path], names: Sequence[Path], where: object) -> Self:
+    def from_files(cls, files: Sequence[Path], names: Sequence[Path], where: object) -> Self:
         """Files with their columns and types. Raises InputError: unreadable ones, other columns."""
         schemas = [
             checked_read(name, partial(file_schema, file))

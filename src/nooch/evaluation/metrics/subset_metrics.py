@@ -36,7 +36,7 @@ def auc(labels: NDArray[np.bool_], scores: Floats) -> float:
     ``labels``: bool (n,); ``scores``: float64 (n,), finite; larger means more likely positive. Only
     their order matters.
     """
-    area = Ranking.of(labels, scores).areas(None)[0]
+    area = Ranking.from_scores(labels, scores).areas(None)[0]
     if np.isnan(area):
         raise UndefinedError(
             "a ranking of one class has no area", allowed="at least one positive and one negative"
@@ -85,7 +85,7 @@ class Ranking:
     groups: NDArray[np.int64] | None
 
     @classmethod
-    def of(cls, labels: NDArray[np.bool_], scores: Floats) -> Self:
+    def from_scores(cls, labels: NDArray[np.bool_], scores: Floats) -> Self:
         """Rank scores, float64 (n,) without NaN."""
         order = stable_order(scores)
         ranked = scores[order]
@@ -378,7 +378,7 @@ class Graded:
     ) -> None:
         self.metrics = tuple(metrics)
         self.needed = {part for name in metrics if name in _FORMULAS for part in _FORMULAS[name][0]}
-        self.ranking = Ranking.of(labels, values) if set(_RANKED) & set(metrics) else None
+        self.ranking = Ranking.from_scores(labels, values) if set(_RANKED) & set(metrics) else None
         self.outcomes = _outcomes(labels, values, scale, threshold)
         self.summed = _summands(labels, values, scale, self.needed)
 

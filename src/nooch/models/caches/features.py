@@ -175,7 +175,7 @@ def _reader(
     images: str | Path | None,
     codec: str | Decoding,
 ) -> _PixelReader:
-    how = Decoding.of(codec)
+    how = Decoding.resolve(codec)
     if pixels is None:
         return _PixelReader(None, image_paths(data, images), backbone.size, how)
     if pixels.size != backbone.size or len(pixels) != len(data):

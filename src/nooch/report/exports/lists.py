@@ -46,7 +46,7 @@ def export_ids(content: Content, out: str | Path, *, overwrite: bool = False) ->
         problem = "exists and is not a nooch-ids file, so it is not replaced"
         raise OutputError(problem, where=path, remedy="choose another path")
     sets = [
-        msgspec.to_builtins(SetRecord.of(challenge))
+        msgspec.to_builtins(SetRecord.from_set(challenge))
         | {subset: challenge.ids(subset) for subset in HARD_SUBSETS}
         for challenge in content.sets()
     ]

@@ -92,7 +92,7 @@ def torch_dataset(
         by_id = dict(zip(image_ids, given.tolist(), strict=True))
         columns.append([by_id.get(i) for i in ids])
     names = dict(zip(image_ids, data.images["file_name"], strict=True))
-    index = ImageIndex.of(data, image_root, "image_root")
+    index = ImageIndex.from_dataset(data, image_root, "image_root")
     paths = index.all_of(ids, [names.get(i) for i in ids], "image_root")
     return _ItemsOfImages(paths, list(zip(*columns, strict=True)), transform)
 

@@ -67,7 +67,7 @@ class ImageLosses:
         names = [method for by_method in self._chosen.values() for method in by_method]
         return in_order([*names, *(run.method or run.run for run in self._predictions)])
 
-    def of(
+    def for_task(
         self, task: str, images: SplitImages, labels: NDArray[np.bool_]
     ) -> dict[str, dict[str, tuple[str, Floats]]]:
         """Criterion -> method -> (key, NLL of each image of a split, float64 (n,)); equal keys mean
@@ -180,7 +180,7 @@ def task_view(suite: Suite, task: str, images: SplitImages, losses: ImageLosses)
         support,
         {
             criterion: {method: values for method, (_, values) in of_methods.items()}
-            for criterion, of_methods in losses.of(task, images, labels == 1).items()
+            for criterion, of_methods in losses.for_task(task, images, labels == 1).items()
         },
         data.area(task, unknown=np.nan) if data is not None and data.has_areas else None,
     )

@@ -66,13 +66,13 @@ class SheetSource:
         self.data: Dataset = needed(sources.data, "the suite's dataset", "give `dataset` DATASET")
         self.suite.require_dataset(self.data)
         self.split = sources.of_split
-        self.images = SplitImages.of(self.suite, self.split, self.data)
+        self.images = SplitImages.from_split(self.suite, self.split, self.data)
         self._views: dict[str, TaskView] = {}
 
     @cached_property
     def index(self) -> ImageIndex:
         """The image files that may be opened."""
-        return ImageIndex.of(self.data, self.sources.images, "images")
+        return ImageIndex.from_dataset(self.data, self.sources.images, "images")
 
     def view(self, task: str) -> TaskView:
         """Data of a task's images."""

@@ -109,7 +109,7 @@ class SplitImages:
     data: Dataset | None = None
 
     @classmethod
-    def of(cls, suite: Suite, split: str, data: Dataset | None) -> Self:
+    def from_split(cls, suite: Suite, split: str, data: Dataset | None) -> Self:
         """All images of the split in the dataset; without one, the images of any of the suite's
         sets.
         """

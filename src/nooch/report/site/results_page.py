@@ -249,7 +249,7 @@ def _check(suite: Suite, run: Predictions, split: str) -> None:
     keys = [key for key in suite.keys if key[1] in run.tasks and key[2] == split]
     if not keys:
         evaluate(suite, [run], split=split, reading={"ignore_unknown": True})
-    sample = AskedSample.of(suite, [run], keys).suite
+    sample = AskedSample.from_runs(suite, [run], keys).suite
     for challenge in (sample.set(*key) for key in keys if key in sample.keys):
         Aligned(run, challenge.image_ids, split).values(challenge.task, slice(None), challenge)
 

@@ -192,11 +192,13 @@ class _ReportContent:
     def images(self) -> dict[str, SplitImages]:
         """Split -> its images."""
         data = self.sources.data
-        return {name: SplitImages.of(self.suite, name, data) for name in self.suite.splits}
+        return {name: SplitImages.from_split(self.suite, name, data) for name in self.suite.splits}
 
     def losses_of(self, task: str, split: str) -> Mapping[str, Mapping[str, tuple[str, Any]]]:
         images = self.images[split]
-        return self.sources.image_losses.of(task, images, labels_of(self.suite, task, images) == 1)
+        return self.sources.image_losses.for_task(
+            task, images, labels_of(self.suite, task, images) == 1
+        )
 
     def examples(self) -> tuple[list[ExampleGroup], dict[str, list[int]], ThresholdLosses | None]:
         """Groups of examples, rows of each split that need pictures, and the baseline's losses on

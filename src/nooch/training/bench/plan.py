@@ -272,7 +272,7 @@ def _environments(
     of_tasks = {}
     for task in dict.fromkeys(job.task for job in jobs):
         try:
-            of_tasks[task] = environments.of(data, task)
+            of_tasks[task] = environments.for_task(data, task)
         except UndefinedError as error:
             if task in needed:
                 problem = f"method {needed[task]}: {error.problem}"

@@ -28,7 +28,9 @@ class TrainingCounts:
     environments: Tensor
 
     @classmethod
-    def of(cls, classes: Sequence[float], environments: Sequence[float] = (1.0,)) -> TrainingCounts:
+    def from_numbers(
+        cls, classes: Sequence[float], environments: Sequence[float] = (1.0,)
+    ) -> TrainingCounts:
         """Counts of one task for one head, from plain numbers."""
         import torch
 
@@ -64,7 +66,7 @@ class BatchTerms:
     means: Tensor | None = None
 
     @classmethod
-    def of(
+    def from_logits(
         cls, logits: Tensor, labels: Tensor, environments: Tensor, inside: Tensor | None
     ) -> BatchTerms:
         """Terms of all heads, with environment terms if membership (C, m, H) is given."""
@@ -174,7 +176,7 @@ class Objective(ABC):
         """Building blocks of the loss and its derivative."""
         n = len(self.counts.environments)
         inside = indicators(environments, n, logits) if self.needs_environments else None
-        return BatchTerms.of(logits, labels, environments, inside)
+        return BatchTerms.from_logits(logits, labels, environments, inside)
 
 
 def check_objective(kind: type[Objective], parameters: Mapping[str, float]) -> None:
