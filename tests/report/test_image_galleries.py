@@ -248,7 +248,7 @@ def test_sheets_that_are_refused(world, sources, tmp_path):
     gallery = partial(save_gallery, sources=sources, out=sheet)
     refused(lambda: gallery(["car"], out=tmp_path / "a.gif"), "is not an ending")
     refused(lambda: gallery([]), "of nothing")
-    refused(lambda: gallery(["car"], per_side=0), "of nothing")
+    refused(lambda: gallery(["car"], per_side=0), "`per_side`: is 0")
     refused(lambda: gallery(["cat"]), "'cat' is not a task")
     refused(lambda: gallery(["car"], criterion="cee"), "'cee' is not a criterion")
     refused(lambda: gallery(["car"], sources=Sources(suite=suite)), "needs the suite's dataset")

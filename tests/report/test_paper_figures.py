@@ -289,7 +289,7 @@ def test_nothing_is_written_where_one_figure_cannot_be(sources, tmp_path):
     out = tmp_path / "out"
     act = partial(save_figures, ["fig10"], sources, out)
     refused(partial(act, formats=["gif"]), "'gif' is not a figure format")
-    refused(partial(act, dpi=5), "dpi is 5")
+    refused(partial(act, dpi=5), "`dpi`: is 5")
     refused(lambda: save_figures(["fig10", "fig3"], Sources(data=sources.data), out), "fig3")
     ids = sources.data.image_ids
     cows = Predictions.from_arrays(np.ones((60, 1)), ids, ["cow"], scale="logit")

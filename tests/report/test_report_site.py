@@ -384,9 +384,9 @@ def test_what_cannot_be_used_is_refused_before_anything_is_written(made, tmp_pat
     out = tmp_path / "new"
     refused(lambda: report_of(suite, out, data=other), "not the one that the suite was found in")
     refused(lambda: report_of(suite, out, split="nowhere"), "nowhere")
-    refused(lambda: report_of(suite, out, bootstrap=-1), "bootstrap is -1")
-    refused(lambda: report_of(suite, out, thumbnails=-1), "thumbnails is -1")
-    refused(lambda: report_of(suite, out, examples=0), "examples is 0")
+    refused(lambda: report_of(suite, out, bootstrap=-1), "`bootstrap`: is -1")
+    refused(lambda: report_of(suite, out, thumbnails=-1), "`thumbnails`: is -1")
+    refused(lambda: report_of(suite, out, examples=0), "`examples`: is 0")
     no = {"data": data, "images": tmp_path / "no"}
     fails(lambda: report_of(suite, out, **no), "no such folder", helps=False)
     fails(lambda: report_of(suite, out, runs=[tmp_path]), "contains no results")

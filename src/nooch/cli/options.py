@@ -102,21 +102,6 @@ PredictionsArgument: Any = Argument(
 ImagesOption: Any = Option(
     None, help="Folder of images, if it is not the one that the dataset records."
 )
-AnnotationsOption: Any = Option(
-    [],
-    help="COCO file that the dataset was made from, repeated for several, or a folder of label"
-    " maps, to shade cues.",
-)
-MethodsOption: Any = Option(
-    None,
-    metavar="A,B",
-    help="Two methods to compare image by image: by default ERM and the best on hard.",
-)
-StrictOption: Any = Option(
-    False,
-    "--strict",
-    help="No average of a value undefined for a task; else such tasks are left out, with a note.",
-)
 OverwriteOption: Any = Option(
     False, "--overwrite", help="Replace the file of that name, or a folder that nooch wrote."
 )
@@ -165,16 +150,8 @@ CriterionOption: Any = Option(
     help="Criterion of the suite; by default all. Repeat for several.",
     autocompletion=_names_in_suite("criteria"),
 )
-RuleOption: Any = Option("worst-hard", help="Which hyperparameters of runs: as for nooch collect.")
-ThresholdOption: Any = Option(
-    "0.5",
-    help="Positive above this probability: a number, a file of task and threshold, valid (chosen"
-    " there for each task), or worst-side (the same, for hard and easy images alike).",
-)
 BaselineOption: Any = Option(None, help="Run to compare the others with; the first by default.")
-BootstrapOption: Any = Option(1000, min=0, help="Resamples for intervals; 0 for none.")
 ResamplesSeedOption: Any = Option(0, min=0, help="Seed of the resamples.")
-DpiOption: Any = Option(200, min=10, max=2400, help="Pixels for an inch, of PNG.")
 WORDS: dict[str, dict[str, Any]] = {
     "averages": {"flags": ["--average"]},
     "criteria": {"flags": ["--criterion"], "autocompletion": _names_in_suite("criteria")},

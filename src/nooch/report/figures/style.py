@@ -7,9 +7,10 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ParamSpec, TypeVar
 
 import polars as pl
+from msgspec import Meta
 
 from nooch.base.errors import ParameterError, check_one_of
 from nooch.base.words import printable
@@ -30,6 +31,8 @@ FORMATS = ("svg", "pdf", "png")
 
 SHEET_FORMATS = (*FORMATS, "jpg", "jpeg")
 """Endings that image sheets can be written with."""
+
+Dpi = Annotated[int, Meta(ge=10, le=2400)]
 
 # the keys are literals to type checkers
 _STYLE: Any = {

@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from nooch.base.calls import Count, checked
 from nooch.base.errors import ParameterError, UndefinedError, check_one_of
 from nooch.base.files import check_output_file, replace_file
 from nooch.data import Dataset
 from nooch.data.readers.image_files import ImageIndex
-from nooch.report.figures.style import SHEET_FORMATS, encoded
+from nooch.report.figures.style import SHEET_FORMATS, Dpi, encoded
 from nooch.report.images.choice import Chosen, TaskView, chosen_examples, task_view
 from nooch.report.images.cue_masks import Masks, cue_masks
 from nooch.report.images.sheets import SheetLayout, SheetPanel, Tile, draw_sheet
@@ -187,14 +188,15 @@ class Gallery:
     notes: Sequence[str] = ()
 
 
+@checked
 def save_gallery(
     tasks: Sequence[str],
     sources: Sources,
     out: str | Path,
     *,
     criterion: str | None = None,
-    per_side: int = 4,
-    dpi: int = 200,
+    per_side: Count = 4,
+    dpi: Dpi = 200,
     overwrite: bool = False,
 ) -> Gallery:
     """Write one picture: of each task hard positives on the left, hard negatives on the right.
@@ -208,7 +210,7 @@ def save_gallery(
         out: file to write, ending in .png, .pdf, .svg or .jpg.
         criterion: whose sets; the suite's first by default.
         per_side: images of each side.
-        dpi: pixels for an inch.
+        dpi: resolution of a PNG file, in dots per inch.
         overwrite: replace a file that exists.
 
     Raises:
@@ -220,8 +222,8 @@ def save_gallery(
     path = check_output_file(out, overwrite=overwrite)
     ending = path.suffix.lower().removeprefix(".")
     check_one_of("ending of an image sheet", ending, SHEET_FORMATS)
-    if not tasks or per_side < 1:
-        raise ParameterError("an image sheet of nothing", allowed="at least one task and one image")
+    if not tasks:
+        raise ParameterError("an image sheet of nothing", allowed="at least one task")
     source = SheetSource(sources)
     suite = source.suite
     name = suite.criteria[0] if criterion is None else criterion

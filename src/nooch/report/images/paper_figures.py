@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from nooch.base.calls import checked
 from nooch.base.errors import ParameterError, UndefinedError, check_one_of
 from nooch.base.files import check_output_file
 from nooch.base.words import counted
 from nooch.data import ALL, csv_bytes
 from nooch.data.table_files import write_files
 from nooch.report.figures.levels import draw_levels, draw_losses, loss_points
-from nooch.report.figures.style import FORMATS, encoded
+from nooch.report.figures.style import FORMATS, Dpi, encoded
 from nooch.report.figures.sweeps import (
     cue_counts,
     draw_cues,
@@ -318,13 +319,14 @@ def figure_data(name: str, sources: Sources) -> pl.DataFrame:
     return figure_tables([name], sources)[name]
 
 
+@checked
 def save_figures(
     names: Sequence[str],
     sources: Sources,
     out: str | Path,
     *,
     formats: Sequence[str] = FORMATS,
-    dpi: int = 200,
+    dpi: Dpi = 200,
     overwrite: bool = False,
 ) -> list[Path]:
     """Write figures as ``NAME.svg``, ``.pdf`` and ``.png`` and their data as ``NAME.csv``, once all
@@ -334,8 +336,8 @@ def save_figures(
         names: out of ``ALL_FIGURES``, or ``all``: those that the sources allow.
         sources: inputs of the figures.
         out: folder to write to; it is created if it is missing.
-        formats: out of ``FORMATS``.
-        dpi: pixels per inch, of PNG.
+        formats: endings out of ``svg``, ``pdf`` and ``png``; all by default.
+        dpi: resolution of PNG files, in dots per inch.
         overwrite: replace files that exist.
 
     Returns:
@@ -347,10 +349,6 @@ def save_figures(
     """
     for ending in formats:
         check_one_of("figure format", ending, FORMATS)
-    if not 10 <= dpi <= 2400:
-        raise ParameterError(
-            f"dpi is {dpi}", where="figures", allowed="10 to 2400 pixels for an inch"
-        )
     endings = [*dict.fromkeys(formats), "csv"]
 
     def files_of(names: Iterable[str]) -> list[Path]:

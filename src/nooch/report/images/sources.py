@@ -10,12 +10,13 @@ from typing import Any, TypeVar
 
 import polars as pl
 
-from nooch.base.calls import Progress, no_progress
+from nooch.base.calls import Options, Progress, Seed, no_progress
 from nooch.base.errors import ParameterError, UndefinedError, check_one_of
 from nooch.base.split_plan import LOSS_SPLIT
 from nooch.data import Dataset
 from nooch.evaluation import Predictions, Scores, class_losses, evaluate, load_predictions
 from nooch.evaluation.losses import sweep_losses
+from nooch.evaluation.scores import Resamples
 from nooch.report.figures.levels import LEVELS, PAPER_LEVELS, level_points, points_of_scores
 from nooch.report.images.choice import ImageLosses
 from nooch.report.results.cells import in_order
@@ -43,7 +44,7 @@ def needed(value: T | None, what: str, remedy: str) -> T:
 
 
 @dataclass(frozen=True, eq=False)
-class Sources:
+class Sources(Options):
     """Inputs of figures and reports; each needs some of it.
 
     Attributes:
@@ -55,15 +56,15 @@ class Sources:
         paper: the paper's own numbers for Figs. 4 to 7, below the numbers of runs or predictions,
             if any.
         sweep: of ``nooch.sweep_thresholds``; if it is missing, the dataset is swept.
-        split: whose images; of a suite ``test`` by default, or the only one.
-        rule: which hyperparameters of runs; out of ``nooch.training.selection.RULES``.
+        split: whose images and results; of a suite ``test`` by default, or the only one.
+        rule: which hyperparameters of runs are taken; see ``nooch.paper.read_results``.
         roles: kind of criterion -> name of the criterion that it names in results of runs.
-        tasks: names, of figures; all by default.
-        strict: averages over all tasks: a value that is undefined for one of them has none. By
-            default such tasks are left out.
-        method: of a folder of runs: whose losses Fig. 3 and 13 and 14 show.
-        methods: the two to compare image by image, the baseline first; by default ERM and the one
-            with the best average AUC on hard images.
+        tasks: names, of figures; by default all, or the paper's.
+        strict: no average of a value that is undefined for a task; by default such tasks are left
+            out.
+        method: method of a folder of runs whose losses Fig. 3, 13 and 14 show.
+        methods: two methods to compare image by image, the baseline first; by default ERM and the
+            one with the best average AUC on hard images.
         images: folder of images, if it is not the one that the dataset records. Without a
             dataset, files are known by the ids in their names.
         annotations: the COCO files that the dataset was made from, or a folder of label maps as
@@ -72,9 +73,9 @@ class Sources:
         alpha: thresholds for sweeps, as are ``beta`` and ``tau``.
         beta: see ``alpha``.
         tau: see ``alpha``.
-        embedding: one of the dataset's; the only one by default.
+        embedding: Figs. 11 and 14: an embedding of the dataset; the only one by default.
         bootstrap: resamples for intervals; 0 for none.
-        seed: of the resamples.
+        seed: seed of the resamples.
         scale: ``logit`` or ``probability``, for wide tables of predictions.
         progress: called with what is being done, and how much of how much is done.
     """
@@ -98,8 +99,8 @@ class Sources:
     beta: Sequence[float] = BETAS
     tau: Sequence[float] = TAUS
     embedding: str | None = None
-    bootstrap: int = 1000
-    seed: int = 0
+    bootstrap: Resamples = 1000
+    seed: Seed = 0
     scale: str | None = None
     progress: Progress = no_progress
 

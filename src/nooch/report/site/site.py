@@ -6,9 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
-from nooch.base.errors import InputError, ParameterError
+from msgspec import Meta
+
+from nooch.base.calls import Count, checked
+from nooch.base.errors import InputError
 from nooch.base.files import check_output
 from nooch.criteria import FittedCE, FittedGist
 from nooch.data import Dataset
@@ -71,14 +74,15 @@ class Reported:
     notes: Sequence[str]
 
 
+@checked
 def write_report(
     sources: Sources,
     out: str | Path,
     *,
     metrics: Sequence[str] = (),
     threshold: AnswerThreshold = 0.5,
-    thumbnails: int | None = 200,
-    examples: int = 8,
+    thumbnails: Annotated[int, Meta(ge=0)] | None = 200,
+    examples: Count = 8,
     findings: Sequence[FindingSection] = (),
     overwrite: bool = False,
 ) -> Reported:
@@ -88,8 +92,9 @@ def write_report(
         sources: the suite, and its dataset, runs, predictions and images, if given. Without the
             dataset alpha cannot be moved and there are no captions.
         out: folder to write.
-        metrics: that the tables of predictions have besides AUC, error, NLL and ECE.
-        threshold: of answers of predictions; see ``nooch.evaluate``.
+        metrics: more metrics of predictions than AUC, error, NLL and ECE, such as ``accuracy``.
+        threshold: probability above which an answer is positive: a number; a file of task and
+            threshold; ``valid`` or ``worst-side``; see ``nooch.evaluate``.
         thumbnails: pictures for each task and split at most, besides the examples' own; None
             for all images.
         examples: images in a group of examples.
@@ -102,10 +107,6 @@ def write_report(
         InputError: results that do not belong to the suite; a folder of images that is not there.
         OutputError: ``out`` exists (and ``overwrite`` is false) or cannot be written.
     """
-    ranges = (("bootstrap", sources.bootstrap, 0), ("thumbnails", thumbnails, 0))
-    for name, value, least in (*ranges, ("examples", examples, 1)):
-        if value is not None and value < least:
-            raise ParameterError(f"{name} is {value}", allowed=f"at least {least}")
     suite = needed(sources.suite, "a suite", "give `suite` SUITE")
     data, progress = sources.data, sources.progress
     check_output(out, overwrite=overwrite, marker=SITE_MARKER)
