@@ -165,7 +165,7 @@ class Lightning(EpochScores):
 
 @cache
 def _as_callback(kind: Any) -> Any:
-    """The class as a subclass of Lightning's ``Callback``, too."""
+    """The class, also a subclass of Lightning's ``Callback``."""
     try:
         from lightning.pytorch.callbacks import Callback
     except ImportError as error:

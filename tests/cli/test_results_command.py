@@ -109,7 +109,7 @@ def test_statements(run_cli):
     (finding,) = mine.json
     assert (finding["verdict"], finding["scope"], finding["paper"]) == (
         "inconclusive",
-        "ce alone",
+        "only ce",
         "inconclusive",
     )
     assert "no average of cvar" in finding["checks"][0]["numbers"]

@@ -225,7 +225,7 @@ def test_arrays_with_ids_and_classes(tmp_path, kind):
         (run,) = load_predictions(file, SUITE, **given, **scale)
         _same(run)
         if scale:
-            fails(lambda g=given: load_predictions(file, SUITE, **g), "an array does not say")
+            fails(lambda g=given: load_predictions(file, SUITE, **g), "an array does not show")
     fails(lambda: load_predictions(file, SUITE, **scale), "`ids` and `classes`")
     fails(lambda: load_predictions(file, SUITE, ids=IDS[1:].tolist(), classes=TASKS, **scale),
           "values have shape")  # fmt: skip

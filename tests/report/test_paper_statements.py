@@ -144,11 +144,11 @@ def test_one_criterion_alone_is_judged_and_named():
     findings = judged(CELLS.filter(criterion="ce"))
     named = {finding.statement.name: finding for finding in findings}
     calibrated = named["cvar-worst-calibrated"]
-    assert (calibrated.verdict, calibrated.scope) == (HOLDS, "ce alone")
+    assert (calibrated.verdict, calibrated.scope) == (HOLDS, "only ce")
     assert named["erm-and-undersampling-calibrated"].verdict == HOLDS
     assert named["gist-is-harder"].verdict == OPEN
     tables = finding_tables(findings, judge_statements(paper_cells()), "mine")
-    assert ["CVaR is worst calibrated on easy images.", "holds (ce alone)", OPEN] in tables[0].rows
+    assert ["CVaR is worst calibrated on easy images.", "holds (only ce)", OPEN] in tables[0].rows
 
 
 @pytest.mark.parametrize("name", ["gist-is-harder", "lead-shrinks-under-gist"])

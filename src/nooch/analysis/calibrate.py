@@ -407,7 +407,7 @@ def best_beta(areas: Floats, hard: Bools, positive: bool, beta: float, precision
 
     Of the thresholds that reach the precision with half the recall of ``beta`` at least, it is the
     one of highest recall, then of highest precision, then nearest to ``beta``. Where none does, it
-    is the one of highest F, the harmonic mean of precision and recall, then likewise.
+    is the one of highest F, the harmonic mean of precision and recall, with the same ties.
 
     ``areas``: predicted, of the images predicted to be of that side, float64 (n,); ``hard``: the
     images that are truly hard, bool (n,); of fewer than 10, ``beta`` is the result.

@@ -80,8 +80,8 @@ def largest_answers(
 def largest_answer(run: Predictions) -> Predictions:
     """The run with log odds of each class against the best of the others.
 
-    They are above 0 for the class with the largest output alone, so that an error is an error of
-    the answer, not of one class by itself. Images without an output for some class have none.
+    They are above 0 only for the class with the largest output, so that an error is an error of the
+    answer, not of one class by itself. Images without an output for some class have none.
     """
     values = run.values if run.scale == "logit" else np.log(np.maximum(run.values, _SMALLEST))
     ordered = np.sort(values, axis=0)
@@ -92,7 +92,7 @@ def largest_answer(run: Predictions) -> Predictions:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Confusions(TabularResult):
-    """Which classes a model takes for which.
+    """Confusions of classes by a model.
 
     Attributes:
         table: ``run, task, answer, n, count, share, low, high, back, images``: of ``n`` images of
@@ -108,7 +108,7 @@ class Confusions(TabularResult):
 
     @property
     def counts(self) -> str:
-        """How many there are."""
+        """Their number."""
         return f"{counted(len(self), 'pair')} of classes"
 
     @property
@@ -187,10 +187,10 @@ BASELINES = ("baseline: constant", "baseline: prior", "baseline: context only")
 
 
 def baseline_runs(data: Dataset, tasks: Sequence[str], split: str) -> list[Predictions]:
-    """What a model that does not look at the object would answer.
+    """Answers of models that do not look at the object.
 
     The constant gives every image the probability 1/2, the prior the task's share of positives in
-    training. The context alone is a logistic regression on the presence of the other classes, see
+    training. The context is a logistic regression on the presence of the other classes, see
     ``nooch.Context``; labels that exclude each other have none. An image of which a label is
     unknown gets the prior.
     """
@@ -205,7 +205,7 @@ def baseline_runs(data: Dataset, tasks: Sequence[str], split: str) -> list[Predi
     try:
         context = context_run(data, tasks, [split], BASELINES[2])
     except InputError:
-        # labels that say nothing about each other
+        # labels without information about each other
         return made
     usual = logit(prior[[tasks.index(task) for task in context.tasks]])
     values = np.where(np.isnan(context.values), usual[:, None], context.values)
@@ -223,14 +223,14 @@ _MANY_TASKS = 20
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Checked:
-    """What a check found, and what it wrote.
+    """Result of a check, and the files it wrote.
 
     Attributes:
         suite: the challenge sets.
         scores: of the runs and of the baselines.
         findings: errors in the misleading and in the usual context.
         confusions: which classes are taken for which; None where images have several.
-        slices: where else the model errs; None where they were not searched.
+        slices: other groups of images with more errors; None if they were not searched.
         errors: how many objects each model misses, and how many it claims.
         notes: the choices that were made.
         out: the folder, with ``suite``, ``scores.parquet``, ``findings.parquet`` and ``.json``,
@@ -252,7 +252,7 @@ class Checked:
         return self.out / PAGE
 
     def sections(self, most: int = 10) -> list[FindingSection]:
-        """How much the models err, the worst findings, and the first slices."""
+        """Error rates of the models, the worst findings, and the first slices."""
         runs = self.findings.table["run"].unique(maintain_order=True).to_list()
         title = f"Where {some_of(runs)} errs"
         sections = [FindingSection(title, [], self.errors, "; ".join(self.notes))]
@@ -332,9 +332,9 @@ def check(
         beta: CE criterion: fraction of the image beyond which a cue is present.
         min_hard: hard images of either side that a task must have to be checked.
         bootstrap: resamples of the scores' intervals; 0 for none. By default 1,000, and 200 for
-            more than 20 tasks, which a note says.
-        stability: resamples that say how sure each context cue is; 0 for none.
-        baselines: score a constant, the prior and the context alone.
+            more than 20 tasks, which a note mentions.
+        stability: resamples for the uncertainty of each context cue; 0 for none.
+        baselines: score a constant, the prior and only the context.
         slices: search slices.
         images: folder of images for the page, where the dataset records none.
         group: attribute whose images count as one in the search of slices, such as ``scene``.
@@ -412,7 +412,7 @@ def _opened(
     images: str | Path | None,
     progress: Progress,
 ) -> tuple[Dataset, str | None, list[str]]:
-    """The dataset, its place for the suite to record, and a note where it was imported."""
+    """The dataset, its path for the suite to record, and a note if it was imported."""
     if isinstance(dataset, Dataset):
         return dataset, None, []
     path = Path(str(dataset)).absolute()

@@ -54,7 +54,7 @@ class Setting:
         elif self.many:
             kind, shown = list[kind], []
         words: dict[str, Any] = {"help": text, "rich_help_panel": group}
-        # of a share that is a percentage, the function says what may be meant
+        # for a share that is a percentage, the function's error suggests what may be meant
         if self.most != 1:
             words |= {"min": self.least, "max": self.most}
         words |= {name: word for name, word in given.items() if name not in {"flags", "type"}}

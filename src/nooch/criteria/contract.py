@@ -162,7 +162,7 @@ class SupportFitted(Fitted):
     """True if only missing annotations leave an image without support, so that find limits them."""
 
     thresholds: TaskThresholds
-    """The criterion's own thresholds, or None where they come from matching."""
+    """The criterion's own thresholds, or None if they come from matching."""
 
     def thresholds_for(self, task: str) -> Thresholds | None:
         """Thresholds of one task, or None where its counts are matched.

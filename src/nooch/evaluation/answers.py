@@ -384,7 +384,7 @@ def _judged(answers: pl.DataFrame, words: pl.Series) -> tuple[pl.DataFrame, list
     """Answers with ``yes`` (Boolean): by the probability if it counts, else by the words.
 
     A probability with its mass is of one token: it counts where yes and no have most of the mass,
-    and where the words, if there are any, say yes or no: "No idea" begins with No. A probability
+    and where the words, if there are any, mean yes or no: "No idea" begins with No. A probability
     without mass is taken as it is.
     """
     given, mass = pl.col("probability").is_not_null(), pl.col("mass")

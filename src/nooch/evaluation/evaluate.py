@@ -64,7 +64,7 @@ from nooch.suites.label_overlay import LabelOverlay, OverlaySource, read_label_o
 
 
 def corrected_suite(suite: Suite, overlay: LabelOverlay) -> tuple[Suite, str]:
-    """The suite with other labels, and a note that says how many these are."""
+    """The suite with other labels, and a note with their number."""
     records, moved, gone = [], set[tuple[Any, str]](), set[tuple[Any, str]]()
     for key in suite.keys:
         challenge, changed, left_out = _corrected(suite, overlay, *key)
@@ -84,9 +84,10 @@ def _corrected(
 ) -> tuple[ChallengeSet, pl.Series, pl.Series]:
     """The set with other labels; ids of images with another label now, and of those left out.
 
-    The thresholds stand: an image is hard by those of its new side. Without support, a mark phi
+    The thresholds stand: an image is hard by the thresholds of its new side. Without support, a
+        mark phi
     stands, which knows no label. Where neither is known, as for combinations and published sets,
-    and where each side has its betas, the image is left out. Ambiguous images are left out, too. By
+    and where each side has its betas, the image is left out. Ambiguous images are also left out. By
     a single cue (area above or below beta) an image with another label is hard where it was easy.
     """
     challenge, criterion = suite.set(*key), suite.header.criteria[key[0]]
@@ -158,8 +159,8 @@ def evaluate(
             recall, FPR and F1: a number; task -> number, or a file of these; or ``valid``: for each
             run and task the one of the largest balanced accuracy on the validation split; or
             ``worst-side``: of the smallest error there on the worst of the sides.
-        fail_if: conditions such as ``auc@hard[ce,car]<0.85``; ``Scores.verdicts`` says which hold.
-            Their metrics are computed too.
+        fail_if: conditions such as ``auc@hard[ce,car]<0.85``; ``Scores.verdicts`` lists which are
+            met. Their metrics are computed too.
         bootstrap: number of resamples for intervals; 0 for none but Wilson's of shares. Images
             of the split are resampled, the same ones for all.
         seed: of the resamples.
@@ -173,8 +174,8 @@ def evaluate(
             scored with the suite's labels and, as ``RUN, corrected``, with these; ambiguous images
             are left out of the sets of that task. Conditions are judged on the latter.
         strict: no average over tasks of a value that is undefined for a task. By default averages
-            are over the tasks that have hard and easy positives and negatives, as far as any task
-            has them; ``averaged_tasks`` and a note name them.
+            are over the tasks that have hard and easy positives and negatives, if any task has
+            them; ``averaged_tasks`` and a note name them.
         min_hard: averages leave out tasks with fewer hard images on a side; a note names them.
         reading: how predictions are read: keywords of ``nooch.load_predictions``, such as
             ``{"ignore_unknown": True}``.
@@ -273,10 +274,10 @@ def _side_by_side(
 
 @dataclass(frozen=True, eq=False)
 class _SplitScores:
-    """What all tasks of a split share.
+    """Data shared by all tasks of a split.
 
     Attributes:
-        sample: the suite as far as it was asked about.
+        sample: the part of the suite that was asked about.
         keys: (criterion, task, split) of the sets, of one split.
         runs: the predictions.
         thresholds: of answers; empty: 0.5.
@@ -361,7 +362,7 @@ class _SplitScores:
                 while waiting:
                     yield waiting.popleft().result()
             except BaseException:
-                # an interrupt, too, must not wait for running threads
+                # an interrupt must also not wait for running threads
                 pool.shutdown(wait=False, cancel_futures=True)
                 if draws is not None:
                     draws.cancel()

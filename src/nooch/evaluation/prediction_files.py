@@ -37,7 +37,7 @@ _ALIASES = {
     "task": ("task", "class", "label", "category"),
     "value": (*SCALES, "prob", "score", "confidence"),
 }
-"""What a column can be called; the first name, or those of ``SCALES``, take precedence."""
+"""Names that a column can have; the first one, or the names of ``SCALES``, take precedence."""
 
 _KEYS = ("run", "method", "seed")
 """Columns that distinguish runs."""
@@ -60,7 +60,7 @@ _HALF: tuple[str, pl.DataType] = ("value", pl.Float32())
 """Kept: 100 runs of 171 tasks and 24,657 images fill 1.7 GB, and 3.4 GB as float64."""
 
 TABLES = f"{_LONG}; or {_WIDE}; or {_ONE_EACH}"
-"""What tables hold, for errors."""
+"""Content of tables, for errors."""
 
 
 def read_prediction_table(path: Path, how: FileFormat) -> pl.DataFrame:
@@ -134,7 +134,7 @@ def _column(role: str, columns: Sequence[str], where: object) -> str | None:
 
 
 def _text_hint(column: pl.Series) -> str | None:
-    """What to do about a column whose numbers are not written as such."""
+    """Remedy for a column whose numbers are not written as such."""
     text = str(column.drop_nulls().first()) if column.dtype == pl.String else ""
     if text.rstrip().endswith("%"):
         return "give `percent` if values are percentages"
@@ -171,7 +171,7 @@ def scale_of(
         problem = f"contains values from {low:.6g} to {high:.6g}, which are not probabilities"
         remedy += ", or `percent` if values are percentages"
     elif scale is None:
-        problem = "does not say whether its values are logits or probabilities"
+        problem = "does not show whether its values are logits or probabilities"
     if problem is not None or scale is None:
         raise InputError(f"{source} {problem}", where=where, remedy=remedy)
     levels = "; only 0 and 1, so AUC, AUPRC and calibration have two levels" if hard else ""
@@ -184,7 +184,7 @@ def table_predictions(
 ) -> list[Predictions]:
     """The runs of a table.
 
-    ``tasks``: known ones; the only one is that of a table without a column for them.
+    ``tasks``: known ones; a single one also applies to a table without a column for them.
     """
     columns = frame.columns
     texts = frame.select(cs.string() | cs.categorical() | cs.enum()).columns
@@ -412,7 +412,7 @@ def detected(path: Path, classes: Sequence[str], how: FileFormat) -> pl.DataFram
     names = how.named() or (things if {*things.values()} <= {*classes} else {})
     categories = [one.category_id for one in found]
     unnamed = sorted({*categories} - names.keys())
-    # names alone are counted from 0, and ids may start at 1
+    # names without ids are counted from 0, and ids may start at 1
     if not unnamed and 0 in names and 0 not in categories and not str(how.classes).endswith("json"):
         unnamed = sorted({*categories})
     if unnamed:
@@ -480,13 +480,13 @@ def load_predictions(
     """All runs of all sources, each with a unique name.
 
     Args:
-        source: see ``PredictionSource``; a file may also hold answers in words, see
-            ``read_answers``. A file's runs are named by its column ``run``, else after
-            method and seed, else after the file and seed; where names of ``run`` are repeated,
-            after all three. A mapping names them: ``KEY``, or ``KEY/RUN`` if there are several.
+        source: see ``PredictionSource``; a file may also contain answers in words, see
+            ``read_answers``. A file's runs are named by its column ``run``, else after method and
+            seed, else after the file and seed; where names of ``run`` are repeated, after all
+            three. A mapping names them: ``KEY``, or ``KEY/RUN`` if there are several.
         suite: what the predictions are for.
         data: the dataset that the suite was found in: images can have their file names, and those
-            that are not in the suite are allowed; or what gives it, called for such images alone.
+            that are not in the suite are allowed; or what gives it, called only for such images.
         tasks: of a table without a column for them; by default the suite's, or the dataset's.
         scale: ``logit`` or ``probability``, where columns and values do not decide.
         decimal: decimal separator of text tables: ``.`` or ``,``.
@@ -522,7 +522,7 @@ def load_predictions(
     elif isinstance(source, Sequence | Iterator | ValuesView):
         sources = [(None, part) for part in source]
     else:
-        # an array, too, is one, which is refused
+        # an array is also a Sequence; reject it
         sources = [(None, source)]
     if not sources:
         raise ParameterError("no predictions were given", allowed="at least one run")
@@ -566,7 +566,7 @@ def load_predictions(
 
 
 def described(runs: Sequence[Predictions]) -> str:
-    """What was read, in one line: runs, images, and what was recognized in the files."""
+    """Summary of what was read, in one line: runs, images, and what was recognized in the files."""
     ids = [run.image_ids for run in runs]
     n = pl.concat(column.cast(pl.String) for column in ids).n_unique()
     facts = [f"{len(runs):,} runs"] if len(runs) > 1 else []
@@ -575,7 +575,7 @@ def described(runs: Sequence[Predictions]) -> str:
 
 
 def run_notes(runs: Sequence[Predictions]) -> list[str]:
-    """What a reader of scores of these runs should know, a line each."""
+    """Notes for readers of scores of these runs, a line each."""
     return [f"{run.run}: {text}" for run in runs for text in run.notes]
 
 

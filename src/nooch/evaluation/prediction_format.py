@@ -1,4 +1,6 @@
-"""What files of predictions leave open: scale, decimal sign, names of columns, ids of rows."""
+"""Settings that files of predictions leave open: scale, decimal sign, names of columns, ids of
+rows.
+"""
 
 from __future__ import annotations
 
@@ -17,12 +19,12 @@ from nooch.data.readers.label_maps import class_list
 from nooch.data.table_files import checked_read
 
 UNKNOWN = ("wrong", "skip")
-"""What an answer that is neither yes nor no counts as: wrong, or not asked."""
+"""Treatment of an answer that is neither yes nor no: wrong, or not asked."""
 
 
 @dataclass(frozen=True)
 class FileFormat:
-    """What files of predictions leave open, as ``load_predictions`` has it."""
+    """Settings that files of predictions leave open, as in ``load_predictions``."""
 
     scale: str | None
     decimal: str

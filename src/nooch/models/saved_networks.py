@@ -70,7 +70,7 @@ def save_network(
     ``preprocessor_config.json``, ``network.json`` with a name for each output and ``about``.
 
     The backbone can be loaded with ``AutoModel.from_pretrained(folder)``, without affine
-    parameters; those are in ``head.safetensors``. Of a custom one, only the weights are saved.
+    parameters; those are in ``head.safetensors``. For a custom one, only the weights are saved.
     """
     from safetensors.torch import save_file, save_model
 

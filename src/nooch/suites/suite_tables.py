@@ -11,7 +11,7 @@ from nooch.suites.summary import fit_left_out, threshold_facts
 
 _CUES = (
     "A(C, Y): how much more of the image C covers than Y, on average over training images of Y. A"
-    " class is a cue where A is above alpha, or where it was given by hand."
+    " class is a cue if A is above alpha, or if it was given by hand."
 )
 _STABLE = "Near alpha: a cue in 5 % to 95 % of the resamples of the training images."
 _EXPECTED = (

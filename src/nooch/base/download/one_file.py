@@ -183,10 +183,7 @@ def fetch(remote: Remote, final: Path, client: Client, tell: StepProgress) -> st
     raise DownloadError(
         "cannot be downloaded:" + "".join(f"\n  {url} {reason}" for url, reason in reasons.items()),
         where=remote.name,
-        remedy=(
-            "run the same command again later, it resumes where it stopped; or put the file there"
-            " yourself"
-        ),
+        remedy=("run the same command again later to resume; or put the file there yourself"),
     )
 
 

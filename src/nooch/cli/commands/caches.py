@@ -85,7 +85,9 @@ def features_command(
     out: Path = Option(..., metavar="FEATURES", help="Folder to write; it must not exist."),
     pixels: Path = Option(None, help="Pixel cache; without it, images are decoded for this pass."),
     images: Path = shared.ImagesOption,
-    size: int = Option(None, min=1, help="Height and width; those of --pixels or the backbone."),
+    size: int = Option(
+        None, min=1, help="Height and width; by default of --pixels or the backbone."
+    ),
     batch: int = shared.BatchOption,
     device: str = shared.DeviceOption,
     half: bool = Option(False, "--half", help="Keep float16 numbers, half the size."),

@@ -79,7 +79,7 @@ def _print(checked: Checked) -> None:
 
 
 def _fired(checked: Checked, conditions: list[str]) -> list[str]:
-    """The conditions that hold: "worse" for any finding, else as for ``nooch evaluate``."""
+    """The conditions that are met: "worse" for any finding, else as for ``nooch evaluate``."""
     worse = checked.findings.table.filter(verdict="worse").height
     fired = [f"worse: {counted(worse, 'finding')}"] if "worse" in conditions and worse else []
     return fired + [
@@ -114,7 +114,8 @@ def slices_command(
     found, data = suite_or_dataset(suite, dataset)
     if data is None:
         raise ParameterError(
-            "slices need the dataset, which is not where it was", remedy="give --dataset"
+            "slices need the dataset, which was not found at its recorded path",
+            remedy="give --dataset",
         )
     runs = read_predictions(predictions, reading, found, data)
     note(*run_notes(runs))

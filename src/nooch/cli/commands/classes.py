@@ -19,7 +19,7 @@ from nooch.cli.terminal import hint, note, print_json, print_table, progress
 
 _SUITE = Argument(..., metavar="SUITE", help="Suite folder, with sets of all classes.")
 _SPLIT = Option(None, help="Split of the suite whose losses count; test by default.")
-_METHOD = Option("erm", help="Of a folder of runs: the method whose jobs count, over all seeds.")
+_METHOD = Option("erm", help="For a folder of runs: the method whose jobs count, over all seeds.")
 _SOURCE = Argument(
     ...,
     metavar="PREDICTIONS",

@@ -68,5 +68,5 @@ def add_attributes_command(
     if listed < facts["images"]:
         note(f"{facts['images'] - listed:,} images are not in the table: they have no value")
     if facts["rows_left_out"]:
-        note(f"{facts['rows_left_out']:,} rows are of images that the dataset does not hold")
+        note(f"{facts['rows_left_out']:,} rows are of images that are not in the dataset")
     say(f"{out}: {', '.join(facts['attributes'])} for {listed:,} of {facts['images']:,} images")

@@ -53,7 +53,8 @@ def evaluate_command(
         scored, data = suite_with_dataset(suite, dataset)
     if by and data is None:
         raise ParameterError(
-            "--by needs the dataset, which is not where it was", remedy="give --dataset"
+            "--by needs the dataset, which was not found at its recorded path",
+            remedy="give --dataset",
         )
     wanted = settings.get("metrics", [])
     known = scored.found_in if data is None else data

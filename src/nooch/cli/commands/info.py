@@ -27,7 +27,7 @@ from nooch.cli.terminal import (
 def info_command(
     dataset: str = shared.DatasetArgument, format: shared.Format = shared.FormatOption
 ) -> None:
-    """Show what a dataset holds."""
+    """Show the contents of a dataset."""
     from nooch.data import embedding_precision, load_dataset
     from nooch.suites.summary import annotation_facts
 
@@ -74,7 +74,7 @@ def _in_words(fact: Any) -> str:
 
 
 def _annotated(facts: dict[str, Any], n_images: int) -> str:
-    """What was annotated, in words."""
+    """Annotation coverage in words."""
     texts = [f"{kind} in {n} of {n_images} images" for kind, n in facts["images"].items()]
     if facts["unknown_pairs"]:
         verified = f"{facts['verified_pairs']} verified"
@@ -157,7 +157,7 @@ def explain_command(
     explained, data = suite_with_dataset(suite, dataset)
     if data is None:
         path = explained.header.dataset.path
-        lost = "is not where it was" if path else "is not named by the suite"
+        lost = "was not found at its recorded path" if path else "is not named by the suite"
         note(f"the dataset {lost} (give --dataset): only subsets and supports are shown, no cues")
     runs = read_predictions(predictions, reading, explained, data)
     facts = explain(explained, task, image, data, criterion, runs)

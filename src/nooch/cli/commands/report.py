@@ -165,7 +165,9 @@ def gallery_command(
     sets, data = suite_with_dataset(suite, dataset)
     if data is None:
         raise ParameterError(
-            "the dataset is not where it was", where=str(suite), remedy="give --dataset DATASET"
+            "the dataset was not found at its recorded path",
+            where=str(suite),
+            remedy="give --dataset DATASET",
         )
     given = Sources(
         suite=sets, data=data, runs=runs or (),

@@ -44,7 +44,7 @@ _with_results = takes(
 
 
 class StatementFormat(StrEnum):
-    """How verdicts are printed."""
+    """Output format of verdicts."""
 
     text = "text"
     json = "json"
@@ -102,11 +102,11 @@ def statements_command(
     only: str = Option(None, help="Statements, separated by commas; all by default."),
     criteria: str = _CRITERIA,
     tasks: str = _TASKS,
-    format: StatementFormat = Option(StatementFormat.text, help="How verdicts are printed."),
+    format: StatementFormat = Option(StatementFormat.text, help="Output format of verdicts."),
     *,
     reading: Any,
 ) -> None:
-    """Judge which of the paper's conclusions hold. With the numbers behind each."""
+    """Test the paper's conclusions on your runs, with the numbers behind each."""
     from nooch.report import markdown
     from nooch.report.results.paper_sheet import read_sources
     from nooch.report.results.run_results import paper_cells

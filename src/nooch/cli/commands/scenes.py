@@ -29,7 +29,7 @@ def scenes_command(
     size: int = Option(128, help="Side of an image in pixels."),
     seed: int = Option(0, help="Another seed gives other images, the same one the same bytes."),
     context_strength: float = Option(
-        0.9, help="0: objects regardless of scenes, 1: only where scenes hold them."
+        0.9, help="0: objects regardless of scenes, 1: only in scenes that contain them."
     ),
     config: Path = Option(
         None, help="YAML file of another world; --print-config prints the default one."
@@ -131,7 +131,9 @@ def score_command(
     scored, data = suite_with_dataset(suite, dataset)
     check_one_of("split", split, scored.splits, owner="the suite")
     if data is None:
-        raise ParameterError("the dataset is not where it was", remedy="give --dataset")
+        raise ParameterError(
+            "the dataset was not found at its recorded path", remedy="give --dataset"
+        )
     scores = score_waterbirds(
         scored, read_predictions(predictions, reading, scored, data), data, split=split
     )

@@ -59,7 +59,7 @@ class Columns:
             raise InputError(
                 f"columns {', '.join(clash)} have a name that nooch uses itself",
                 where=path,
-                remedy="say what they are (`id`, `file_name`, `split_column`), rename them, or"
+                remedy="name their role (`id`, `file_name`, `split_column`), rename them, or"
                 " leave them out of `attributes`",
             )
         return [name for name in columns if name != "file_name"]

@@ -461,7 +461,7 @@ def _assembled(
 ) -> Floats:
     """Metrics, (n_subsets + n_mixtures, n_metrics, k).
 
-    From weights (n, k), those of outcomes (n_atoms, 6, k) and their images, sums by bin (n_atoms,
+    From weights (n, k), weights of outcomes (n_atoms, 6, k) and their images, sums by bin (n_atoms,
     n_bins, k), and areas of subsets (2, n_subsets, k).
     """
     n_subsets, k = len(parts.members), outcomes.shape[-1]

@@ -115,7 +115,7 @@ def _plan(planned: pl.DataFrame) -> pl.DataFrame:
 def with_averages(cells: pl.DataFrame, *, strict: bool = False) -> pl.DataFrame:
     """Cells of tasks, and rows of task ``average`` below them.
 
-    ``strict`` is that of ``nooch.evaluation.averages.over_tasks``.
+    ``strict`` as in ``nooch.evaluation.averages.over_tasks``.
     """
     sees = cells.select("method", "sees").unique()
     averages = over_tasks(cells, strict=strict).with_columns(setting=pl.lit(None, pl.String))
@@ -160,7 +160,8 @@ def missing_note(planned: pl.DataFrame) -> list[str]:
     ]
     text = (
         f"{missing.height} of {planned.height} runs are missing: {some_of(listed, 8)}; cells"
-        " that lack any say so"
+        " "
+        "that lack any have a mark"
     )
     return [text] if listed else []
 
@@ -182,7 +183,7 @@ def sight(sees: Sequence[str]) -> str:
 
 
 def in_order(methods: Iterable[str]) -> list[str]:
-    """Methods in the order of the paper's columns, then in that of ``METHODS``, then as given."""
+    """Methods in the order of the paper's columns, then of ``METHODS``, then as given."""
     asked = dict.fromkeys(methods)
     return [
         name for name in dict.fromkeys([*PAPER_NAMES.values(), *METHODS, *asked]) if name in asked

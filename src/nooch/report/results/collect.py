@@ -43,8 +43,8 @@ def score_runs(
         suite: that was trained for.
         rules: out of ``nooch.training.selection.RULES``.
         bootstrap: resamples for intervals of the scores.
-        chosen_on: a split: the scores are those of the chosen jobs alone, on this split; of the
-            others no more is computed than the rules need.
+        chosen_on: a split: only the chosen jobs are scored, on this split; of the others no more is
+            computed than the rules need.
         progress: called with what is being done, and how much of how much is done.
 
     Returns:
@@ -73,7 +73,7 @@ def score_runs(
     settings = pl.DataFrame([_setting(record) for record in trained], schema=_SETTING)
     usable = _usable(rules, settings, runs)
     notes += [f"rule {r} is left out: no job has environments" for r in rules if r not in usable]
-    # differences from whatever run comes first say nothing here
+    # differences from the run that happens to come first mean nothing here
     score = partial(evaluate, suite, differences=False, reading={"ignore_unknown": True})
     splits: list[str] = [split for split in ("valid", "test") if split in suite.splits]
     if chosen_on is not None:

@@ -105,6 +105,6 @@ def _chosen_predictions(
         mine = [record for record in records if record.job.method == method]
         if not mine:
             raise ParameterError(f"there are no predictions of {method}", where=runs.path)
-        # the settings of a method differ by task: its runs are named by seed alone
+        # the settings of a method differ by task: its runs are named only by seed
         predictions[method] = runs_predictions(runs, mine, lambda job: f"{job.method}/{job.seed}")
     return predictions

@@ -28,9 +28,9 @@ _SUBSETS = {
 
 
 def table_names(texts: Sequence[str]) -> list[str]:
-    """``table3``, ``3``, ``table3,table9`` or ``all`` (those of results) as names of tables, each
-    once. Raises ParameterError: a table that the paper does not have, or that has neither results
-    nor sets.
+    """``table3``, ``3``, ``table3,table9`` or ``all`` (all tables of results) as names of tables,
+    each once. Raises ParameterError: a table that the paper does not have, or that has neither
+    results nor sets.
     """
     names: list[str] = []
     known = [*SET_TABLES, *PAPER_TABLES]
@@ -88,11 +88,13 @@ def auc_tables(results: Results) -> list[ResultTable]:
 
 
 def legend(*, by_sight: bool) -> str:
-    """What the marks in tables mean."""
+    """Meaning of the marks in tables."""
     among = "its row among methods that see the same" if by_sight else "its row"
     return (
-        "mean (sd over seeds, ddof = 1); best: the deviation overlaps that of the best mean of"
-        f" {among}; average of k of n: the mean over the k tasks in which no metric or subset lacks"
+        f"mean (sd over seeds, ddof = 1); best: the deviation overlaps the best mean's of"
+        f" "
+        f"{among}; average of k of n: the mean over the k tasks in which no metric or subset "
+        f"lacks"
         " a value that others have; its sd = sqrt(sum of sd^2) / k"
     )
 
@@ -102,7 +104,7 @@ def _block(cells: pl.DataFrame, panel: PaperPanel) -> pl.DataFrame:
     rows = cells.filter(criterion=panel.criterion, metric=panel.metric, subset=panel.subset)
     tasks = rows.filter(pl.col("task") != AVERAGE)["task"].unique(maintain_order=True)
     if len(tasks) == 1:
-        # the average of one task says nothing new
+        # the average of one task adds nothing
         rows = rows.filter(pl.col("task") != AVERAGE)
     text = f"{_METRICS[panel.metric]} {_SUBSETS[panel.subset]}"
     return rows.with_columns(block=pl.lit(text)).sort(

@@ -60,7 +60,7 @@ _Source = tuple[dict[str, pl.DataFrame], dict[str, str], list[str]]
 
 @dataclass(frozen=True, eq=False)
 class Results:
-    """What methods score with their chosen settings.
+    """Scores of methods with their chosen settings.
 
     Attributes:
         cells: a row for each criterion, metric, subset, task and method: ``criterion`` (``ce``,
@@ -103,8 +103,8 @@ class Results:
     def select(
         self, tasks: Sequence[str] | None = None, methods: Sequence[str] | None = None
     ) -> Self:
-        """Some tasks and methods alone; averages are over these tasks. Raises ParameterError: a
-        task or method without results.
+        """Only some tasks and methods; averages are over these tasks. Raises ParameterError: a task
+        or method without results.
         """
         if tasks is None and methods is None:
             return self
@@ -171,7 +171,7 @@ def paper_cells() -> Results:
     task, average = pl.col("task"), pl.when(pl.col("task") == AVERAGE)
     # averages are over all tasks
     tasks = task.filter(task != AVERAGE).unique(maintain_order=True)
-    # of Table 5 the paper does not say how many
+    # for Table 5 the paper does not give their number
     seeds = pl.when(pl.col("table") != 5).then(pl.lit(3, pl.Int64))
     known = paper_results().with_columns(
         sees=pl.col("method").replace_strict(sees),
@@ -203,7 +203,7 @@ def merge(results: Sequence[Results]) -> Results:
 
 def suite_of(runs: RunsFolder, suites: Sequence[Suite]) -> Suite:
     """The suite that runs were trained for, out of several. Raises ParameterError: none of them is;
-    the message says whether it is another suite or another version of the dataset.
+    the message tells whether it is another suite or another version of the dataset.
     """
     for suite in suites:
         if identity_of(suite) == runs.header.data["suite"]:
@@ -286,9 +286,9 @@ def _kind_of(name: str, suites: Sequence[Suite]) -> str:
 def roles_of(
     criteria: Iterable[str], suites: Sequence[Suite], named: Mapping[str, str]
 ) -> dict[str, str]:
-    """Name of each criterion -> what it is called in tables: its kind, if one criterion alone is
-    of that kind; ``named``: kind -> name of the criterion that stands for it. Raises
-    ParameterError for an unknown kind or criterion.
+    """Name of each criterion -> what it is called in tables: its kind, if only one criterion is of
+    that kind; ``named``: kind -> name of the criterion that stands for it. Raises ParameterError
+    for an unknown kind or criterion.
     """
     names = list(dict.fromkeys(criteria))
     for kind, name in named.items():

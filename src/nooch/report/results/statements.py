@@ -27,7 +27,7 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True)
 class Number:
-    """A mean with its deviation over seeds (None where it is unknown), and what it is of."""
+    """A mean with its deviation over seeds (None if it is unknown), and its meaning."""
 
     what: str
     mean: float
@@ -37,7 +37,7 @@ class Number:
         return f"{self.what} {mean_sd(self.mean, self.std)}"
 
     def minus(self, other: Number, what: str) -> Number:
-        """The difference; deviations add as those of independent numbers."""
+        """The difference; deviations add as for independent numbers."""
         return Number(what, self.mean - other.mean, _root([self.std, other.std]))
 
 
@@ -76,7 +76,7 @@ def unknown(what: str, why: str) -> Check:
 
 
 def above(high: Number, low: Number, what: str) -> Check:
-    """Whether ``high`` is above ``low`` by more than both deviations together.
+    """True if ``high`` is above ``low`` by more than both deviations together.
 
     This is the rule by which the paper sets numbers in bold. The check holds where high - low >
     std + std, does not where low - high > std + std; in between, or with an unknown deviation, it
@@ -92,7 +92,7 @@ def above(high: Number, low: Number, what: str) -> Check:
 
 
 def nearer(number: Number, near: Number, far: Number, what: str) -> Check:
-    """Whether a number is nearer to ``near`` than to ``far``.
+    """True if a number is nearer to ``near`` than to ``far``.
 
     That is, on that side of their middle by more than the deviations together. Where near and far
     do not themselves differ by more than theirs, the check is inconclusive.
@@ -165,7 +165,7 @@ OTHERS = tuple(name for name in PAPER if name not in ENVIRONMENT)
 CLEAR = -0.6
 """Rank correlation from which two sides trade off: critical for 9 methods, one-sided at 5 %."""
 FAR = 2.0
-"""How many times larger a lead is that is far larger."""
+"""Factor from which a lead counts as far larger."""
 _TIED = 1e-9
 
 
@@ -210,7 +210,7 @@ GROUPS: dict[str, tuple[Sequence[str], Callable[[Sequence[Number], str], Number]
     _OWN: (_CALIBRATED, _worst),
     "the best of the six others": (_but(*_CALIBRATED), _best),
 }
-"""What a test names: methods, and the number that stands for theirs."""
+"""A side of a test: methods, and the number that represents them."""
 
 
 @dataclass(frozen=True)
@@ -232,7 +232,7 @@ class GroupSide:
         return number(known, self.where[1]) if len(known) == len(methods) else None
 
     def lacking(self) -> str:
-        """Which averages are missing, in words; empty where none is."""
+        """Missing averages, in words; empty if there are none."""
         criterion, metric, subset = self.where
         if criterion not in self.numbers.criteria:
             return f"no results under {criterion}"
@@ -247,7 +247,7 @@ def _of_numbers(test: Callable[..., Check]) -> Callable[..., Check]:
 
 
 def _far_above(left: Number, right: Number, what: str) -> Check:
-    # of means alone: Table 5 has no deviations
+    # only of means: Table 5 has no deviations
     verdict = HOLDS if left.mean > 0 and left.mean >= FAR * right.mean else FAILS
     return Check(what, verdict, f"{left.mean:+.3f} and {right.mean:+.3f}")
 
@@ -288,11 +288,11 @@ RELATIONS: dict[str, tuple[str, Callable[..., Check]]] = {
     "more tasks": ("{} is above {} on more tasks than below", _more_tasks),
     "trade": (f"the rank correlation over at least five methods is at most {CLEAR:g}", _trades),
 }
-"""How sides are compared: in words, and the check."""
+"""Comparison of sides: in words, and the check."""
 
 
 class Comparison(NamedTuple):
-    """A comparison of groups; of two subsets, the first is that of the left side."""
+    """A comparison of groups; of two subsets, the first belongs to the left side."""
 
     left: str
     relation: str
@@ -301,7 +301,7 @@ class Comparison(NamedTuple):
     subsets: Sequence[str] = ("hard",)
 
     def words(self, under: Sequence[str]) -> str:
-        """The comparison in words; two criteria are those of the left and the right side."""
+        """The comparison in words; two criteria belong to the left and the right side."""
         groups = [self.left, *("that" if group == self.left else group for group in self.right)]
         if len(under) > 1:
             groups = [f"{g} under {c}" for g, c in zip(groups, under, strict=True)]
@@ -310,7 +310,7 @@ class Comparison(NamedTuple):
         return f"{words}, {self.metric} on {subsets}"
 
     def checks(self, numbers: Numbers, under: Sequence[str]) -> list[Check]:
-        """Checks with their numbers, or one that says what is missing."""
+        """Checks with their numbers, or one that names what is missing."""
         numbers, over = numbers.alike(under) if under == _BOTH else (numbers, "")
         what = f"{'' if len(under) > 1 else f'{under[0]}: '}{self.words(under)}{over}"
         left, right = ((under[i], self.metric, self.subsets[i]) for i in (0, -1))
@@ -333,8 +333,8 @@ _APART = (("ce",), ("gist",))
 
 @dataclass(frozen=True)
 class Statement:
-    """A conclusion: what it is called, what it says, the tests that it follows from, and under
-    which criteria each is made (those with results): one, or one for each side.
+    """A conclusion: its name, its text, the tests that it follows from, and under which criteria
+    each is made (those with results): one, or one for each side.
     """
 
     name: str
@@ -352,7 +352,7 @@ class Statement:
         return [c for c in self.under if len(c) > 1 or c[0] in numbers.criteria]
 
     def checks(self, numbers: Numbers) -> list[Check]:
-        """All checks that can be made, or one that says what is missing."""
+        """All checks that can be made, or one that names what is missing."""
         there = self._there(numbers)
         if not there:
             criteria = " or ".join(criterion for (criterion,) in self.under)
@@ -360,11 +360,11 @@ class Statement:
         return [c for under in there for test in self.tests for c in test.checks(numbers, under)]
 
     def scope(self, numbers: Numbers) -> str:
-        """Under which of its criteria it is judged, where it is not all of them."""
+        """The criteria that it is judged under, if not all of its own."""
         there = self._there(numbers)
         if len(there) in (0, len(self.under)):
             return ""
-        return f"{', '.join(criterion for (criterion,) in there)} alone"
+        return f"only {', '.join(criterion for (criterion,) in there)}"
 
 
 @dataclass(frozen=True)
@@ -374,7 +374,7 @@ class Finding:
     Attributes:
         statement: the statement.
         verdict: ``holds``, ``does not hold`` or ``inconclusive``.
-        scope: under which criteria, where there are not results of all; else empty.
+        scope: the criteria with results, if some have none; else empty.
         checks: what the verdict follows from, with numbers or the reason why there are none.
     """
 
@@ -454,7 +454,7 @@ _LISTED = (
     ),
     Statement(
         "gist-is-harder",
-        "Hard sets of gist are harder than those of CE.",
+        "Hard sets of gist are harder than hard sets of CE.",
         [Comparison(_EACH, "above", [_EACH]), Comparison(_NINE, "more tasks", [_NINE])],
         [_BOTH],
     ),

@@ -39,7 +39,7 @@ def uneven_runs(losses: pl.DataFrame) -> list[str]:
     if fewer.is_empty():
         return []
     what = f"losses are means over {most} runs, but over fewer for {some_of(fewer.to_list())}"
-    return [f"{what}: these compare with the others only as far as the runs are alike"]
+    return [f"{what}: these compare with the others only if the runs are alike"]
 
 
 def _of_method(runs: RunsFolder, method: str) -> list[Predictions]:
@@ -63,8 +63,8 @@ def chosen_suite(
 ) -> tuple[Suite, pl.DataFrame]:
     """The suite of the chosen tasks, and the ranking with reasons.
 
-    Args and errors are those of ``nooch.training.selection.select_tasks``, except that
-    ``criterion`` is one of the suite; ``**paper_rule(losses["task"])`` chooses by the paper's rule.
+    Args and errors as for ``nooch.training.selection.select_tasks``, except that ``criterion`` is
+    one of the suite; ``**paper_rule(losses["task"])`` chooses by the paper's rule.
     """
     name = check_one_of("criterion", criterion, suite.criteria)
     ranking = select_tasks(losses, criterion=name, **rule)

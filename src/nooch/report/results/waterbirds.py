@@ -98,7 +98,7 @@ def waterbirds_table(scores: Scores) -> pl.DataFrame:
     A quantity is null if one of its values is undefined (a group without images).
 
     Raises:
-        ParameterError: scores without groups or averages; those of ``score_waterbirds`` have both.
+        ParameterError: scores without groups or averages; ``score_waterbirds`` gives both.
     """
     table = scores.table.filter(pl.col("cue").is_null(), task=TASK)
     if not table["group"].drop_nulls().str.starts_with(f"{GROUP}=").any():

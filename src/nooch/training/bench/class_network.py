@@ -62,7 +62,7 @@ def train_classes(
             were not annotated in all images of train and valid are left out and listed.
         settings: the paper's by default (Adam, 1e-3, batch 16).
         seed: seed of initialization and order.
-        device: where it is computed.
+        device: device to compute on.
         overwrite: replace an earlier folder.
         progress: called with what is being done, and how much of how much is done.
     """
