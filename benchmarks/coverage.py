@@ -23,7 +23,7 @@ import nooch
 from nooch.evaluation.context_rates import context_rates
 from nooch.evaluation.differences import paired
 from nooch.suites import ChallengeSet, CriterionRecord, DatasetRecord, Mark, Suite
-from nooch.suites.questions import QuestionOptions, draw_questions
+from nooch.suites.questions import Draw, draw_questions
 
 Floats = NDArray[np.float64]
 RESAMPLES = 300
@@ -88,7 +88,7 @@ def question_samples(draws: int, per_set: int, rate: float, more: float) -> Iter
     """
     suite = nooch.load_suite("nooch-coco")
     keys = [key for key in suite.keys if key[2] == "test"]
-    rows = draw_questions(suite, keys, QuestionOptions(per_set=per_set)).frame.filter(label=0)
+    rows = draw_questions(suite, keys, Draw(per_set=per_set)).frame.filter(label=0)
     hard = pl.any_horizontal(pl.col("ce", "gist") == "hard_negative")
     rates = rows.select(pl.when(hard).then(rate * more).otherwise(rate)).to_series().to_numpy()
     rows = rows.select("image_id", "task", "weight", cell="ce")

@@ -41,8 +41,8 @@ from random_models import SIZES, save_random
 
 import nooch
 from nooch.base.engines.local import visible_gpus
-from nooch.inference.ask import model_replies, settled
-from nooch.inference.requests import AskOptions, Request
+from nooch.inference.ask import Computing, model_replies
+from nooch.inference.requests import Request
 from nooch.models.backbones import Backbone, load_backbone
 from nooch.models.caches.features import extract_features
 from nooch.models.caches.pixels import PixelCache, build_pixels
@@ -162,7 +162,7 @@ def ask(at: Path, arguments: Any) -> dict[str, Any]:
     setup = pictures(at, arguments, 512, tiny_steps=2)
     folder = save_random("llava-2b", at / "llava", arguments.device, tiny=arguments.tiny)
     batch = 1 if arguments.tiny else 16
-    options = settled(AskOptions(device=arguments.device, batch=batch))
+    options = Computing.settled(arguments.device, "auto", batch, None, 1, False)
     requests = [Request(file.stem, file, QUESTION) for file in setup.files]
 
     def asked() -> float:

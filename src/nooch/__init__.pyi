@@ -48,7 +48,6 @@ from .evaluation import (
 from .evaluation.explain import explain as explain
 from .inference.ask import ask as ask
 from .inference.predict import predict as predict
-from .inference.requests import AskOptions as AskOptions
 from .integrity import fsck as fsck
 from .report import save_scores as save_scores
 from .report.exports.export import export as export
@@ -61,8 +60,7 @@ from .suites import (
 )
 from .suites.embed import embed as embed
 from .suites.find import find as find
-from .suites.search import FindOptions as FindOptions
 from .suites.summary import summary as summary
-from .suites.sweep import SweepOptions as SweepOptions, sweep_thresholds as sweep_thresholds
+from .suites.sweep import sweep_thresholds as sweep_thresholds
 from .training.bench.run import bench as bench
 from .training.methods import Method as Method

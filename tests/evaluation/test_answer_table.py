@@ -10,7 +10,7 @@ from refusals import fails, refused
 
 from nooch.evaluation.answers import FORMATS, read_answers
 from nooch.suites import load_suite
-from nooch.suites.questions import QuestionOptions, draw_questions
+from nooch.suites.questions import Draw, draw_questions
 
 TASKS = ["car", "tie", "sports_ball"]
 
@@ -23,7 +23,7 @@ def suite():
 @pytest.fixture(scope="module")
 def questions(suite):
     keys = [key for key in suite.keys if key[2] == "test"]
-    return draw_questions(suite, keys, QuestionOptions()).frame
+    return draw_questions(suite, keys, Draw()).frame
 
 
 @pytest.fixture(scope="module")

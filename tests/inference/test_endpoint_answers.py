@@ -28,10 +28,10 @@ from nooch.inference.endpoint import (
     read_completion,
     request_fields,
 )
-from nooch.inference.requests import AskOptions, Reply, Request
+from nooch.inference.requests import Reply, Request
 
 _fails = partial(fails, kind=NoochError)
-FIELDS = request_fields("m", AskOptions())
+FIELDS = request_fields("m")
 KEY = "sk-secret-123"
 SAID = [("Yes", -0.5), (" yes", -2.0), ("No", -1.5), ("▁NO", -4.0), ("Not", -3.0), ("\n", -5.0)]
 CASES = ["spellings", "white space first", "one side", "rounding", "neither", "400 digits"]

@@ -20,7 +20,6 @@ from nooch.report.exports.contract import (
     licenses_text,
     one_line,
 )
-from nooch.report.exports.export import ExportSelection
 
 
 @pytest.mark.parametrize(
@@ -34,8 +33,6 @@ from nooch.report.exports.export import ExportSelection
 )
 def test_a_selection_that_cannot_be_made_is_refused(made, tmp_path, choice, words):
     refused(lambda: nooch.export(made.suite, "ids", tmp_path / "out", **choice), words)
-    selection = ExportSelection(**choice)
-    refused(lambda: nooch.export(made.suite, "ids", tmp_path / "out", selection=selection), words)
 
 
 def test_another_dataset_is_refused(made, tmp_path):
@@ -63,11 +60,11 @@ def test_an_unknown_format_and_ones_own(made, tmp_path, monkeypatch):
     )
     monkeypatch.syspath_prepend(tmp_path)
     keys, out, overwrite, tone = nooch.export(
-        made.suite, "ownexport:write", "x", tasks=["car"], tone="high"
+        made.suite, "ownexport:write", "x", tasks=["car"], settings={"tone": "high"}
     )
     assert {task for _, task, _ in keys} == {"car"}
     assert (out, overwrite, tone) == ("x", False, "high")
-    act = partial(nooch.export, made.suite, "ownexport:write", "x", pitch=1)
+    act = partial(nooch.export, made.suite, "ownexport:write", "x", settings={"pitch": 1})
     refused(act, "'pitch' is not an option")
     for name in ("ownexport:nothing", "no_such_module_of_mine:write"):
         refused(lambda name=name: exporter(name), name, "package.module:Name")

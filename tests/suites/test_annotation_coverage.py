@@ -22,7 +22,7 @@ from nooch.report.images.thumbnails import SplitImages
 from nooch.suites import SUBSETS, load_suite, save_suite
 from nooch.suites.find import find
 from nooch.suites.published import read_labels
-from nooch.suites.sweep import SweepOptions, sweep_thresholds
+from nooch.suites.sweep import sweep_thresholds
 from nooch.training.training_data import Environments
 
 ALPHAS, BETAS = [0.0, 0.05, 0.1, 0.3], [0.02, 0.05, 0.1, 0.3]
@@ -294,8 +294,8 @@ def test_losses_are_swept_over_known_labels_alone():
     random = np.random.default_rng(0)
     logits = {"sea": random.normal(size=20), "boat": random.normal(size=20)}
     predictions = pl.DataFrame({"image_id": part.image_ids, **logits})
-    options = SweepOptions(alpha=[0.05], beta=[0.1], tasks=["boat", "sea"], allow_unannotated=True)
-    swept = sweep_losses(data, predictions, options=options, scale="logit")
+    options = {"alpha": [0.05], "beta": [0.1], "tasks": ["boat", "sea"], "allow_unannotated": True}
+    swept = sweep_losses(data, predictions, **options, scale="logit")
     suite = _find(data)
     row = swept.grid.filter(task="boat").row(0, named=True)
     record = suite.record("ce", "boat", "test")

@@ -7,6 +7,7 @@ from hypothesis import given, settings, strategies as st
 from refusals import fails, refused
 from scipy.sparse import csr_array
 
+import nooch
 from nooch.base.errors import FormatError
 from nooch.data import Dataset
 from nooch.data.table_files import parquet_bytes
@@ -21,7 +22,7 @@ from nooch.suites import (
 )
 from nooch.suites.questions import (
     TEMPLATE,
-    QuestionOptions,
+    Draw,
     draw_questions,
     image_names,
     load_questions,
@@ -30,7 +31,7 @@ from nooch.suites.questions import (
 
 NONE, EASY, HARD = -1, 0, 1
 SIZES = st.sampled_from([1, 2, 5, 50, None])
-DRAWS = st.builds(QuestionOptions, per_set=SIZES, seed=st.integers(0, 3))
+DRAWS = st.builds(Draw, SIZES, st.just(TEMPLATE), st.integers(0, 3))
 
 
 @st.composite
@@ -96,7 +97,7 @@ def test_a_task_draws_alone_and_the_same_images_every_time(suite, options):
 def test_another_seed_draws_other_images():
     suite = load_suite("nooch-coco")
     keys = [key for key in suite.keys if key[1:] == ("car", "test")]
-    frames = [draw_questions(suite, keys, QuestionOptions(seed=s)).frame for s in (0, 1)]
+    frames = [draw_questions(suite, keys, Draw(seed=s)).frame for s in (0, 1)]
     drawn = [set(frame["image_id"]) for frame in frames]
     assert len(drawn[0] & drawn[1]) < 100
     assert [len(images) for images in drawn] == [400, 400]
@@ -110,7 +111,7 @@ def test_rates_of_a_draw_are_unbiased_for_the_sets():
     keys = [key for key in suite.keys if key[1:] == ("cup", "test")]
     rates = []
     for seed in range(60):
-        rows = draw_questions(suite, keys, QuestionOptions(per_set=20, seed=seed)).frame
+        rows = draw_questions(suite, keys, Draw(per_set=20, seed=seed)).frame
         rows = rows.filter(ce="hard_negative")
         rates.append(np.average(rows["image_id"].to_numpy() % 7 == 0, weights=rows["weight"]))
     assert abs(np.mean(rates) - truth) < 4 * np.std(rates) / np.sqrt(len(rates))
@@ -144,8 +145,8 @@ def test_a_template_of_ones_own():
         ({"template": "{task"}, "expected '}'"),
     ],
 )
-def test_wrong_options_are_refused(options, part):
-    refused(lambda: QuestionOptions(**options), part)
+def test_wrong_options_are_refused(options, part, tmp_path):
+    refused(lambda: nooch.export("nooch-coco", "pope", tmp_path / "pope", **options), part)
 
 
 class TestTable:
@@ -153,7 +154,7 @@ class TestTable:
     def questions(self):
         suite = load_suite("nooch-coco").only(["car"])
         keys = [key for key in suite.keys if key[2] == "test"]
-        return draw_questions(suite, keys, QuestionOptions(per_set=3))
+        return draw_questions(suite, keys, Draw(per_set=3))
 
     def test_it_is_read_as_it_was_written(self, questions, tmp_path):
         path = tmp_path / "q.parquet"

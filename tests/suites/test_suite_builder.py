@@ -38,7 +38,6 @@ from nooch.criteria.scores import ContextScores
 from nooch.data import Dataset, divide, load_dataset, open_dataset, save_dataset
 from nooch.suites import SUBSETS, find as finding, load_suite, save_suite
 from nooch.suites.find import find
-from nooch.suites.search import FindOptions
 
 # ties on purpose: few vectors, among them one without direction and one that is missing
 VECTORS = st.sampled_from(
@@ -456,7 +455,7 @@ def test_an_engine_needs_folders(tmp_path):
         (CE(), {"match": "own"}, ["`match` own has no effect", "without thresholds", "leave out"]),
         (Gist("e", 0.1), {"match": "own"}, ["`match` own has no effect"]),
         (CE().fit(_data(30).select("train")), {"match": "own"}, ["`match` own has no effect"]),
-        (CE(), {"task": "Y"}, ["'task' is not an option of FindOptions", "did you mean tasks?"]),
+        (CE(), {"task": "Y"}, ["'task' is not a keyword of find", "did you mean tasks?"]),
     ],
 )
 def test_what_cannot_be_done_is_refused_before_any_work(tmp_path, criterion, options, words):
@@ -469,13 +468,6 @@ def test_a_folder_that_exists_is_refused(tmp_path):
     _prepare(tmp_path, _data(30), n_parts=2)
     (tmp_path / "suite").mkdir()
     fails(lambda: _find(tmp_path, {"ce": CE()}), "exists already", kind=OutputError)
-
-
-def test_options_can_be_given_together():
-    data, criteria = _data(60), {"ce": CE(0.01), "gist": Gist("e")}
-    options = FindOptions(tasks=["Y", "A"], match="ce", splits=["valid"])
-    suite = find(data, criteria, options=options, splits=["test"])
-    assert suite.header == find(data, criteria, tasks="Y,A", match="ce", splits=["test"]).header
 
 
 def test_two_finds_of_one_suite_do_not_run_at_once(tmp_path):

@@ -11,7 +11,7 @@ from refusals import fails
 from nooch.base.errors import InputError, ParameterError
 from nooch.criteria import CE, Context, Gist
 from nooch.suites.find import find
-from nooch.suites.sweep import POOLED, SweepOptions, sweep_thresholds
+from nooch.suites.sweep import POOLED, sweep_thresholds
 
 # areas themselves are among the betas, so that strict and not strict differ; 0 is a beta below
 # which nothing lies
@@ -140,7 +140,7 @@ def test_lift_equals_finding_at_each_value(splits):
         ({"tau": [0.5]}, ["embedding"]),
         ({"tau": [0.5], "embedding": "f"}, ["'f'"]),
         ({"alpha": [0.1], "beta": [0.1], "splits": ["all"]}, ["all"]),
-        ({"alphas": [0.1], "beta": [0.1]}, ["'alphas' is not an option", "did you mean alpha?"]),
+        ({"alphas": [0.1], "beta": [0.1]}, ["'alphas' is not a keyword", "did you mean alpha?"]),
     ],
 )
 def test_what_cannot_be_swept(options, words):
@@ -149,8 +149,8 @@ def test_what_cannot_be_swept(options, words):
 
 def test_unknown_areas_cannot_be_swept():
     unknown = dataset_of([{"Y": float("nan")}], ["Y", "A"])
-    sweep = SweepOptions(alpha=[0.1], beta=[0.1])
-    fails(lambda: sweep_thresholds(unknown, options=sweep), "areas are unknown", kind=InputError)
+    sweep = {"alpha": [0.1], "beta": [0.1]}
+    fails(lambda: sweep_thresholds(unknown, **sweep), "areas are unknown", kind=InputError)
 
 
 def test_progress_and_many_thresholds():

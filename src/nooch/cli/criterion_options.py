@@ -1,10 +1,11 @@
-"""CriterionOptions of ``nooch find`` -> criteria."""
+"""Options of ``nooch find`` -> criteria."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from nooch import criteria
 from nooch.analysis.calibrate import read_calibration
@@ -21,11 +22,9 @@ _WITH_TAU = {"context": "log odds", "gist": "a cosine", "scores": "a score"}
 
 @dataclass
 class CriterionOptions:
-    """What the options say of each kind of criterion; ``suite`` is that of ``--fitted``."""
+    """Settings of each kind of criterion; ``suite`` is that of ``--fitted``."""
 
-    alpha: float
-    beta: float
-    cues: dict[str, tuple[str, ...]]
+    ce: Mapping[str, Any]
     tau: SuiteThresholds | criteria.Tau | None
     phi: str | None
     scores: str | None
@@ -47,8 +46,17 @@ class CriterionOptions:
                 remedy="leave out --alpha, --beta and --cues",
             )
 
+    def set_context(self, typed: dict[str, Any], *, matched: bool) -> None:
+        """Set the context criterion. With thresholds or a match it has no lift of its own."""
+        lift = typed.get("lift")
+        if lift is not None and self.tau is not None:
+            raise ParameterError("both are thresholds", where="--lift and --tau", allowed="one")
+        if lift is None and (matched or self.tau is not None):
+            typed = {**typed, "lift": None}
+        self.context = criteria.Context(**typed)
+
     def _ce(self) -> criteria.CE:
-        return criteria.CE(self.alpha, self.beta, self.cues)
+        return criteria.CE(**self.ce)
 
     def make(self, name: str) -> criteria.Criterion | criteria.Fitted:
         """The criterion of that name with these options, or as the suite of ``--fitted`` has it."""
@@ -105,7 +113,7 @@ class CriterionOptions:
             )
         return criteria.ContextScores(self.scores, self._tau_for("column", self.scores))
 
-    def check_tau(self, dataset: str, tasks: str) -> None:
+    def check_tau(self, dataset: str, tasks: str | Sequence[str]) -> None:
         """Check before captions are embedded that thresholds fit the tasks."""
         classes = open_dataset(dataset).classes
         tables = {"--tau": criteria.thresholds_of(self._values)}

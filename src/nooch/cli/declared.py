@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, wraps
 from pathlib import Path
+from textwrap import dedent
 from typing import Any, Literal
 
 from typer import Option
@@ -41,11 +42,18 @@ class Setting:
     least: float | None = None
     most: float | None = None
 
+    def typed_as(self, given: Mapping[str, Any]) -> Setting:
+        """With the type that a command gives it, which is that of all that is typed."""
+        if "type" not in given:
+            return self
+        default = None if self.many else self.default
+        return Setting(self.name, given["type"], default, self.help)
+
     def parameter(self, group: str | None, **given: Any) -> inspect.Parameter:
         """The option as typer reads it; ``given`` replaces the function's declaration."""
         flags = given.get("flags") or [f"--{self.name.replace('_', '-')}"]
-        kind: Any = given.get("type", self.type)
-        shown, text = self.default, self.help
+        kind: Any = self.type
+        shown, text = given.get("default", self.default), self.help
         if kind is bool:
             if self.default:
                 flags = [f"--no-{self.name.replace('_', '-')}"]
@@ -57,7 +65,7 @@ class Setting:
         # for a share that is a percentage, the function's error suggests what may be meant
         if self.most != 1:
             words |= {"min": self.least, "max": self.most}
-        words |= {name: word for name, word in given.items() if name not in {"flags", "type"}}
+        words |= {n: word for n, word in given.items() if n not in {"flags", "type", "default"}}
         option = Option(shown, *flags, **words)
         return inspect.Parameter(
             self.name, inspect.Parameter.KEYWORD_ONLY, default=option, annotation=kind
@@ -109,7 +117,7 @@ def _constant(name: str, body: list[ast.stmt]) -> tuple[ast.expr, list[ast.stmt]
 def _entries(docstring: str) -> Iterator[tuple[str, str]]:
     """Name and text of each entry of ``Args``, as a sentence without markup."""
     section = re.search(r"^(?:Args|Attributes):\n((?:[ ].*\n?|\n)*)", docstring, re.MULTILINE)
-    for entry in re.split(r"\n(?=\S)", inspect.cleandoc(section[1])) if section else ():
+    for entry in re.split(r"\n(?=\S)", dedent(section[1]).strip()) if section else ():
         name, _, text = entry.partition(":")
         sentence = " ".join(text.split())
         # a value at the beginning is typed as it is
@@ -184,15 +192,16 @@ def takes(
 
     ``leave`` and ``only`` choose among the settings; a parameter that the command declares itself
     is its own. Values of ``whole`` are not divided at commas. ``given``: setting -> what replaces
-    its ``flags``, ``type``, or other words of ``typer.Option``.
+    its ``flags``, ``type``, ``default``, or other words of ``typer.Option``.
     """
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         before = command.__dict__.get("built", lambda: command)
 
         def built() -> Callable[..., None]:
-            words, settings = {**WORDS, **given}, settings_of(target)
-            typed = {n: s for n, s in settings.items() if s.type or "type" in words.get(n, {})}
+            words = {**WORDS, **given}
+            found = {n: s.typed_as(words.get(n, {})) for n, s in settings_of(target).items()}
+            typed = {n: s for n, s in found.items() if s.type}
             chosen = {n: typed[n] for n in only or typed if n not in leave}
             return _with_options(before(), chosen, into, whole, group, words)
 

@@ -156,6 +156,7 @@ WORDS: dict[str, dict[str, Any]] = {
     "averages": {"flags": ["--average"]},
     "criteria": {"flags": ["--criterion"], "autocompletion": _names_in_suite("criteria")},
     "criterion": {"autocompletion": _names_in_suite("criteria")},
+    "splits": {"flags": ["--split"]},
     "tasks": {"autocompletion": complete_tasks},
     "threshold": {"type": str},
 }
@@ -171,14 +172,6 @@ TemplateOption: Any = Option(
     None, help='Questions: by default "Is there {a} {task} in the image?".'
 )
 QuestionSeedOption: Any = Option(None, help="Questions: of the drawn images; 0 by default.")
-AllowUnannotatedOption: Any = Option(
-    False,
-    "--allow-unannotated",
-    help=(
-        "Continue also where more than half of a task's training positives or of a split's images"
-        " were not annotated."
-    ),
-)
 
 
 class Format(StrEnum):
@@ -191,23 +184,6 @@ class Format(StrEnum):
 FormatOption: Any = Option(
     Format.text, "--format", help="text for people, json for programs (only on standard output)."
 )
-
-
-class Precision(StrEnum):
-    """Precision of a sentence encoder."""
-
-    float32 = "float32"
-    bf16 = "bf16"
-
-
-PrecisionOption: Any = Option(
-    None,
-    help=(
-        "gist: what the encoder computes in, float32 by default; bf16 is faster where the device"
-        " has it, and moves a few images."
-    ),
-)
-"""The precision of captions' embeddings, for all commands that may make them."""
 
 
 EncoderOption: Any = Option(
@@ -254,18 +230,13 @@ def parse_cues(text: str | None) -> dict[str, tuple[str, ...]]:
     return {task: tuple(cue.strip() for cue in cues.split("+")) for task, cues in pairs.items()}
 
 
-def question_options(per_set: str | None, template: str | None, seed: int | None) -> dict[str, Any]:
-    """The fields of ``nooch.suites.questions.QuestionOptions`` that were given."""
-    given = {"template": template or None, "seed": seed}
-    options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-    if per_set is None:
-        return options
+def parse_per_set(text: str) -> int | None:
+    """A number, or ``all`` as None."""
     try:
-        return {**options, "per_set": None if per_set == "all" else int(per_set)}
+        return None if text == "all" else int(text)
     except ValueError as error:
-        raise ParameterError(
-            f"is {per_set!r}", where="--per-set", allowed="at least 1, or all"
-        ) from error
+        allowed = "at least 1, or all"
+        raise ParameterError(f"is {text!r}", where="--per-set", allowed=allowed) from error
 
 
 def parse_range(text: str | None) -> tuple[float, float] | None:
@@ -297,7 +268,7 @@ def parse_grid(text: str | None, option: str) -> list[float]:
         ) from error
 
 
-def parse_grids(**texts: str | None) -> dict[str, list[float]]:
+def parse_grids(**texts: str | None) -> dict[str, Any]:
     """``parse_grid`` of several options by name."""
     return {name: parse_grid(text, f"--{name}") for name, text in texts.items()}
 

@@ -73,8 +73,9 @@ class Context:
     """Parameters of the context criterion.
 
     Attributes:
-        lift: hard negatives have more than this many times the usual odds of the class; hard
-            positives less than the usual odds. None: ``tau`` or the counts of another criterion.
+        lift: hard negatives have more than this many times (by default 3) the usual odds of the
+            class; hard positives less than the usual odds. None: ``tau`` or the counts of another
+            criterion.
         tau: threshold on the log odds instead: of hard positives (below) and negatives (above); or
             by task a pair (None for a task without a challenge set).
         source: ``labels``, the other classes; or ``columns``, the images' attribute columns, each

@@ -21,7 +21,7 @@ from nooch.evaluation.answer_rules import RULES, TOLERANT, read_verdicts
 from nooch.evaluation.answer_words import AskedQuestion
 from nooch.suites import Suite
 from nooch.suites.questions import (
-    QuestionOptions,
+    Draw,
     asked_of,
     asked_questions,
     draw_questions,
@@ -313,7 +313,7 @@ def _questions(
         )
     keys = about.select_keys(splits=about.splits_to_score())
     note = "no file of questions is given: taken to answer those that are drawn by default"
-    return asked_of(draw_questions(about, keys, QuestionOptions())), [note], True
+    return asked_of(draw_questions(about, keys, Draw())), [note], True
 
 
 def _matched(raw: pl.DataFrame, questions: pl.DataFrame, path: str | Path) -> pl.Series:

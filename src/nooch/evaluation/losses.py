@@ -12,8 +12,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from nooch.base.calls import Progress, no_progress, options_from
-from nooch.base.errors import InputError, ParameterError, check_one_of, some_of
+from nooch.base.calls import Progress, checked, no_progress
+from nooch.base.errors import InputError, check_one_of, some_of
 from nooch.base.split_plan import LOSS_SPLIT
 from nooch.data import Dataset, as_dataset
 from nooch.evaluation.metrics.pointwise import losses
@@ -21,7 +21,7 @@ from nooch.evaluation.prediction_files import load_predictions
 from nooch.evaluation.predictions import Aligned, Predictions, predicted_tasks, values_of
 from nooch.suites import EASY, SUBSETS, ChallengeSet, Mark, Suite
 from nooch.suites.search import resolve_tasks
-from nooch.suites.sweep import Sweep, SweepOptions, swept
+from nooch.suites.sweep import Grids, Sweep, swept
 
 Floats = NDArray[np.float64]
 
@@ -75,26 +75,35 @@ def _row(challenge: ChallengeSet, runs: Sequence[Predictions]) -> dict[str, Any]
     }
 
 
+@checked
 def sweep_losses(
     data: Dataset | str | Path,
     predictions: Any,
     *,
-    options: SweepOptions | None = None,
+    alpha: Sequence[float] = (),
+    beta: Sequence[float] = (),
+    tau: Sequence[float] = (),
+    embedding: str | None = None,
+    tasks: str | Sequence[str] | None = None,
+    allow_unannotated: bool = False,
     split: str = "test",
     scale: str | None = None,
     progress: Progress = no_progress,
-    **named: Any,
 ) -> Sweep:
     """Mean losses of hard images over thresholds; criteria are fitted once, on the training split.
 
     Args:
         data: the dataset.
         predictions: as for ``nooch.evaluate``; losses are averaged over runs (seeds).
-        options: see ``SweepOptions``.
+        alpha: see ``nooch.sweep_thresholds``, as for the next four.
+        beta: thresholds on areas.
+        tau: thresholds on the cosine.
+        embedding: name of one of the dataset's embeddings.
+        tasks: by default the classes that are predicted.
+        allow_unannotated: as for ``nooch.find``.
         split: whose images.
         scale: ``logit`` or ``probability``, needed for wide tables.
         progress: called with what is being done, and how many of how many tasks are done.
-        named: fields of ``SweepOptions``, such as ``alpha`` and ``beta``.
 
     Raises:
         ParameterError: nothing to sweep, thresholds out of range, an unknown task, split or
@@ -102,12 +111,10 @@ def sweep_losses(
         InputError: no predicted class, missing predictions, unknown areas, no training images.
     """
     data = as_dataset(data)
-    asked = options_from(SweepOptions, options, named)
-    if len(asked.grids(data)[3]):
-        raise ParameterError("lift is swept only for counts", remedy="`sweep_thresholds`")
+    grids = Grids.checked(data, alpha, beta, tau, (), embedding)
     check_one_of("split", split, data.splits, owner="the dataset")
     runs = load_predictions(predictions, data=data, scale=scale)
-    task_names = None if asked.tasks is None else resolve_tasks(data.classes, asked.tasks)
+    task_names = None if tasks is None else resolve_tasks(data.classes, tasks)
     names = predicted_tasks(runs, data.classes, task_names, owner="the dataset", kind="class")
     if missing := [name for name in task_names or () if name not in names]:
         raise InputError(f"there are no predictions for {some_of(missing)}")
@@ -131,4 +138,6 @@ def sweep_losses(
         loss[rows] = np.mean(values, axis=0)
         return loss
 
-    return swept(data, asked, names, [split], progress, losses_of)
+    return swept(
+        data, grids, names, [split], progress, losses_of, allow_unannotated=allow_unannotated
+    )

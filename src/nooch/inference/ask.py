@@ -6,14 +6,14 @@ import builtins
 import glob
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, NamedTuple, Self
 
 import polars as pl
 
-from nooch.base.calls import Map, Progress, no_progress, options_from, tracked
+from nooch.base.calls import Count, Map, Progress, Seed, checked, no_progress, tracked
 from nooch.base.disk import locked
 from nooch.base.errors import InputError, check_one_of, some_of
 from nooch.base.files import RESUME, check_output_file, replacing, writing
@@ -30,28 +30,39 @@ from nooch.evaluation.answer_rules import (
 )
 from nooch.evaluation.answer_words import AskedQuestion
 from nooch.inference.endpoint import Endpoint, endpoint_replies, request_fields
-from nooch.inference.requests import AskOptions, AskPlan, Reply, Request, plan_requests
+from nooch.inference.requests import CAPTION_TOKENS, AskPlan, Reply, Request, plan_requests
 from nooch.models.devices import choose_device, memory_limits
 from nooch.models.images import Decoding, dark_notes, refuse_broken
 from nooch.models.pixel_batches import read_in_order
 from nooch.models.sources import ModelSource, silently
 from nooch.models.vision_language import VisionLanguageModel, find_vlm, load_vlm
 from nooch.suites import Suite
+from nooch.suites.questions import PER_SET, TEMPLATE
 
 _BATCHES = 8
 """Batches after which replies are kept: what a kill can cost."""
 
 
-def settled(options: AskOptions) -> AskOptions:
-    """The options with the device and the precision that ``auto`` means here."""
-    device = choose_device(options.device)
-    usual = "float32" if device == "cpu" else "bf16"
-    precision = usual if options.precision == "auto" else options.precision
-    return replace(options, device=device, precision=precision)
+class Computing(NamedTuple):
+    """How a local model replies; see ``nooch.ask``."""
+
+    device: str
+    precision: str
+    batch: int
+    threads: int | None
+    most_tokens: int
+    describe: bool
+
+    @classmethod
+    def settled(cls, device: str, precision: str, *others: Any) -> Self:
+        """With the device and the precision that ``auto`` means here."""
+        device = choose_device(device)
+        usual = "float32" if device == "cpu" else "bf16"
+        return cls(device, usual if precision == "auto" else precision, *others)
 
 
 def model_replies(
-    requests: Sequence[Request], found: ModelSource, options: AskOptions, folder: Path, map: Map
+    requests: Sequence[Request], found: ModelSource, options: Computing, folder: Path, map: Map
 ) -> Iterator[Reply]:
     """Replies in the order of requests; finished parts are kept in a folder of these requests.
     Raises InputError: images that cannot be read, or a model that cannot reply.
@@ -67,14 +78,14 @@ def model_replies(
 
 
 def _kept(
-    found: ModelSource, options: AskOptions, folder: Path, part: tuple[int, Sequence[Request]]
+    found: ModelSource, options: Computing, folder: Path, part: tuple[int, Sequence[Request]]
 ) -> list[Reply]:
     name, answered = f"{part[0]:07d}.msgpack", partial(_answered, found, options, part[1])
     replies: list[Reply] = Steps(folder).get(name, answered, list[Reply])
     return replies
 
 
-def _answered(found: ModelSource, options: AskOptions, requests: Sequence[Request]) -> list[Reply]:
+def _answered(found: ModelSource, options: Computing, requests: Sequence[Request]) -> list[Reply]:
     size, replies = options.batch, []
     batches = [requests[at : at + size] for at in range(0, len(requests), size)]
     with limited_threads(options.threads), silently(), memory_limits(size, "asking"):
@@ -131,17 +142,33 @@ class AskedFile:
     notes: list[str]
 
 
+@checked
 def ask(
     suite: Suite | str | Path,
     out: str | Path,
     *,
     model: str | Path,
     endpoint: str | Endpoint | None = None,
-    options: AskOptions | None = None,
     data: Dataset | str | Path | None = None,
+    per_set: Count | None = PER_SET,
+    template: str = TEMPLATE,
+    seed: Seed = 0,
+    criteria: Sequence[str] = (),
+    tasks: Sequence[str] = (),
+    splits: Sequence[str] = (),
+    questions: str | Path | None = None,
+    prompts: Sequence[str] = (),
+    describe: bool = False,
+    max_tokens: Count | None = None,
+    images: str | Path | None = None,
+    range: tuple[float, float] | None = None,
+    device: str = "auto",
+    precision: Annotated[str, ("auto", "float32", "bf16")] = "auto",
+    batch: Count = 8,
+    threads: Count | None = None,
+    overwrite: bool = False,
     map: Map = builtins.map,
     progress: Progress = no_progress,
-    **named: Any,
 ) -> AskedFile:
     """Ask a vision-language model about the images of a suite's challenge sets.
 
@@ -155,13 +182,30 @@ def ask(
             ``image_id, text, prompt, caption``.
         model: a hub id ``owner/model``, or a folder with weights as safetensors. No code that
             comes with a model is run. With ``endpoint``, its name there.
-        endpoint: address of a server of OpenAI's protocol that has the model, or its options; the
-            images are sent there. By default the model runs on this machine.
-        options: which questions are asked, in which words, and how the model computes.
+        endpoint: address of a server of OpenAI's protocol that has the model, or an
+            ``Endpoint``; the images are sent there. By default the model runs on this machine.
         data: the dataset of the suite; by default the one that it records.
+        per_set: images drawn for each task and combination of label and subsets, at least 1; None
+            (``all`` on the command line) for all of them.
+        template: the question, with ``{a}`` for the article and ``{task}``.
+        seed: seed of the draw, at least 0; a task's draw depends on no other task.
+        criteria: names of criteria; by default all of the suite.
+        tasks: names of tasks; by default all of the suite.
+        splits: names of splits; by default ``test``, or the only one.
+        questions: file of questions from ``nooch.export``, asked in place of drawn ones.
+        prompts: several phrasings in place of ``template``; with ``describe``, instructions.
+        describe: ask for a caption of each image, not for yes or no.
+        max_tokens: longest reply, in tokens; by default 1 token for yes or no (16 where a server is
+            asked), 128 for a caption.
+        images: folder of images, if not the one that the dataset records.
+        range: two values that become black and white, of images of more than 8 bits a channel.
+        device: ``auto``, ``cpu``, ``cuda`` or ``cuda:N``.
+        precision: ``float32``, ``bf16``, or ``auto``: bf16 on a GPU.
+        batch: requests in a batch, at least 1.
+        threads: CPU threads of a job, for concurrent jobs; by default as torch chooses.
+        overwrite: replace an earlier output.
         map: where parts are asked, such as an engine's; all workers must see images and ``out``.
         progress: called with what is done, how much of it, and of how much.
-        named: single options by name, such as ``per_set=10``.
 
     Raises:
         InputError: images that are missing or broken, or a model that answers no questions about
@@ -170,39 +214,44 @@ def ask(
         OutputError: the file exists (and ``overwrite`` is false) or cannot be written.
         NoochError: a server that refuses or fails; the replies so far are kept.
     """
-    options, target = options_from(AskOptions, options, named), Path(out).absolute()
+    target = Path(out).absolute()
     check_one_of("ending of a file of answers", target.suffix, (".parquet",))
-    check_output_file(target, overwrite=options.overwrite)
-    plan = plan_requests(suite, data, options)
+    check_output_file(target, overwrite=overwrite)
+    plan = plan_requests(
+        suite, data, per_set=per_set, template=template, seed=seed, criteria=criteria, tasks=tasks,
+        splits=splits, questions=questions, prompts=prompts, describe=describe, images=images,
+        range=range,
+    )  # fmt: skip
     requests = plan.requests
     replies: Callable[[Path], Iterable[Reply]]
     if endpoint is None:
-        found, options = find_vlm(str(model)), settled(options)
+        found, most = find_vlm(str(model)), max_tokens or (CAPTION_TOKENS if describe else 1)
+        options = Computing.settled(device, precision, batch, threads, most, describe)
         kept = {name: getattr(options, name) for name in ("precision", "batch", "most_tokens")}
         made = {"model": found.name, "sha256": found.identity, **kept}
         made["device"] = options.device.partition(":")[0]
         replies = partial(model_replies, requests, found, options, map=map)
     else:
         server = Endpoint(endpoint) if isinstance(endpoint, str) else endpoint
-        fields = request_fields(str(model), options)
+        fields = request_fields(str(model), max_tokens, describe=describe)
         made = {**fields, "endpoint": server.url, "max_side": server.max_side}
         replies = partial(endpoint_replies, requests, fields, server)
-    made |= {"nooch": __version__, "prompts": list(options.phrasings), "orientation": UPRIGHT}
-    if options.range is not None:
-        made["range"] = list(options.range)
+    made |= {"nooch": __version__, "prompts": list(plan.phrasings), "orientation": UPRIGHT}
+    if range is not None:
+        made["range"] = list(range)
     texts = [[request.key, str(request.image), request.text] for request in requests]
     folder = work_folder(target, "asking", [made, texts])
     lock = locked(target.with_name(f".{target.name}.lock"), "writing this file", target)
     with held(folder, _DOING), lock, writing(folder, RESUME):
         # another process may have written it meanwhile
-        check_output_file(target, overwrite=options.overwrite)
+        check_output_file(target, overwrite=overwrite)
         tracked_replies = tracked(replies(folder), len(requests), "asking", progress)
-        frame = _joined(plan, tracked_replies, describe=options.describe)
+        frame = _joined(plan, tracked_replies, describe=describe)
         with replacing(target) as partial_file:
             frame.write_parquet(partial_file, metadata={"nooch": json.dumps(made)})
         remove_folder(folder)
-    told = dark_notes([*plan.paths.values()], Decoding(range=options.range))
-    told += [] if options.describe else _notes(frame)
+    told = dark_notes([*plan.paths.values()], Decoding(range=range))
+    told += [] if describe else _notes(frame)
     left = target.parent.glob(f"{glob.escape(f'.{target.name}.asking')}-*")
     if others := sorted(str(other) for other in left if other.is_dir()):
         told.append(

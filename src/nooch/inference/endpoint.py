@@ -28,7 +28,7 @@ from nooch.base.words import printable
 from nooch.base.work_folder import Journal
 from nooch.data.readers.image_files import UNREADABLE, is_plain, opened_image, thumbnail
 from nooch.evaluation.answer_rules import answer_span
-from nooch.inference.requests import AskOptions, Reply, Request
+from nooch.inference.requests import CAPTION_TOKENS, Reply, Request
 
 _HOPELESS = {401, 402, 404, 405}
 """Statuses that all requests would get."""
@@ -123,15 +123,17 @@ class RateLimit:
             self._next = max(self._next, self.clock() + seconds)
 
 
-def request_fields(model: str, options: AskOptions) -> dict[str, Any]:
+def request_fields(
+    model: str, max_tokens: int | None = None, *, describe: bool = False
+) -> dict[str, Any]:
     """The fields of each request next to its messages.
 
     Yes or no may have 16 tokens: a server that gives no probabilities is understood by its words.
     """
-    most = options.max_tokens or (options.most_tokens if options.describe else 16)
+    most = max_tokens or (CAPTION_TOKENS if describe else 16)
     fields = {"model": model, "max_tokens": most, "temperature": 0}
     # 20 is the most that OpenAI and vLLM give
-    return fields if options.describe else {**fields, "logprobs": True, "top_logprobs": 20}
+    return fields if describe else {**fields, "logprobs": True, "top_logprobs": 20}
 
 
 def endpoint_replies(

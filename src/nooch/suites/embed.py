@@ -14,13 +14,13 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from nooch.base.calls import Map, StepProgress, no_progress
+from nooch.base.calls import Map, StepProgress, checked, no_progress
 from nooch.base.disk import make_folder, sync
 from nooch.base.errors import InputError, OutputError, ParameterError
 from nooch.base.files import RESUME, link, writing
@@ -45,11 +45,12 @@ from nooch.models.encoders import (
 _DOING = "embedding these captions"
 
 
+@checked
 def embed(
     data: Dataset | str | Path,
     encoder: str | None,
     *,
-    precision: str | None = None,
+    precision: Annotated[str, ("float32", "bf16")] | None = None,
     map: Map = builtins.map,
     threads: int | None = None,
     progress: StepProgress = no_progress,
@@ -68,8 +69,9 @@ def embed(
         encoder: an embedding that the dataset has; a file of embeddings (``.npz``, ``.parquet``),
             which is divided like the images; or an encoder's name or folder. None takes the
             dataset's only embedding.
-        precision: ``float32`` or ``bf16``, of the encoder, which computes in float32 otherwise; an
-            embedding that the dataset has must be of this precision.
+        precision: ``float32`` (the default) or ``bf16``, in which the encoder computes; bf16 is
+            faster where the device has it, and moves a few images. An embedding that the dataset
+            has must be of this precision.
         map: where parts are embedded, such as an engine's; all workers must see the folder.
         threads: of a job, for concurrent jobs; by default as the libraries choose.
         progress: called with how many of how many parts are done (of one part, sentences).

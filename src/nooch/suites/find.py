@@ -15,12 +15,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, is_dataclass, replace
 from functools import cache, cached_property, partial
 from pathlib import Path
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import msgspec
 import polars as pl
+from msgspec import Meta
 
-from nooch.base.calls import Map, Progress, no_progress, options_from, tracked
+from nooch.base.calls import Map, Progress, checked, no_progress, tracked
 from nooch.base.errors import InputError, ParameterError, check_one_of
 from nooch.base.files import (
     SUITE_MARKER,
@@ -45,11 +46,10 @@ from nooch.criteria.cue_stability import cue_stability
 from nooch.data import Dataset, ImageNames, as_dataset
 from nooch.data.part_files import Header
 from nooch.suites.challenge_set import ChallengeSet
-from nooch.suites.label_overlay import read_label_overlay
+from nooch.suites.label_overlay import OverlaySource, read_label_overlay
 from nooch.suites.search import (
     TYPES,
     UNDEFINED,
-    FindOptions,
     Measures,
     Search,
     check_fit,
@@ -182,16 +182,22 @@ _ReadSet = Callable[[str, str, str], ChallengeSet]
 _DOING = "finding this suite"
 
 
+@checked
 def find(
     data: Dataset | str | Path,
     criteria: Any,
     *,
-    options: FindOptions | None = None,
+    tasks: str | Sequence[str] = "all",
+    match: str | None = None,
+    splits: Sequence[str] | None = None,
+    path: str | None = None,
+    allow_unannotated: bool = False,
+    stability: Annotated[int, Meta(ge=0)] = 0,
+    overlay: OverlaySource = (),
     out: str | Path | None = None,
     overwrite: bool = False,
     map: Map = builtins.map,
     progress: Progress = no_progress,
-    **named: Any,
 ) -> Suite:
     """Find the challenge sets of a dataset.
 
@@ -202,7 +208,21 @@ def find(
         data: the dataset or its folder; criteria are fitted on its split ``train``, or on ``all``
             in a dataset without splits.
         criteria: ``CE()``, ``"ce"`` or ``"ce & gist"``; a list of these, or name -> criterion.
-        options: see ``FindOptions``.
+        tasks: names separated by commas; ``nooch`` (the paper's 12), or ``all`` classes, the
+            default.
+        match: criterion whose counts of hard images, for each split and side, are matched by those
+            criteria that measure support and have no thresholds of their own; by default the only
+            one that needs no match. ``from:SUITE[:CRITERION]``: the counts of that suite's sets.
+        splits: where to find; by default those of valid and test that the dataset has, or ``all``.
+        path: the dataset's place, recorded so that images can be explained later; by default its
+            folder, relative to ``out``.
+        allow_unannotated: continue also if more than half of a task's training positives or of a
+            split's images were not annotated.
+        stability: resamples of the training images for the uncertainty of each cue of ce, such as
+            200; 0 for none.
+        overlay: files of corrected labels, such as verdicts from the page of ``nooch.audit``: they
+            replace labels in the sets, which leave out ambiguous images. Criteria are fitted on
+            the dataset's own labels.
         out: suite folder to write. Without it everything is in memory.
         overwrite: replace a suite folder that exists.
         map: where the work is done, such as an engine's, on a dataset of ``open_dataset``. With it,
@@ -210,7 +230,6 @@ def find(
             intermediate files are stored next to ``out``, where all workers must be able to write;
             an interrupted find resumes there.
         progress: called with what is being done, and how much of how much is done.
-        named: fields of ``FindOptions``, such as ``tasks`` and ``match``.
 
     Returns:
         A suite in memory, or the one in ``out``, whose rows are read on demand; tasks without a set
@@ -224,22 +243,38 @@ def find(
         InputError: an empty split; areas or attribute values that a criterion needs and the data
             lack; more than half of what a set would stand on was not annotated.
         OutputError: the folder exists, cannot be written, or is in use by another process.
+
+    Example:
+        >>> import polars as pl
+        >>> labels = {"boat": [1, 1, 0, 0, 1, 0], "sea": [1, 1, 0, 0, 0, 1]}
+        >>> split = ["train"] * 4 + ["test"] * 2
+        >>> table = pl.DataFrame({"image_id": range(6), "split": split, **labels})
+        >>> data = nooch.import_dataset(table)
+        >>> suite = nooch.find(data, nooch.Context(), tasks="boat")
+        >>> suite.set("context", "boat", "test").ids("hard_positive").to_list()
+        [4]
     """
-    asked = options_from(FindOptions, options, named)
     target = None if out is None else check_output(out, overwrite=overwrite, marker=SUITE_MARKER)
     folder, data = data, as_dataset(data)
-    if asked.path is None and not isinstance(folder, Dataset):
-        asked = replace(asked, path=recorded_path(folder, target))
-    search, work = _fitted_search(_work_on(data, target, map, progress), criteria, asked)
+    if path is None and not isinstance(folder, Dataset):
+        path = recorded_path(folder, target)
+    names, places = resolve_tasks(data.classes, tasks), splits_to_search(data.splits, splits)
+    fitted, work = _fitted(_work_on(data, target, map, progress), criteria, names, places)
+    labels = read_label_overlay(overlay, data) if overlay else None
+    search = Search(*fitted, names, places, match, labels)
+    if not allow_unannotated:
+        for name, one in search.fitted.items():
+            if one is not search.criteria[name]:
+                check_fit(name, one, names)
     stored = None
     if work.target is not None:
         stored = intermediate_folder(work.target, "finding", data.header, search.content())
     with contextlib.nullcontext() if stored is None else held(stored, _DOING):
         found = _in_memory(search, work) if stored is None else _in_files(search, work, stored)
         outcomes, read = found
-        header = _header(search, work, outcomes, asked)
+        header = _header(search, work, outcomes, path, stability)
         suite = Suite(header, read, names=partial(_named_images, work.data))
-        if not asked.allow_unannotated:
+        if not allow_unannotated:
             rows = [_missing(record, search.fitted) for record in suite.header.sets]
             refuse_if_most_missing(rows, "images of challenge sets", "split's images")
         if target is not None:
@@ -301,12 +336,12 @@ def _work_on(data: Dataset, target: Path | None, map: Map, progress: Progress) -
     return _Work(data, target, map, progress)
 
 
-def _fitted_search(work: _Work, wanted: Any, asked: FindOptions) -> tuple[Search, _Work]:
-    """What to search for, with fitted criteria; and the work with what these read."""
+def _fitted(
+    work: _Work, asked: Any, tasks: Sequence[str], splits: Sequence[str]
+) -> tuple[tuple[dict[str, Fitted], Mapping[str, Any]], _Work]:
+    """Fitted criteria and all that were asked for, by name; and the work with what these read."""
     data = work.data
-    names = resolve_tasks(data.classes, asked.tasks)
-    splits = splits_to_search(data.splits, asked.splits)
-    criteria = named_criteria(wanted, data.embedding_names)
+    criteria = named_criteria(asked, data.embedding_names)
     if data.fitting_split in splits:
         # no image has support from a regression that was fitted on it
         criteria = {
@@ -314,18 +349,12 @@ def _fitted_search(work: _Work, wanted: Any, asked: FindOptions) -> tuple[Search
             for name, one in criteria.items()
         }
     tables = {name: getattr(c, "thresholds", None) for name, c in criteria.items()}
-    check_thresholds(tables, names, data.classes)
+    check_thresholds(tables, tasks, data.classes)
     base = {name: c for name, c in criteria.items() if not isinstance(c, Combination)}
     fitting = work.reading(base.values())
-    fitted = _fit(fitting, base, names)
-    overlay = read_label_overlay(asked.overlay, data) if asked.overlay else None
-    search = Search(fitted, criteria, names, splits, asked.match, overlay)
-    if not asked.allow_unannotated:
-        for name, criterion in base.items():
-            if fitted[name] is not criterion:
-                check_fit(name, fitted[name], names)
+    fitted = _fit(fitting, base, tasks)
     same = reads_of(fitted.values()) == reads_of(base.values())
-    return search, fitting if same else work.reading(fitted.values())
+    return (fitted, criteria), fitting if same else work.reading(fitted.values())
 
 
 def _fit(
@@ -479,13 +508,17 @@ def _measured(search: Search, images: Dataset) -> Iterator[Measures]:
 
 
 def _header(
-    search: Search, work: _Work, outcomes: Sequence[SetRecord | Skipped], asked: FindOptions
+    search: Search,
+    work: _Work,
+    outcomes: Sequence[SetRecord | Skipped],
+    path: str | None,
+    stability: int,
 ) -> SuiteHeader:
     """All of the suite but its rows."""
     data, known = work.data, work.data.provenance
     area, licenses = known.get("area"), known.get("licenses", [])
-    record = DatasetRecord(data.fingerprint, len(data), data.splits, area, asked.path, licenses)
-    header = search.header(record, outcomes, _stability(search, work, asked.stability))
+    record = DatasetRecord(data.fingerprint, len(data), data.splits, area, path, licenses)
+    header = search.header(record, outcomes, _stability(search, work, stability))
     rules = {ImageNames.from_images(part).rule for part in data.image_parts()} - {""}
     rule = "table" if len(rules) > 1 else next(iter(rules), "")
     return msgspec.structs.replace(header, image_names=rule)

@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from string import Formatter
+from typing import NamedTuple
 from zlib import crc32
 
 import numpy as np
 import polars as pl
 
-from nooch.base.calls import Count, Options
 from nooch.base.errors import (
     FormatError,
     InputError,
@@ -136,28 +136,18 @@ def question_text(template: str, task: str) -> str:
     return " ".join(text.split()) if not article else text
 
 
-@dataclass(frozen=True)
-class QuestionOptions(Options):
-    """Which questions are asked, and their wording.
+PER_SET = 50
 
-    Attributes:
-        per_set: images drawn for each task and combination of label and subsets; None for all.
-        template: the question, with ``{a}`` for the article and ``{task}``.
-        seed: of the draw; a task's draw depends on no other task.
-    """
 
-    per_set: Count | None = 50
+class Draw(NamedTuple):
+    """Which questions are drawn, and their wording; see ``nooch.ask``."""
+
+    per_set: int | None = PER_SET
     template: str = TEMPLATE
     seed: int = 0
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_template(self.template)
 
-
-def draw_questions(
-    suite: Suite, keys: Sequence[tuple[str, str, str]], options: QuestionOptions
-) -> Questions:
+def draw_questions(suite: Suite, keys: Sequence[tuple[str, str, str]], options: Draw) -> Questions:
     """Ask each drawn image and task once, whatever criteria the image belongs to.
 
     The strata of a task and split are the combinations of the label and the subset under each
@@ -165,6 +155,7 @@ def draw_questions(
     for ``weight`` = images / drawn images of its stratum, and weighted rates are unbiased for the
     challenge sets.
     """
+    check_template(options.template)
     criteria = list(dict.fromkeys(criterion for criterion, _, _ in keys))
     tasks = list(dict.fromkeys(task for _, task, _ in keys))
     parts = []
@@ -212,9 +203,7 @@ def _pool(sets: Mapping[str, ChallengeSet], criteria: Sequence[str]) -> pl.DataF
     return pool.with_columns(*missing).select("image_id", "label", *criteria).sort("image_id")
 
 
-def _drawn(
-    pool: pl.DataFrame, criteria: Sequence[str], options: QuestionOptions, name: str
-) -> pl.DataFrame:
+def _drawn(pool: pl.DataFrame, criteria: Sequence[str], options: Draw, name: str) -> pl.DataFrame:
     """The drawn rows of a task's images in one split, with ``weight``."""
     random = np.random.default_rng([options.seed, crc32(name.encode())])
     rank = pl.Series("rank", random.permutation(pool.height))

@@ -16,7 +16,6 @@ from blake3 import blake3
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from nooch.base.calls import Options
 from nooch.base.errors import InputError, ParameterError, UndefinedError, check_one_of, some_of
 from nooch.base.files import place
 from nooch.criteria import Combination, Criterion, Fitted, FittedCE, MarkFitted, SupportFitted
@@ -24,39 +23,11 @@ from nooch.criteria.contract import TaskThresholds
 from nooch.data import Dataset, replaced_columns
 from nooch.suites.challenge_set import ChallengeSet
 from nooch.suites.hard_easy import HARD, Mark, mark_by_matching, mark_by_phi, mark_by_threshold
-from nooch.suites.label_overlay import LabelOverlay, OverlaySource
+from nooch.suites.label_overlay import LabelOverlay
 from nooch.suites.suite import CriterionRecord, DatasetRecord, SetRecord, Skipped, SuiteHeader
 from nooch.suites.suite_folder import load_suite
 
 _FROM = "from:"
-
-
-@dataclass(frozen=True)
-class FindOptions(Options):
-    """What ``nooch.find`` looks for, and where.
-
-    Attributes:
-        tasks: ``all`` classes, ``nooch`` (the paper's 12), or names.
-        match: criterion whose counts of hard images, for each split and side, are matched by those
-            criteria that measure support and have no thresholds of their own; by default the only
-            one that needs no match. ``from:SUITE[:CRITERION]``: of that suite's sets.
-        splits: where to find; by default valid and test as far as there are any, or ``all``.
-        path: where the dataset lies, recorded so that images can be explained later.
-        allow_unannotated: also where that leaves out more than half of a task's training positives
-            or of a split's images.
-        stability: resamples of the training images that say how sure each context cue is; 0: none.
-        overlay: files of corrected labels, see ``read_label_overlay``: they take the
-            place of labels in the sets, which leave out ambiguous images; criteria are fitted on
-            the dataset's own labels.
-    """
-
-    tasks: str | Sequence[str] = "all"
-    match: str | None = None
-    splits: Sequence[str] | None = None
-    path: str | None = None
-    allow_unannotated: bool = False
-    stability: int = 0
-    overlay: OverlaySource = ()
 
 
 def recorded_path(dataset: str | Path, out: Path | None) -> str:
@@ -366,13 +337,13 @@ def check_fit(name: str, fitted: Fitted, tasks: Sequence[str]) -> None:
 
 def resolve_tasks(classes: Sequence[str], tasks: str | Sequence[str]) -> list[str]:
     """Classes named by ``all``, ``nooch``, a comma-separated text or a sequence."""
-    if tasks == "all":
+    names = [t.strip() for t in tasks.split(",")] if isinstance(tasks, str) else list(tasks)
+    if names == ["all"]:
         return list(classes)
-    if tasks == "nooch":
+    if names == ["nooch"]:
         from nooch.suites.published_counts import NOOCH_TASKS
 
-        tasks = NOOCH_TASKS
-    names = [t.strip() for t in tasks.split(",")] if isinstance(tasks, str) else list(tasks)
+        names = list(NOOCH_TASKS)
     for name in names:
         check_one_of("class", name, classes, owner="the dataset")
     if not names or len(set(names)) != len(names):

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from nooch.base.calls import Options, Progress, no_progress, options_from
+from nooch.base.calls import Progress, checked, no_progress
 from nooch.base.errors import ParameterError, check_fraction, check_one_of
 from nooch.criteria import CE, Context, FittedCE, FittedContext, Gist, SupportFitted, require_areas
 from nooch.criteria.context import FOLDS
@@ -71,60 +71,60 @@ class Sweep:
         )
 
 
-@dataclass(frozen=True)
-class SweepOptions(Options):
-    """Thresholds to sweep, and for which tasks.
+class Grids(NamedTuple):
+    """Thresholds to sweep, float64, ascending, each once; and the embedding of tau."""
 
-    Attributes:
-        alpha: thresholds on A(C, Y), fractions of the image, 0 and more; together with ``beta``.
-        beta: thresholds on areas, likewise.
-        tau: thresholds on the gist's cosine, -1 to 1; together with ``embedding``.
-        lift: of the context criterion, above 0: how many times the usual odds of the class.
-        embedding: name of one of the dataset's embeddings.
-        tasks: ``all`` classes, ``nooch`` (the paper's 12), or names; by default all classes, in a
-            sweep of losses those that are predicted.
-        allow_unannotated: as for ``nooch.find``.
-    """
+    alpha: Floats
+    beta: Floats
+    tau: Floats
+    lift: Floats
+    embedding: str | None
 
-    alpha: Sequence[float] = ()
-    beta: Sequence[float] = ()
-    tau: Sequence[float] = ()
-    lift: Sequence[float] = ()
-    embedding: str | None = None
-    tasks: str | Sequence[str] | None = None
-    allow_unannotated: bool = False
-
-    def grids(self, data: Dataset) -> tuple[Floats, Floats, Floats, Floats]:
-        """Alpha, beta, tau and lift, float64, ascending, each once.
-
-        Raises:
-            ParameterError: nothing to sweep, alpha without beta or the reverse, thresholds out of
-                range, tau without an embedding of the dataset.
-        """
-        names = "alpha", "beta", "tau", "lift"
-        alphas, betas, taus, lifts = (grid_of(n, getattr(self, n)) for n in names)
-        if not len(alphas) + len(taus) + len(lifts) or bool(len(alphas)) != bool(len(betas)):
+    @classmethod
+    def checked(
+        cls,
+        data: Dataset,
+        alpha: Sequence[float],
+        beta: Sequence[float],
+        tau: Sequence[float],
+        lift: Sequence[float],
+        embedding: str | None,
+    ) -> Self:
+        """The grids. Raises ParameterError as ``sweep_thresholds`` does."""
+        grids = cls(
+            grid_of("alpha", alpha), grid_of("beta", beta), grid_of("tau", tau),
+            grid_of("lift", lift), embedding,
+        )  # fmt: skip
+        if bool(len(grids.alpha)) != bool(len(grids.beta)) or not any(
+            len(one) for one in grids[:4]
+        ):
             raise ParameterError(
                 "nothing to sweep", allowed="alpha together with beta, tau, lift, or all of them"
             )
-        if len(taus) and self.embedding is None:
+        if len(grids.tau) and embedding is None:
             raise ParameterError(
                 "tau needs an embedding",
                 where="sweep",
                 allowed=", ".join(data.embeddings) or "none is there",
             )
-        if len(taus):
-            check_one_of("embedding", str(self.embedding), data.embeddings, owner="the dataset")
-        return alphas, betas, taus, lifts
+        if len(grids.tau):
+            check_one_of("embedding", str(embedding), data.embeddings, owner="the dataset")
+        return grids
 
 
+@checked
 def sweep_thresholds(
     data: Dataset | str | Path,
     *,
-    options: SweepOptions | None = None,
+    alpha: Sequence[float] = (),
+    beta: Sequence[float] = (),
+    tau: Sequence[float] = (),
+    lift: Sequence[float] = (),
+    embedding: str | None = None,
+    tasks: str | Sequence[str] = "all",
     splits: Sequence[str] | None = None,
+    allow_unannotated: bool = False,
     progress: Progress = no_progress,
-    **named: Any,
 ) -> Sweep:
     """Count cues and hard images over thresholds; criteria are fitted once, on the training split.
 
@@ -132,10 +132,19 @@ def sweep_thresholds(
 
     Args:
         data: the dataset.
-        options: see ``SweepOptions``.
-        splits: where to count; by default valid and test as far as there are any, or ``all``.
+        alpha: thresholds on A(C, Y) of ce, fractions of the image from 0 to 1; together with
+            ``beta``.
+        beta: thresholds on areas of ce, fractions of the image from 0 to 1; together with
+            ``alpha``.
+        tau: thresholds on the cosine of gist, from -1 to 1; together with ``embedding``.
+        lift: thresholds of context: how many times the usual odds of the class, above 0.
+        embedding: name of one of the dataset's embeddings.
+        tasks: names separated by commas; ``nooch`` (the paper's 12), or ``all`` classes, the
+            default.
+        splits: where to count; by default those of valid and test that the dataset has, or ``all``.
+        allow_unannotated: continue also if more than half of a task's training positives or of a
+            split's images were not annotated.
         progress: called with what is being done, and how many of how many tasks are done.
-        named: fields of ``SweepOptions``, such as ``alpha`` and ``beta``.
 
     Raises:
         ParameterError: nothing to sweep, alpha without beta or the reverse, thresholds out of
@@ -143,30 +152,31 @@ def sweep_thresholds(
         InputError: unknown areas, an empty training split; too much that was not annotated.
     """
     data = as_dataset(data)
-    asked = options_from(SweepOptions, options, named)
-    asked.grids(data)
-    names = resolve_tasks(data.classes, "all" if asked.tasks is None else asked.tasks)
-    return swept(data, asked, names, splits_to_search(data.splits, splits), progress)
+    grids = Grids.checked(data, alpha, beta, tau, lift, embedding)
+    names, places = resolve_tasks(data.classes, tasks), splits_to_search(data.splits, splits)
+    return swept(data, grids, names, places, progress, allow_unannotated=allow_unannotated)
 
 
 def swept(
     data: Dataset,
-    asked: SweepOptions,
+    asked: Grids,
     names: Sequence[str],
     splits: Sequence[str],
     progress: Progress,
     losses_of: Callable[[Dataset, str], Floats] | None = None,
+    *,
+    allow_unannotated: bool,
 ) -> Sweep:
     """Counts over thresholds, and mean losses of hard images; ``losses_of`` gives those of a part's
     images for a task, (n_images,).
     """
-    alphas, betas, taus, lifts = asked.grids(data)
+    alphas, betas, taus, lifts, _ = asked
     train = training_part(data, "the criteria")
     cues = pl.DataFrame(schema={"task": pl.String, "alpha": pl.Float64, "n_cues": pl.Int64})
     fits: dict[str, SupportFitted] = {}
     if len(alphas):
         fits["grid"] = ce = CE(float(alphas[0]), float(betas[0])).fit(train)
-        if not asked.allow_unannotated:
+        if not allow_unannotated:
             check_fit("ce", ce, names)
         n_cues = np.concatenate([cue_counts(ce, task, alphas) for task in names])
         columns = np.repeat(names, len(alphas)), np.tile(alphas, len(names)), n_cues
@@ -191,7 +201,7 @@ def swept(
                 sums[task] = of_task[0]
                 known.append(of_task[1])
                 progress(f"counting on {split}", len(known), len(tasks))
-            if not asked.allow_unannotated:
+            if not allow_unannotated:
                 rows = [(t, len(part) - n, len(part)) for t, n in zip(tasks, known, strict=True)]
                 refuse_if_most_missing(rows, f"images of {split}", "split's images")
             tables[name].append(_table(sums, n_sums, split, points[name]))

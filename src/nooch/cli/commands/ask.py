@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from typer import Argument, Option
 from nooch.base.errors import ParameterError
 from nooch.base.words import counted
 from nooch.cli import options as shared
+from nooch.cli.declared import takes
 from nooch.cli.progress_log import logs_of
 from nooch.cli.terminal import hint, note, print_json, print_result, print_shown, progress, say
 
@@ -18,79 +20,49 @@ if TYPE_CHECKING:
     from nooch.inference.endpoint import Endpoint
 
 
+@takes(
+    "nooch.inference.ask:ask",
+    leave=["data", "threads"],
+    per_set={"type": str},
+    endpoint={"type": str, "metavar": "URL"},
+)
+@takes("nooch.inference.endpoint:Endpoint", "serving", leave=["url"], group="With --endpoint")
 def ask_command(
     suite: Path = shared.SuiteArgument,
     model: str = Option(
         ..., help="Hub id or folder: an image-text-to-text model such as LLaVA; or --endpoint's."
     ),
     out: Path = Option(..., metavar="ANSWERS", help="File to write: .parquet."),
-    images: Path = shared.ImagesOption,
     range: str = shared.RangeOption,
     dataset: str = shared.DatasetOption,
-    questions: Path = Option(None, help="Ask these, from nooch export, in place of drawn ones."),
-    per_set: str = shared.PerSetOption,
-    template: str = shared.TemplateOption,
-    seed: int = shared.QuestionSeedOption,
-    criterion: list[str] = shared.CriterionOption,
-    tasks: str = shared.TasksOption,
-    splits: str = Option(None, "--split", help="Splits, separated by commas; test by default."),
     prompts: Path = Option(None, help="YAML list of templates: several phrasings, averaged."),
-    describe: bool = Option(False, "--describe", help="Ask for captions, for nooch captions."),
-    max_tokens: int = Option(
-        None, min=1, help="Length of a reply: 1 token for yes or no (16 of a server), 128 else."
-    ),
-    batch: int = Option(8, min=1, help="Requests in a batch."),
-    device: str = shared.DeviceOption,
-    precision: str = Option("auto", help="float32, bf16, or auto: bf16 on a GPU."),
     engine: str = shared.EngineOption,
-    endpoint: str = Option(
-        None, help="URL of an OpenAI-compatible server with the model; images are sent there."
-    ),
-    api_key_env: str = Option("OPENAI_API_KEY", help="Environment variable with its key, if any."),
-    concurrency: int = Option(8, min=1, help="Requests to the server at a time."),
-    rate_limit: float = Option(None, help="Requests per minute; no limit by default."),
-    timeout: float = Option(60, help="Seconds for one reply of the server."),
-    max_side: int = Option(None, min=1, help="Pixels to which the server's images are reduced."),
-    allow_unanswered: bool = Option(
-        False, "--allow-unanswered", help="Continue without replies that the server failed to give."
-    ),
     dry_run: bool = Option(False, "--dry-run", help="Count questions and images; ask nothing."),
     overwrite: bool = shared.OverwriteOption,
     format: shared.Format = shared.FormatOption,
-) -> None:
+    *,
+    settings: Any,
+    serving: Any,
+) -> None:  # fmt: skip
     """Ask a vision-language model about the images of a suite. For nooch evaluate."""
     from nooch.base.yaml_files import read_yaml_list
     from nooch.inference.ask import ask
     from nooch.inference.endpoint import Endpoint
-    from nooch.inference.requests import AskOptions, plan_requests
+    from nooch.inference.requests import plan_requests
 
-    options = AskOptions(
-        **shared.question_options(per_set, template, seed),
-        criteria=criterion,
-        tasks=shared.split_names(tasks),
-        splits=shared.split_names(splits),
-        questions=questions,
-        prompts=() if prompts is None else read_yaml_list(prompts),
-        describe=describe,
-        max_tokens=max_tokens,
-        images=images,
-        range=shared.parse_range(range),
-        device=device,
-        precision=precision,
-        batch=batch,
-        overwrite=overwrite,
-    )
-    served = {"rate_limit": rate_limit, "max_side": max_side, "allow_unanswered": allow_unanswered}
-    for name, value in served.items() if endpoint is None else [("engine", engine)]:
-        if value:
-            problem = (
-                f"`{name}` has no effect {'without' if endpoint is None else 'with'} `endpoint`"
-            )
-            raise ParameterError(problem, remedy="leave it out")
-    sending = api_key_env, concurrency, rate_limit, timeout, max_side, allow_unanswered
-    server = None if endpoint is None else Endpoint(endpoint, *sending)
+    url = settings.pop("endpoint", None)
+    settings["per_set"] = shared.parse_per_set(settings["per_set"])
+    settings["range"] = shared.parse_range(range)
+    settings["prompts"] = () if prompts is None else read_yaml_list(prompts)
+    idle = serving.keys() & {"rate_limit", "max_side", "allow_unanswered"}
+    for name in idle if url is None else ["engine"] if engine else []:
+        problem = f"`{name}` has no effect {'without' if url is None else 'with'} `endpoint`"
+        raise ParameterError(problem, remedy="leave it out")
+    server = None if url is None else Endpoint(url, **serving)
     if dry_run:
-        _print_counts(plan_requests(suite, dataset, options).facts, server, format)
+        usual = {n: p.default for n, p in signature(ask).parameters.items()}
+        planned = {n: settings.get(n, usual[n]) for n in [*signature(plan_requests).parameters][2:]}
+        _print_counts(plan_requests(suite, dataset, **planned).facts, server, format)
         return
     logs, places = None if engine is None else logs_of(out), dict[str, Any]()
     if engine is not None:
@@ -98,17 +70,18 @@ def ask_command(
         from nooch.models.devices import choose_device
 
         # a GPU serves one job at a time
-        workers = engine_of(engine, logs, gpus=int(choose_device(device) != "cpu"))
+        workers = engine_of(engine, logs, gpus=int(choose_device(settings["device"]) != "cpu"))
         places = {"map": workers.map, "threads": workers.threads}
     if server is not None:
         note(f"the images are sent over the network to {server.address}")
-    places |= {"model": model, "endpoint": server, "options": options, "data": dataset}
+    places |= {"model": model, "endpoint": server, "data": dataset, "overwrite": overwrite}
     with progress() as update:
-        asked = ask(suite, out, progress=update, **places)
+        asked = ask(suite, out, progress=update, **places, **settings)
     note(*asked.notes)
     done = {"out": str(out), "rows": asked.frame.height, **asked.made, "notes": asked.notes}
-    contents = counted(asked.frame.height, "caption" if describe else "answer")
-    following = f"nooch {'captions' if describe else 'evaluate'} {suite} {out}"
+    contents = counted(asked.frame.height, "caption" if settings.get("describe") else "answer")
+    verb = "captions" if settings.get("describe") else "evaluate"
+    following = f"nooch {verb} {suite} {out}"
     print_result(format, done, f"{out}: {contents} by {asked.made['model']}", following)
 
 

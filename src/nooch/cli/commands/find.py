@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import builtins
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +15,7 @@ from nooch.base.calls import Progress
 from nooch.base.errors import ParameterError
 from nooch.base.files import SUITE_MARKER, absolute, check_output
 from nooch.cli import options as shared
+from nooch.cli.declared import takes
 from nooch.cli.progress_log import logs_of
 from nooch.cli.terminal import note, progress, say
 
@@ -22,6 +23,36 @@ if TYPE_CHECKING:
     from nooch.data import Dataset
 
 
+_GIST, _CONTEXT = "Criterion gist", "Criterion context"
+
+
+@takes("nooch.suites.find:find", leave=["path"], overlay={"type": list[Path]})
+@takes(
+    "nooch.criteria.ce:CE",
+    "ce",
+    only=["alpha", "beta", "cues"],
+    group="Criterion ce",
+    cues={"type": str, "metavar": "car=road,cup=person+dining_table"},
+)
+@takes("nooch.suites.embed:embed", "vectors", only=["precision"], group=_GIST)
+@takes(
+    "nooch.criteria.context:Context",
+    "context",
+    only=["lift", "source", "exclude", "include"],
+    group=_CONTEXT,
+    source={"flags": ["--from"]},
+    lift={"default": None},
+    exclude={"type": str, "metavar": "vehicle | car=vehicle+truck"},
+    include={"type": str, "metavar": "vehicle | car=vehicle+truck"},
+)
+@takes("nooch.criteria.attribute:Attribute", "attribute", group="Criterion attribute")
+@takes(
+    "nooch.criteria.scores:ContextScores",
+    "scores",
+    only=["column"],
+    group="Criterion scores",
+    column={"flags": ["--scores"]},
+)
 def find_command(
     dataset: str = shared.DatasetArgument,
     out: Path = Option(..., help="Suite folder to write; it must not exist."),
@@ -32,78 +63,50 @@ def find_command(
             " package.module:Name."
         ),
     ),
-    alpha: float = Option(0.05, help="ce: a cue's mean area beyond the class's own, a fraction."),
-    beta: float = Option(0.1, help="ce: the area of cues that tells present from absent context."),
-    cues: str = Option(None, help="ce: given cues, such as car=road,cup=person+dining_table."),
-    encoder: str = shared.EncoderOption,
-    precision: shared.Precision = shared.PrecisionOption,
     tau: str = shared.TauOption,
-    lift: float = Option(
-        None,
-        help="context: hard negatives have more than this many times the usual odds; 3 by default.",
-    ),
-    source: str = Option(
-        "labels", "--from", help="context: from the other labels, or from attribute columns."
-    ),
-    exclude: str = Option(
-        None, help="context: classes that are none, such as vehicle, or car=vehicle+truck."
-    ),
-    include: str = Option(None, help="context: classes that are, though they imply the task's."),
-    match: str = Option(
-        None,
-        help="Criterion whose counts of hard images the others match, or from:SUITE[:CRITERION].",
-    ),
-    phi: str = Option(None, help="attribute: true out of context, such as 'place != y'."),
+    encoder: str = shared.EncoderOption,
     phi_preset: str = Option(
         None, "--preset", help="attribute: waterbirds, iwildcam, fmow, imagenet-a or breeds."
     ),
     columns: str = Option(None, help="attribute: columns of the preset, if named differently."),
     values: Path = Option(None, help="attribute: file of values for the preset, one per line."),
-    scores: str = Option(None, help="scores: column of supports; {task} is the task's name."),
-    tasks: str = shared.TaskSelectionOption,
-    splits: str = Option(
-        None, "--split", help="Splits to find in; by default valid and test, or all."
-    ),
     calibration: Path = Option(
         None, help="ce: file of nooch calibrate, whose cues and betas are used."
     ),
     fitted: Path = Option(None, help="Suite whose fitted criteria are used, without a new fit."),
-    allow_unannotated: bool = shared.AllowUnannotatedOption,
-    stability: int = Option(0, min=0, help="ce: resamples for how sure cues are, such as 200."),
-    overlay: list[Path] = shared.OverlayOption,
     engine: str = shared.EngineOption,
     overwrite: bool = shared.OverwriteOption,
     format: shared.Format = shared.FormatOption,
+    *,
+    settings: Any,
+    ce: Any,
+    vectors: Any,
+    context: Any,
+    attribute: Any,
+    scores: Any,
 ) -> None:
     """Find the challenge sets of a dataset."""
     check_output(out, overwrite=overwrite, marker=SUITE_MARKER)
     from nooch.base.engines import engine as engine_of
     from nooch.cli.criterion_options import CriterionOptions, needed_names, parse_tau, preset_text
     from nooch.cli.tables import print_found
-    from nooch.criteria import Combination, Context
+    from nooch.criteria import Combination
     from nooch.suites import load_suite
     from nooch.suites.find import find
-    from nooch.suites.search import FindOptions, recorded_path
+    from nooch.suites.search import recorded_path
 
     base, combined = needed_names(criterion)
     thresholds = parse_tau(tau, base)
-    expression = phi or preset_text(phi_preset, columns, values)
-    known = None if fitted is None else load_suite(fitted)
     options = CriterionOptions(
-        alpha, beta, shared.parse_cues(cues), thresholds, expression, scores, known
-    )
+        ce | {"cues": shared.parse_cues(ce.get("cues"))}, thresholds,
+        attribute.get("phi") or preset_text(phi_preset, columns, values), scores.get("column"),
+        None if fitted is None else load_suite(fitted),
+    )  # fmt: skip
+    for name in context.keys() & {"exclude", "include"}:
+        context[name] = shared.parse_classes(context[name], f"--{name}")
     if "context" in base:
-        if lift is not None and tau is not None:
-            raise ParameterError("both are thresholds", where="--lift and --tau", allowed="one")
-        matched = lift is None and (tau is not None or match not in (None, "context"))
-        options.context = Context(
-            None if matched else 3.0 if lift is None else lift,
-            source=source,
-            exclude=shared.parse_classes(exclude, "--exclude"),
-            include=shared.parse_classes(include, "--include"),
-        )
-    of_context = {"--lift": lift, "--exclude": exclude, "--include": include}
-    if "context" not in base and (idle := [flag for flag, value in of_context.items() if value]):
+        options.set_context(context, matched=settings.get("match") not in (None, "context"))
+    elif idle := [f"--{name}" for name in context if name != "source"]:
         problem = "has no effect without the context criterion"
         raise ParameterError(problem, where=", ".join(idle), remedy="give --criterion context")
     if calibration is not None:
@@ -112,47 +115,44 @@ def find_command(
     # absolute, so that workers in other folders find it too
     data: Dataset | str | Path = absolute(dataset)
     if tau is not None:
-        options.check_tau(dataset, tasks)
+        options.check_tau(dataset, settings.get("tasks", "all"))
     logs = None if engine is None else logs_of(out)
     with progress() as update:
         if "gist" in base and fitted is None:
             # workers need an embedding that is kept
             refused = note if engine is None else None
             data, options.embedding = _embedded(
-                data, encoder, precision, update, engine, logs, refused
+                data, encoder, vectors, update, engine, logs, refused
             )
         criteria = {n: options.make(n) for n in base} | {n: Combination(n) for n in combined}
-        chosen, path = shared.split_names(splits) or None, recorded_path(dataset, out)
         suite = find(
-            data,
-            criteria,
-            options=FindOptions(tasks, match, chosen, path, allow_unannotated, stability, overlay),
-            out=out,
-            overwrite=overwrite,
+            data, criteria, path=recorded_path(dataset, out), out=out, overwrite=overwrite,
             map=builtins.map if engine is None else engine_of(engine, logs).map,
-            progress=update,
-        )
+            progress=update, **settings,
+        )  # fmt: skip
     print_found(suite, out, format, f"show {shlex.quote(str(out))}")
 
 
+@takes("nooch.suites.embed:embed", only=["precision"])
 def embed_command(
     dataset: str = shared.DatasetArgument,
     encoder: str = Option(..., help="Encoder name or folder, or a file of embeddings."),
-    precision: shared.Precision = shared.PrecisionOption,
     engine: str = shared.EngineOption,
+    *,
+    settings: Any,
 ) -> None:
     """Embed a dataset's captions, for the gist criterion. The embedding stays in its folder."""
     data = absolute(dataset)
     logs = logs_of(data) if engine is not None and isinstance(data, Path) else None
     with progress() as update:
-        _, name = _embedded(data, encoder, precision, update, engine, logs)
+        _, name = _embedded(data, encoder, settings, update, engine, logs)
     say(f"{dataset}: embedding {name}")
 
 
 def _embedded(
     data: Dataset | str | Path,
     encoder: str | None,
-    precision: str | None,
+    settings: Mapping[str, Any],
     update: Progress,
     engine: str | None,
     logs: Path | None,
@@ -167,10 +167,10 @@ def _embedded(
     from nooch.suites.embed import asked_embedding, embed
 
     opened, places = as_dataset(data), dict[str, Any]()
-    asked = asked_embedding(encoder, opened.embedding_names, precision)
+    asked = asked_embedding(encoder, opened.embedding_names, settings.get("precision"))
     if engine is not None and not isinstance(asked, str | Path):
         # a GPU serves one job at a time
         workers = engine_of(engine, logs, gpus=int(getattr(asked, "on_gpu", False)))
         places = {"map": workers.map, "threads": workers.threads}
     shown = partial(update, "embedding captions")
-    return embed(opened, encoder, precision=precision, **places, progress=shown, note=refused)
+    return embed(opened, encoder, **settings, **places, progress=shown, note=refused)

@@ -11,10 +11,20 @@ from typer import Argument, Option
 from nooch.base.files import SUITE_MARKER, check_output
 from nooch.base.words import counted
 from nooch.cli import options as shared
+from nooch.cli.declared import takes
 from nooch.cli.prediction_options import read_predictions, with_reading
 from nooch.cli.terminal import note, print_result, progress
 
 
+@takes(
+    "nooch.report.exports.export:export",
+    leave=["data", "to"],
+    per_set={"type": str},
+    licences={"flags": ["--licence"]},
+    whole=["licences"],
+    images={"type": Path},
+    predictions={"type": list[Path]},
+)
 @with_reading
 def export_command(
     suite: Path = shared.SuiteArgument,
@@ -25,66 +35,24 @@ def export_command(
         " package.module:name.",
     ),
     dataset: str = shared.DatasetOption,
-    criterion: list[str] = shared.CriterionOption,
-    tasks: str = shared.TasksOption,
-    splits: str = shared.SplitsOption,
-    licence: list[str] = Option(
-        [], help="A licence of the data that the annotations do not record. Repeatable."
-    ),
-    annotations: list[Path] = Option(
-        [], help="coco: an annotation file that the dataset was imported from. Repeatable."
-    ),
-    no_annotations: bool = Option(
-        False, "--no-annotations", help="coco: images and categories, without annotation files."
-    ),
-    subsets: str = Option(
-        None, help="coco, fiftyone: subsets such as hard_positive,easy; by default the hard ones."
-    ),
-    id_field: str = Option(
-        None,
-        help="fiftyone: field of image ids; by default image_id or coco_id, else files' paths.",
-    ),
-    predictions: list[Path] = Option(
-        [], help="table: predictions, as for nooch evaluate, whose losses are written. Repeatable."
-    ),
-    images: Path = Option(
-        None,
-        help="table: folder that is put before the image paths. Questions: folder of the images.",
-    ),
-    images_as: str = Option(
-        None, help="lmms-eval, vlmevalkit: bytes to write the images, too; paths by default."
-    ),
-    per_set: str = shared.PerSetOption,
-    template: str = shared.TemplateOption,
-    seed: int = shared.QuestionSeedOption,
     overwrite: bool = shared.OverwriteOption,
     format: shared.Format = shared.FormatOption,
-    reading: Any = None,
-) -> None:
+    *,
+    settings: Any,
+    reading: Any,
+) -> None:  # fmt: skip
     """Write challenge sets in another tool's format. The licenses of the data are written, too."""
-    from nooch.report.exports.export import ExportSelection, export
+    from nooch.report.exports.export import export
     from nooch.suites.summary import suite_with_dataset
 
     exported, data = suite_with_dataset(suite, dataset)
-    options: dict[str, Any] = {
-        "annotations": annotations,
-        "no_annotations": no_annotations,
-        "subsets": shared.split_names(subsets),
-        "id_field": id_field,
-        "predictions": read_predictions(predictions, reading, exported, data),
-        "scale": reading.get("scale"),
-        "images": images,
-        "images_as": images_as,
-    }
-    given = {name: value for name, value in options.items() if value}
-    given |= shared.question_options(per_set, template, seed)
-    names, parts = shared.split_names(tasks), shared.split_names(splits)
-    selection = ExportSelection(criterion, names, parts, licence)
+    settings["per_set"] = shared.parse_per_set(settings["per_set"])
+    predictions = settings.pop("predictions", None)
+    if predictions:
+        settings["predictions"] = read_predictions(predictions, reading, exported, data)
     with progress() as update:
         update(f"writing as {to}", 0, 1)
-        # what was not given is left to the format; what was given and is not its own is refused
-        made: dict[str, Any] = {"data": data, "selection": selection, "overwrite": overwrite}
-        done = export(exported, to, out, **made, **given)
+        done = export(exported, to, out, data=data, overwrite=overwrite, **settings)
     note(*done.notes)
     files = f", {counted(len(done.files), 'file')}" if len(done.files) > 1 else ""
     listed = ", ".join(licence.get("name") or licence["url"] for licence in done.licences)

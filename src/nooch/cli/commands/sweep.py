@@ -17,28 +17,32 @@ from nooch.cli.terminal import hint, note, print_json, print_table, progress
 _MOST_ROWS = 30
 
 
+_TEXT = {"type": str, "metavar": "FROM:TO:COUNT | A,B"}
+
+
+@takes(
+    "nooch.suites.sweep:sweep_thresholds",
+    leave=["embedding"],
+    alpha=_TEXT,
+    beta=_TEXT,
+    tau=_TEXT,
+    lift=_TEXT,
+)
+@takes("nooch.suites.embed:embed", "vectors", only=["precision"])
 def sweep_thresholds_command(
     dataset: str = shared.DatasetArgument,
     out: Path = Option(..., help="Folder to write; it must not exist."),
-    alpha: str = Option(
-        None, help="ce: from:to:how many, such as 0:0.2:20, or numbers separated by commas."
-    ),
-    beta: str = Option(None, help="ce: likewise, such as 0.01:0.5:20."),
-    tau: str = Option(None, help="gist: likewise, such as 0:1:50."),
-    lift: str = Option(None, help="context: likewise, such as 1:10:10."),
     encoder: str = shared.EncoderOption,
-    precision: shared.Precision = shared.PrecisionOption,
-    tasks: str = shared.TaskSelectionOption,
-    splits: str = Option(
-        None, "--split", help="Splits to count in; by default valid and test, or all."
-    ),
-    allow_unannotated: bool = shared.AllowUnannotatedOption,
     overwrite: bool = shared.OverwriteOption,
     format: shared.Format = shared.FormatOption,
-) -> None:
+    *,
+    settings: Any,
+    vectors: Any,
+) -> None:  # fmt: skip
     """Count hard images over alpha, beta, tau, lift. And cues, and where both sides are equal."""
     check_output(out, overwrite=overwrite, marker=SWEEP_MARKER)
-    grids = shared.parse_grids(alpha=alpha, beta=beta, tau=tau, lift=lift)
+    texts = {name: settings.pop(name, None) for name in ("alpha", "beta", "tau", "lift")}
+    grids = shared.parse_grids(**texts)
     if encoder is not None and not grids["tau"]:
         raise ParameterError(
             "an encoder is for the gist criterion", where="--encoder", remedy="give --tau"
@@ -48,7 +52,7 @@ def sweep_thresholds_command(
     from nooch.data import open_dataset
     from nooch.report.figures.sweeps import save_sweep
     from nooch.suites.embed import embed
-    from nooch.suites.sweep import POOLED, SweepOptions, grid_of, sweep_thresholds
+    from nooch.suites.sweep import POOLED, grid_of, sweep_thresholds
 
     for name, values in grids.items():
         # before captions are embedded for nothing
@@ -61,29 +65,24 @@ def sweep_thresholds_command(
             data, embedding = embed(
                 data,
                 encoder,
-                precision=precision,
+                **vectors,
                 progress=partial(update, "embedding captions"),
                 note=note,
             )
         sweep = sweep_thresholds(
-            data.in_memory(),
-            options=SweepOptions(
-                **grids, embedding=embedding, tasks=tasks, allow_unannotated=allow_unannotated
-            ),
-            splits=shared.split_names(splits) or None,
-            progress=update,
+            data.in_memory(), **grids, embedding=embedding, progress=update, **settings
         )
     splits_counted = pl.concat([sweep.grid["split"], sweep.tau["split"], sweep.lift["split"]])
-    settings = {
+    about = {
         "dataset": data.fingerprint,
         **grids,
         "embedding": embedding,
-        "tasks": tasks,
+        "tasks": settings.get("tasks", "all"),
         "splits": splits_counted.unique(maintain_order=True).to_list(),
     }
-    save_sweep(sweep, out, settings, overwrite=overwrite)
+    save_sweep(sweep, out, about, overwrite=overwrite)
     if format is shared.Format.json:
-        print_json({"sweep": str(out), **settings, "equal": sweep.equal.to_dicts()})
+        print_json({"sweep": str(out), **about, "equal": sweep.equal.to_dicts()})
         return
     rows = sweep.equal.rows()
     if len(rows) > _MOST_ROWS:

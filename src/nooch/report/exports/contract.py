@@ -115,7 +115,7 @@ class Content:
     @property
     def notes(self) -> list[str]:
         """Notes for users of any export of this."""
-        unknown = "no licence is recorded for this data; `licence` TEXT states one in the export"
+        unknown = "no licence is recorded for this data; `licences` TEXT states one in the export"
         return [] if self.licences else [unknown]
 
     def need_data(self, purpose: str) -> Dataset:

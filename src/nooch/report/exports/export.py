@@ -3,49 +3,46 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from nooch.base.calls import Options, options_from
+from nooch.base.calls import Count, Seed, checked
 from nooch.base.errors import ParameterError, check_one_of, some_of
 from nooch.data import Dataset, as_dataset
 from nooch.report.exports import exporter
 from nooch.report.exports.contract import Content, Exported
 from nooch.suites import Suite, as_suite
-from nooch.suites.questions import QuestionOptions
+from nooch.suites.questions import PER_SET, TEMPLATE, Draw
 
 _SHARED = {"content", "out", "overwrite"}
-"""Parameters of every export; all others are a format's own options."""
+"""Parameters of every export; all others are a format's own."""
 
 
-@dataclass(frozen=True)
-class ExportSelection(Options):
-    """Which sets are exported, and under which licenses.
-
-    Attributes:
-        criteria: names; all by default, as are ``tasks`` and ``splits``.
-        tasks: see ``criteria``.
-        splits: see ``criteria``; questions are about the split that ``nooch.evaluate`` scores.
-        licences: licenses of the data that are not recorded; recorded ones are always written.
-    """
-
-    criteria: Sequence[str] = ()
-    tasks: Sequence[str] = ()
-    splits: Sequence[str] = ()
-    licences: Sequence[str] = ()
-
-
+@checked
 def export(
     suite: Suite | str | Path,
     to: str,
     out: str | Path,
     *,
     data: Dataset | str | Path | None = None,
-    selection: ExportSelection | None = None,
+    criteria: Sequence[str] = (),
+    tasks: Sequence[str] = (),
+    splits: Sequence[str] = (),
+    licences: Sequence[str] = (),
+    annotations: Sequence[str | Path] = (),
+    no_annotations: bool = False,
+    subsets: Sequence[str] = (),
+    id_field: str | None = None,
+    predictions: Any = None,
+    reading: Mapping[str, Any] | None = None,
+    images: str | Path | None = None,
+    images_as: str | None = None,
+    per_set: Count | None = PER_SET,
+    template: str = TEMPLATE,
+    seed: Seed = 0,
+    settings: Mapping[str, Any] | None = None,
     overwrite: bool = False,
-    **options: Any,
 ) -> Exported:
     """Write challenge sets in another tool's format, with the licenses of the data.
 
@@ -55,12 +52,30 @@ def export(
             ``lmms-eval``, ``vlmevalkit``, or a custom ``package.module:function``.
         out: file, folder or FiftyOne dataset to write to.
         data: the dataset that the suite was found in; some formats need its file names.
-        selection: which sets, all by default, and further licenses.
+        criteria: names of criteria; by default all.
+        tasks: names of tasks; by default all.
+        splits: names of splits; by default all, for questions those that ``nooch.evaluate`` scores.
+        licences: licenses of the data that are not recorded; recorded ones are always written.
+        annotations: annotation files that the dataset was imported from, for coco.
+        no_annotations: write images and categories, without annotation files, for coco.
+        subsets: names such as ``hard_positive`` or ``easy``, for coco and fiftyone; by default the
+            hard ones.
+        id_field: field of image ids, for fiftyone; by default ``image_id`` or ``coco_id``, else the
+            files' paths.
+        predictions: predictions whose losses are written, as for ``nooch.evaluate``, for table.
+        reading: how files of predictions are read: keywords of ``nooch.load_predictions``.
+        images: folder of the images, for pope, lmms-eval and vlmevalkit, if not the one that the
+            dataset records; for table, what is put before the image paths.
+        images_as: ``bytes`` also writes the images, for lmms-eval and vlmevalkit; ``paths`` by
+            default.
+        per_set: images drawn for each task and combination of label and subsets, for pope,
+            lmms-eval and vlmevalkit, at least 1; None (``all`` on the command line) for all of
+            them.
+        template: the question of pope, lmms-eval and vlmevalkit, with ``{a}`` for the article and
+            ``{task}``.
+        seed: seed of the draw of questions, at least 0.
+        settings: keywords of a custom format.
         overwrite: replace an earlier export.
-        options: fields of ``selection``, and the format's own: ``annotations, no_annotations,
-            subsets`` (coco), ``subsets, id_field`` (fiftyone), ``predictions, scale, images``
-            (table), ``images`` and fields of ``QuestionOptions`` (pope, lmms-eval, vlmevalkit),
-            ``images_as`` (lmms-eval, vlmevalkit).
 
     Raises:
         ParameterError: a name that the suite does not have, a selection without a set, an option
@@ -70,31 +85,36 @@ def export(
     """
     suite = as_suite(suite)
     data = None if data is None else as_dataset(data)
-    selection = options_from(ExportSelection, selection, _taken(ExportSelection, options))
-    write = exporter(to)
+    write, draw = exporter(to), Draw(per_set, template, seed)
     known = set(inspect.signature(write).parameters) - _SHARED
+    own: dict[str, Any] = {
+        "annotations": annotations, "no_annotations": no_annotations, "subsets": subsets,
+        "id_field": id_field, "predictions": predictions, "reading": reading, "images": images,
+        "images_as": images_as,
+    }  # fmt: skip
+    given = {n: v for n, v in own.items() if not (v is None or v is False or _is_empty(v))}
+    given |= settings or {}
     if "questions" in known:
-        named = _taken(QuestionOptions, options)
-        options["questions"] = options_from(QuestionOptions, options.get("questions"), named)
-        splits = selection.splits or suite.splits_to_score()
-        selection = replace(selection, splits=splits)
-        known |= {field.name for field in fields(QuestionOptions)}
-    for name in options:
+        given["questions"] = draw
+        splits = splits or suite.splits_to_score()
+    else:
+        usual = Draw()._asdict()
+        given |= {n: v for n, v in draw._asdict().items() if v != usual[n]}
+    for name in given:
         check_one_of("option", name, known, owner=f"the export {to}")
-    if any(not text.strip() for text in selection.licences):
+    if any(not text.strip() for text in licences):
         raise ParameterError(
             "a licence is empty", allowed="its name, such as CC BY 4.0, or its address"
         )
-    keys = suite.select_keys(selection.criteria, selection.tasks, selection.splits)
-    content = Content(suite, keys, data, tuple(selection.licences))
+    keys = suite.select_keys(criteria, tasks, splits)
+    content = Content(suite, keys, data, tuple(licences))
     if data is not None:
         _check_dataset(content, data)
-    return write(content, out, overwrite=overwrite, **options)
+    return write(content, out, overwrite=overwrite, **given)
 
 
-def _taken(kind: type[Any], options: dict[str, Any]) -> dict[str, Any]:
-    """The fields of a dataclass that are among the options, which lose them."""
-    return {field.name: options.pop(field.name) for field in fields(kind) if field.name in options}
+def _is_empty(value: Any) -> bool:
+    return isinstance(value, list | tuple) and not value
 
 
 def _check_dataset(content: Content, data: Dataset) -> None:

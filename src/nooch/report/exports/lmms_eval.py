@@ -19,7 +19,7 @@ from nooch.report.exports.question_content import (
     need_image_folder,
     write_questions,
 )
-from nooch.suites.questions import QuestionOptions, Questions
+from nooch.suites.questions import Draw, Questions
 
 _FUNCTIONS = Path(__file__).with_name("lmms_eval_functions.py")
 _TASK = """\
@@ -71,7 +71,7 @@ def export_lmms_eval(
     out: str | Path,
     *,
     overwrite: bool = False,
-    questions: QuestionOptions | None = None,
+    questions: Draw | None = None,
     images: str | Path | None = None,
     images_as: str = IMAGES_AS[0],
 ) -> Exported:

@@ -9,7 +9,7 @@ import polars as pl
 from nooch.base.errors import InputError, unreadable
 from nooch.data.table_files import parquet_bytes
 from nooch.report.exports.contract import Content
-from nooch.suites.questions import QuestionOptions, Questions, draw_questions, image_names
+from nooch.suites.questions import Draw, Questions, draw_questions, image_names
 
 ANSWER = pl.when(pl.col("label") == 1).then(pl.lit("yes")).otherwise(pl.lit("no"))
 """Expected answer to a question, in words."""
@@ -18,11 +18,9 @@ _SMALLEST = 49
 """Bytes of an image file at least: VLMEvalKit takes 64 characters of base64 for an index."""
 
 
-def asked(
-    content: Content, options: QuestionOptions | None, images: str | Path | None
-) -> Questions:
+def asked(content: Content, options: Draw | None, images: str | Path | None) -> Questions:
     """The questions about the chosen sets, with the file name of each image."""
-    drawn = draw_questions(content.suite, content.keys, options or QuestionOptions())
+    drawn = draw_questions(content.suite, content.keys, options or Draw())
     ids = drawn.frame["image_id"].unique(maintain_order=True).to_list()
     return drawn.with_images(image_names(ids, content.data, images))
 

@@ -19,7 +19,7 @@ from nooch.report.exports.question_content import (
     need_image_folder,
     write_questions,
 )
-from nooch.suites.questions import QuestionOptions, Questions
+from nooch.suites.questions import Draw, Questions
 
 
 def export_pope(
@@ -27,7 +27,7 @@ def export_pope(
     out: str | Path,
     *,
     overwrite: bool = False,
-    questions: QuestionOptions | None = None,
+    questions: Draw | None = None,
     images: str | Path | None = None,
 ) -> Exported:
     """Write ``questions.json``, an object per line with ``question_id, image, text, label`` as
@@ -48,7 +48,7 @@ def export_vlmevalkit(
     out: str | Path,
     *,
     overwrite: bool = False,
-    questions: QuestionOptions | None = None,
+    questions: Draw | None = None,
     images: str | Path | None = None,
     images_as: str = IMAGES_AS[0],
 ) -> Exported:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
@@ -23,7 +24,7 @@ def export_table(
     *,
     overwrite: bool = False,
     predictions: PredictionSource = (),
-    scale: str | None = None,
+    reading: Mapping[str, Any] | None = None,
     images: str | Path | None = None,
 ) -> Exported:
     """Write ``table.csv`` and ``table.parquet``: a row for each image of each chosen set.
@@ -33,7 +34,7 @@ def export_table(
     ``nll:RUN``: the negative log-likelihood of the image (natural logarithm), null for tasks that
     the run does not predict.
     """
-    runs = _runs(content, predictions, scale)
+    runs = _runs(content, predictions, reading or {})
     paths = _paths(content, images)
 
     def fill(folder: Path) -> list[str]:
@@ -47,11 +48,13 @@ def export_table(
     return write_folder(content, "table", out, fill, overwrite=overwrite)
 
 
-def _runs(content: Content, predictions: PredictionSource, scale: str | None) -> list[Predictions]:
+def _runs(
+    content: Content, predictions: PredictionSource, reading: Mapping[str, Any]
+) -> list[Predictions]:
     # a frame has no truth value of its own
     if isinstance(predictions, Sequence) and not len(predictions):
         return []
-    runs = load_predictions(predictions, content.suite, content.data, scale=scale)
+    runs = load_predictions(predictions, content.suite, content.data, **reading)
     task_names = {task for _, task, _ in content.keys}
     if idle := [run.run for run in runs if not task_names & set(run.tasks)]:
         problem = f"runs predict none of the chosen tasks: {some_of(idle)}"
