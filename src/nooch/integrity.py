@@ -110,6 +110,10 @@ def fsck(folder: str | Path) -> FolderCheck:
 
     Raises:
         FormatError: none of these.
+
+    Examples:
+        >>> nooch.fsck("data").damaged
+        []
     """
     path = local_path(folder)
     marker = next((name for name in _KINDS if (path / name).is_file()), None)

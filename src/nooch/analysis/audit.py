@@ -201,6 +201,11 @@ def audit(
         InputError: files that cannot be used, no source, two of one name, labels all alike.
         ParameterError: unknown tasks or splits, another dataset than the suite's.
         OutputError: ``out`` exists (and ``overwrite`` is false) or cannot be written.
+
+    Examples:
+        >>> audit = nooch.audit("suite", ["model.csv", "other.csv"])
+        >>> audit.table.select("image_id", "task", "label").row(0)
+        (829, 'car', 1)
     """
     suite = as_suite(suite)
     if out is not None:

@@ -140,6 +140,11 @@ def calibrate(
     Raises:
         InputError: fewer images in common than folds, or no task with cues in both datasets.
         ParameterError: an unknown class, or options out of range.
+
+    Examples:
+        >>> calibration = nooch.calibrate("data", "data", precision=0.9)
+        >>> calibration.criterion.betas["car"]
+        {'road': (0.1, 0.1)}
     """
     criterion, match = criterion or CE(), match or {}
     target = None if out is None else check_output_file(out, overwrite=overwrite)

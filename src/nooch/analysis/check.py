@@ -349,6 +349,13 @@ def check(
         InputError: no task has enough hard images; see also ``nooch.find`` and ``nooch.evaluate``.
         ParameterError: an unknown option, task or split.
         OutputError: ``out`` exists (and ``overwrite`` is false) or cannot be written.
+
+    Examples:
+        >>> checked = nooch.check("data", "model.csv", "checked", bootstrap=0)
+        >>> checked.findings.table.select("cue", "side", "n_misleading", "verdict").rows()
+        [('road', 'positive', 78, 'worse'), ('road', 'negative', 101, 'worse')]
+        >>> checked.page.name
+        'index.html'
     """
     with atomic_folder(out, overwrite=overwrite, marker=_MARKER) as folder:
         data, recorded, notes = _opened(dataset, folder, Path(out), images, progress)

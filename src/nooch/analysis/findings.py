@@ -200,6 +200,11 @@ def cue_findings(
     Raises:
         InputError: see ``nooch.evaluate``; a suite of only hard images; another dataset.
         ParameterError: an unknown task or split.
+
+    Examples:
+        >>> findings = nooch.cue_findings("suite", "model.csv")
+        >>> findings.table.select("cue", "side", "n_misleading", "verdict").rows()
+        [('road', 'positive', 78, 'worse'), ('road', 'negative', 101, 'worse')]
     """
     suite = as_suite(suite)
     suite.require_easy("comparing contexts")

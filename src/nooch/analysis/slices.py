@@ -539,6 +539,11 @@ def find_slices(
     Raises:
         InputError: see ``nooch.evaluate``.
         ParameterError: an unknown task, split or group.
+
+    Examples:
+        >>> slices = nooch.find_slices("data", "model.csv")
+        >>> slices.table.select("phi", "errors_test", "n_test").row(0)
+        ('present(car) AND NOT present(road)', 42, 78)
     """
     data = as_dataset(data)
     split = checked_split(data, split)

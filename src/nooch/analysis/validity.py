@@ -166,6 +166,11 @@ def validity(
     Raises:
         InputError: predictions that cannot be read, only one model, no image that all have.
         ParameterError: an unknown task or split; a suite of only hard images.
+
+    Examples:
+        >>> validity = nooch.validity("suite", ["model.csv", "other.csv"])
+        >>> validity.sentences()[0]
+        'ce: 2 of 2 models miss more hard positives (+11.5 to +47.6 points)'
     """
     suite = as_suite(suite)
     suite.require_easy("comparing hard with easy images")

@@ -482,6 +482,11 @@ def open_dataset(folder: str | Path) -> Dataset:
         FormatError: no dataset, a newer version, or parts that do not belong together.
         InputError: an address that cannot be fetched.
         ParameterError, MissingExtraError: an address that cannot be used.
+
+    Examples:
+        >>> data = nooch.open_dataset("data")
+        >>> len(data), data.splits
+        (1200, {'train': 600, 'test': 600})
     """
     return Dataset.stored(open_parts(folder))
 
@@ -509,6 +514,10 @@ def load_dataset(folder: str | Path, *, reads: Collection[str] | None = None) ->
         FormatError: no dataset, a newer version, or files that are missing or altered.
         InputError: a file at an address that cannot be fetched.
         ParameterError, MissingExtraError: an address that cannot be used.
+
+    Examples:
+        >>> nooch.load_dataset("data").classes
+        ('car', 'road', 'tree')
     """
     return open_dataset(folder).in_memory(reads)
 

@@ -78,6 +78,11 @@ def save_dataset(
     Raises:
         InputError: no part, or parts that do not fit together.
         OutputError: the folder exists (and ``overwrite`` is false) or cannot be written.
+
+    Examples:
+        >>> data = nooch.load_dataset("data").select("test")
+        >>> nooch.save_dataset(data, "test-images").name
+        'test-images'
     """
     with atomic_folder(folder, overwrite=overwrite, marker=DATASET_MARKER) as partial:
         parts = map(data.part, range(data.n_parts)) if isinstance(data, Dataset) else iter(data)

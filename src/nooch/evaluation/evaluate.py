@@ -185,6 +185,13 @@ def evaluate(
         InputError: predictions with missing, repeated or unknown ids, of no task, values that
             are not finite, probabilities outside [0, 1], labels that disagree with the suite.
         ParameterError: unknown criteria, tasks, splits, metrics, distributions, runs, options.
+
+    Examples:
+        >>> scores = nooch.evaluate("suite", "model.csv", metrics=["error"], bootstrap=100)
+        >>> round(scores.value("error", "hard_positive"), 3)
+        0.538
+        >>> round(scores.value("error", "easy_positive"), 3)
+        0.06
     """
     settings = {name: value for name, value in locals().items() if name not in _NO_SETTINGS}
     suite = as_suite(suite)

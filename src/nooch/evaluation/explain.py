@@ -51,6 +51,10 @@ def explain(
         ParameterError: the suite has no such task, image or criterion, or the dataset is another
             one; or a custom criterion cannot be imported or does not name its ``fitted``.
         InputError: predictions that cannot be read.
+
+    Examples:
+        >>> nooch.explain("suite", "car", 41)["verdicts"][0]["text"]
+        'easy negative: car is absent and context support 0 < 0.1 (hard negatives lie above)'
     """
     suite = as_suite(suite)
     data = None if data is None else suite.require_dataset(data)

@@ -508,6 +508,12 @@ def load_predictions(
             finite, probabilities outside [0, 1], an unknown scale, unknown images, two runs of one
             name.
         ParameterError: an unknown option, or no predictions at all.
+
+    Examples:
+        >>> nooch.load_predictions("model.csv")
+        [Predictions(model: 600 images, 1 task, logits)]
+        >>> nooch.load_predictions({"mine": "model.csv"})[0].run
+        'mine'
     """
     # an unknown language is refused before anything is read
     answer_words(language)

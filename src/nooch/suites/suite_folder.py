@@ -76,6 +76,11 @@ def save_suite(suite: Suite, folder: str | Path, *, overwrite: bool = False) -> 
 
     Raises:
         OutputError: the folder exists (and ``overwrite`` is false) or cannot be written.
+
+    Examples:
+        >>> suite = nooch.find("data", {"strict": nooch.CE(alpha=0.1)}, tasks=["car"])
+        >>> nooch.save_suite(suite, "strict").name
+        'strict'
     """
     with atomic_folder(folder, overwrite=overwrite, marker=SUITE_MARKER) as target:
         _write_table(suite, target / TABLE)
@@ -96,6 +101,13 @@ def load_suite(folder: str | Path) -> Suite:
 
     Raises:
         FormatError: no suite, a newer version, or a table that is missing or altered.
+
+    Examples:
+        >>> suite = nooch.load_suite("nooch-coco")
+        >>> suite.criteria, len(suite.tasks)
+        (('ce', 'gist'), 12)
+        >>> suite.record("ce", "car", "test").hard_positives
+        1539
     """
     if is_shipped(folder):
         return _load_shipped(str(folder))

@@ -27,7 +27,12 @@ if TYPE_CHECKING:
 
 
 def summary(suite: Suite | str | Path, *, with_overlap: bool = True) -> dict[str, Any]:
-    """Content of ``nooch show``, JSON-like: dataset, criteria with cues, sets, overlap."""
+    """Content of ``nooch show``, JSON-like: dataset, criteria with cues, sets, overlap.
+
+    Examples:
+        >>> nooch.summary("suite")["criteria"]["ce"]["cues"]
+        {'car': [{'cue': 'road', 'A': 0.1533360655737705}]}
+    """
     suite = as_suite(suite)
     header = suite.header
     criteria = {

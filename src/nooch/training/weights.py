@@ -87,6 +87,10 @@ def sample_weights(
             and as ``environments``.
         UndefinedError: a task that was not annotated in all images of train and valid; and as
             ``environments``, where the method needs environments.
+
+    Examples:
+        >>> nooch.training.sample_weights("data", "car").columns
+        ['image_id', 'split', 'label', 'environment', 'weight']
     """
     data = as_dataset(data)
     kind = METHODS[check_one_of("method", method, WEIGHTING)]

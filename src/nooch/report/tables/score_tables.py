@@ -320,6 +320,11 @@ def save_scores(
     Raises:
         ParameterError: another ending.
         OutputError: a file exists (and ``overwrite`` is false) or cannot be written.
+
+    Examples:
+        >>> scores = nooch.evaluate("suite", "model.csv")
+        >>> [path.name for path in nooch.save_scores(scores, "scores.csv")]
+        ['scores.csv']
     """
     tables = {"": scores.table}
     if scores.differences.height:
