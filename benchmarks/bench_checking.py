@@ -98,25 +98,25 @@ def sliceline(folder: Path, noise: int) -> list[str]:
     """The best slices, with their errors."""
     from sliceline.slicefinder import Slicefinder
 
-    found = []
+    slices = []
     for task, side, table in sides(folder, noise):
         names = [c for c in table if c.split()[0] in {"with", "much"}]
         names += ["size"] if side == "missed" else []
         finder = Slicefinder(alpha=0.95, k=5, max_l=2, min_sup=10, verbose=False)
         finder.fit(table[names].astype(int).to_numpy(), table.error.astype(int).to_numpy())
-        for one in finder.top_slices_:
-            conditions = {n: v for n, v in zip(names, one, strict=True) if v is not None}
+        for rule in finder.top_slices_:
+            conditions = {n: v for n, v in zip(names, rule, strict=True) if v is not None}
             inside = (table[list(conditions)] == list(conditions.values())).all(axis=1)
             errors = f"{table.error[inside].sum()} of {inside.sum()}"
-            found.append(f"{task}: {conditions} {side} in {errors}")
-    return found
+            slices.append(f"{task}: {conditions} {side} in {errors}")
+    return slices
 
 
 def fairlearn(folder: Path, noise: int) -> list[str]:
     """Presences whose groups have intervals apart, in a quartile of the object's area."""
     from fairlearn.metrics import MetricFrame
 
-    found = []
+    groups = []
     for task, side, table in sides(folder, noise):
         for name in (c for c in table if c.startswith("with ") and set(table[c]) == {True, False}):
             frame = MetricFrame(
@@ -128,8 +128,8 @@ def fairlearn(folder: Path, noise: int) -> list[str]:
             low, high = (part.unstack() for part in frame.by_group_ci)  # noqa: PD010
             for words, worse in ((name, True), (f"without{name[4:]}", False)):
                 apart = low[worse] > high[not worse]
-                found += [f"{task}: {side} {words}, quartile {q}" for q in apart[apart].index]
-    return found
+                groups += [f"{task}: {side} {words}, quartile {q}" for q in apart[apart].index]
+    return groups
 
 
 def cleanlab(folder: Path, noise: int) -> list[str]:
@@ -138,7 +138,7 @@ def cleanlab(folder: Path, noise: int) -> list[str]:
     import pandas as pd
     from cleanlab import Datalab
 
-    found = []
+    issues = []
     for task, rows in pd.read_csv(folder / "table.csv").groupby("task", sort=False):
         table = rows.dropna(axis="columns")
         p = table.probability.to_numpy()
@@ -149,8 +149,8 @@ def cleanlab(folder: Path, noise: int) -> list[str]:
         kinds: dict[str, Any] = {"label": {}, "underperforming_group": {}}
         lab.find_issues(pred_probs=np.column_stack([1 - p, p]), features=areas, issue_types=kinds)
         summary = lab.get_issue_summary()[["issue_type", "num_issues"]].to_numpy()
-        found += [f"{task}: {kind} issue of {n} images" for kind, n in summary if n]
-    return found
+        issues += [f"{task}: {kind} issue of {n} images" for kind, n in summary if n]
+    return issues
 
 
 def nooch(folder: Path, noise: int) -> list[str]:
@@ -201,10 +201,10 @@ def main() -> None:
     if arguments.tool:
         find, folder = FOUND[arguments.tool], Path(arguments.folder)
         noise = range(1, arguments.noise + 1)
-        found: Any = find(folder, 0)
+        findings: Any = find(folder, 0)
         if arguments.noise:
-            found = sum(len(find(folder, seed)) for seed in noise) / arguments.noise
-        (folder / f"{arguments.tool}.json").write_text(json.dumps(found))
+            findings = sum(len(find(folder, seed)) for seed in noise) / arguments.noise
+        (folder / f"{arguments.tool}.json").write_text(json.dumps(findings))
         return
     if not (DATA / "msrc-v2").is_dir():
         print(f"skipped: {DATA / 'msrc-v2'} is not there")
@@ -215,10 +215,10 @@ def main() -> None:
             prepare(folder)
         pythons = dict.fromkeys(FOUND, arguments.python) | {"nooch": sys.executable}
         figures = {tool: run(tool, folder, python) for tool, python in pythons.items()}
-    for tool, one in figures.items():
-        numbers = f"{len(one['found'])} found, {one['alarms']:.1f} in noise"
-        print(f"{tool}: {numbers}; {one['seconds']:.1f} s, peak {one['mb']:,.0f} MB")
-        print(*(f"  {text}" for text in one["found"][:MOST]), sep="\n")
+    for tool, figure in figures.items():
+        numbers = f"{len(figure['found'])} found, {figure['alarms']:.1f} in noise"
+        print(f"{tool}: {numbers}; {figure['seconds']:.1f} s, peak {figure['mb']:,.0f} MB")
+        print(*(f"  {text}" for text in figure["found"][:MOST]), sep="\n")
     write_json(arguments.json, figures)
 
 

@@ -40,16 +40,16 @@ def main() -> None:
     arguments = parser(__doc__, images=86_302, tasks=6, runs=3).parse_args()
     data = dataset(arguments.images)
     present = csr_array((data.areas > 0).astype(float))
-    chosen = np.linspace(0, CLASSES - 1, arguments.tasks).astype(int).tolist()
+    classes = np.linspace(0, CLASSES - 1, arguments.tasks).astype(int).tolist()
     seconds: dict[str, list[float]] = {"nooch": [], "scikit-learn": []}
     cpu: dict[str, list[float]] = {"nooch": [], "scikit-learn": []}
     for _ in range(arguments.runs):
         started, used = time.perf_counter(), time.process_time()
-        fitted = nooch.Context().fit(data, [f"c{column}" for column in chosen])
+        fitted = nooch.Context().fit(data, [f"c{column}" for column in classes])
         seconds["nooch"].append(time.perf_counter() - started)
         cpu["nooch"].append(time.process_time() - used)
         started, used, apart = time.perf_counter(), time.process_time(), 0.0
-        for column in chosen:
+        for column in classes:
             others = [k for k in range(CLASSES) if k != column]
             model = LogisticRegression(C=1, tol=1e-10, max_iter=10_000)
             model.fit(present[:, others], data.labels(f"c{column}"))
@@ -64,7 +64,7 @@ def main() -> None:
     print(f"{arguments.images:,} images, {present.nnz / present.shape[0]:.1f} classes in each")
     for name, values in seconds.items():
         print(
-            f"{name}, {len(chosen)} tasks: {Spread.from_values(values)} s;"
+            f"{name}, {len(classes)} tasks: {Spread.from_values(values)} s;"
             f" CPU {Spread.from_values(cpu[name])} s"
         )
     print(f"nooch against scikit-learn, weights equal to {apart:.1g}: {faster} times as fast")

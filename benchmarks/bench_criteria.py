@@ -33,9 +33,9 @@ def dense_loops(
     """Cues and hard images by loops over tasks and classes."""
     split = data.images["split"].to_numpy()
     train, ids, hard = split == "train", data.image_ids, {}
-    areas, there = dense[train], present[train]
+    areas, presence = dense[train], present[train]
     for y, task in enumerate(data.classes):
-        positive = there[:, y]
+        positive = presence[:, y]
         others = [c for c in range(areas.shape[1]) if c != y and positive.any()]
         strength = {c: (areas[positive, c] - areas[positive, y]).mean() for c in others}
         cues = [c for c, value in strength.items() if value > alpha]

@@ -120,11 +120,11 @@ def compare(name: str, sizes: tuple[int, int], rounds: int) -> dict[str, Any]:
     peaks: dict[int, list[float]] = {few: [], many: []}
     for _ in range(rounds):
         for who, listed in each.items():
-            found = {jobs: measured(name, who, jobs) for jobs in sizes}
-            listed.append((found[many]["seconds"] - found[few]["seconds"]) / (many - few) * 1e3)
+            spreads = {jobs: measured(name, who, jobs) for jobs in sizes}
+            listed.append((spreads[many]["seconds"] - spreads[few]["seconds"]) / (many - few) * 1e3)
             if who == "nooch":
                 for jobs in sizes:
-                    peaks[jobs].append(found[jobs]["peak_mb"])
+                    peaks[jobs].append(spreads[jobs]["peak_mb"])
     return {
         "ms per job": {who: Spread.from_values(listed) for who, listed in each.items()},
         "ratio": ratios(each["nooch"], each["peer"]),
@@ -143,10 +143,10 @@ def main() -> None:
     few, many = (int(number) for number in arguments.jobs.split(","))
     names = arguments.engines.split(",")
     facts = {name: compare(name, (few, many), arguments.rounds) for name in names}
-    for name, found in facts.items():
-        times, peaks = found["ms per job"], found["peak_mb"]
+    for name, fact in facts.items():
+        times, peaks = fact["ms per job"], fact["peak_mb"]
         peer = f"{PEERS[name][2]}: {times['peer']} ms"
-        print(f"{name}: {times['nooch']} ms per job; {peer}; ratio {found['ratio']}")
+        print(f"{name}: {times['nooch']} ms per job; {peer}; ratio {fact['ratio']}")
         listed = ", ".join(f"{peak} MB for {jobs:,} jobs" for jobs, peak in peaks.items())
         print(f"  peak memory of the driver: {listed}")
     write_json(arguments.json, {"machine": machine(), **facts})

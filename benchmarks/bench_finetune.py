@@ -253,13 +253,13 @@ def main() -> None:
     images = f"{setup.size} x {setup.size}, batches of {setup.batch}"
     print(f"{setup.source}, {images}, {card}; photographs: {setup.origin}")
     print(f"weights after a step differ by {apart:.2g}; {per_image / 1e9:.1f} GFLOP per image")
-    found: dict[str, Any] = {"rates": rates, "weights_apart": apart, "operations": per_image}
+    facts: dict[str, Any] = {"rates": rates, "weights_apart": apart, "operations": per_image}
     for who, values in rates.items():
         print(f"{who}: {Spread.from_values(values)} images/s")
     for who in ("one network", several):
-        found[f"ratio {who}"] = ratios(rates[who], rates["plain loop"])
-        print(f"{who}: {found[f'ratio {who}']} times the images/s of the plain loop")
-    write_json(arguments.json, {"machine": {**machine(), "device": card}, **found})
+        facts[f"ratio {who}"] = ratios(rates[who], rates["plain loop"])
+        print(f"{who}: {facts[f'ratio {who}']} times the images/s of the plain loop")
+    write_json(arguments.json, {"machine": {**machine(), "device": card}, **facts})
 
 
 if __name__ == "__main__":

@@ -29,14 +29,14 @@ def one_after_another(data: Dataset, values: NDArray[np.float64]) -> dict[str, N
     train = (data.images["split"] == "train").to_numpy()
     searched = values[~train]
     lengths = np.linalg.norm(searched, axis=1)
-    found = {}
+    sums = {}
     for task in data.classes:
         positive = train & data.labels(task)
         if positive.any():
             prototype = values[positive].mean(axis=0)
-            found[task] = np.full(len(data), np.nan)
-            found[task][~train] = searched @ prototype / (lengths * np.linalg.norm(prototype))
-    return found
+            sums[task] = np.full(len(data), np.nan)
+            sums[task][~train] = searched @ prototype / (lengths * np.linalg.norm(prototype))
+    return sums
 
 
 def check(data: Dataset, suite: nooch.Suite, peer: dict[str, NDArray[np.float64]]) -> None:

@@ -62,18 +62,18 @@ def main() -> None:
         commands[peer] = [*python, program, str(source), "on"]
         commands[f"{peer}, garbage collector off"] = [*python, program, str(source), "off"]
     commands["the bytes"] = [*python, BYTES, str(source)]
-    found, memory = alternate(commands, arguments.runs, before={"nooch": ["rm", "-rf", str(out)]})
+    times, memory = alternate(commands, arguments.runs, before={"nooch": ["rm", "-rf", str(out)]})
     size = sum((source / f"{name}.json").stat().st_size for name in ("instances", "stuff")) / 1e9
     print(f"Import of {arguments.images:,} images, {size:.2f} GB")
     figures: dict[str, object] = {"machine": machine(), "gigabytes": size}
-    figures |= {"seconds": found, "memory": memory}
-    for name, seconds in found.items():
+    figures |= {"seconds": times, "memory": memory}
+    for name, seconds in times.items():
         print(f"{name}: {Spread.from_values(seconds)} s; peak {memory[name]}")
     for name in list(commands)[1:]:
-        ratio = ratios(found[name], found["nooch"])
+        ratio = ratios(times[name], times["nooch"])
         # nothing is faster than reading the bytes: there the ratio is how much longer it takes
         if name == "the bytes":
-            ratio = ratios(found["nooch"], found[name])
+            ratio = ratios(times["nooch"], times[name])
         print(f"nooch against {name}: {ratio} times as {'long' if name == 'the bytes' else 'fast'}")
         figures[f"ratio to {name}"] = ratio
     write_json(arguments.json, figures)

@@ -68,8 +68,8 @@ def _repeat(source: Path, out: Path, factor: int) -> None:
 
 
 def _renumbered(pattern: re.Pattern[bytes], text: bytes, factor: int, copy: int) -> bytes:
-    def other(found: re.Match[bytes]) -> bytes:
-        return b"%s%d%s" % (found[1], int(found[2]) * factor + copy, found[3])
+    def other(match: re.Match[bytes]) -> bytes:
+        return b"%s%d%s" % (match[1], int(match[2]) * factor + copy, match[3])
 
     return pattern.sub(other, text)
 
@@ -88,18 +88,18 @@ def figures_of(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
     words = nooch_command("import coco --split 70/10/20 --overwrite", out)
     words += ["--engine", f"local:{options.processes}"]
     words += [word for role, file in files.items() for word in (f"--{role}", file)]
-    found: dict[str, Any] = {}
-    found["gigabytes"] = sum(Path(file).stat().st_size for file in files.values()) / 1e9
+    figures: dict[str, Any] = {}
+    figures["gigabytes"] = sum(Path(file).stat().st_size for file in files.values()) / 1e9
     ways = {"several parts": ["--part-size", str(options.part)], "one part": []}
     for way in options.ways.split(","):
         seconds, memory = measured([*words, *ways[way]])
-        found[way] = {"seconds": seconds, "memory": memory}
-        found[way]["fingerprint"] = read_header(out).fingerprint
-        found["images"] = read_header(out).n_images
+        figures[way] = {"seconds": seconds, "memory": memory}
+        figures[way]["fingerprint"] = read_header(out).fingerprint
+        figures["images"] = read_header(out).n_images
         shutil.rmtree(out)
     shutil.rmtree(out.with_name(f"{out.name}-logs"), ignore_errors=True)
-    found["reading"] = measured([sys.executable, "-c", READ, *files.values()])[0]
-    return found
+    figures["reading"] = measured([sys.executable, "-c", READ, *files.values()])[0]
+    return figures
 
 
 def main() -> None:
@@ -111,19 +111,19 @@ def main() -> None:
     figures = []
     for factor in map(int, arguments.factors.split(",")):
         folder = annotation_files(arguments.images, factor)
-        found = figures_of(folder, arguments)
-        found["annotations"] = annotations_of(arguments.images) * factor
-        figures.append(found)
+        facts = figures_of(folder, arguments)
+        facts["annotations"] = annotations_of(arguments.images) * factor
+        figures.append(facts)
         print(
-            f"{found['images']:,} images, {found['annotations'] / 1e6:.1f} million annotations,"
-            f" {found['gigabytes']:.2f} GB; reading the bytes {found['reading']:.2f} s"
+            f"{facts['images']:,} images, {facts['annotations'] / 1e6:.1f} million annotations,"
+            f" {facts['gigabytes']:.2f} GB; reading the bytes {facts['reading']:.2f} s"
         )
         for way in arguments.ways.split(","):
-            seconds, memory = found[way]["seconds"], found[way]["memory"]
-            rate = f"{1e6 * seconds / found['annotations']:.2f} s per million annotations"
-            times = f"{seconds / found['reading']:.0f} times reading"
+            seconds, memory = facts[way]["seconds"], facts[way]["memory"]
+            rate = f"{1e6 * seconds / facts['annotations']:.2f} s per million annotations"
+            times = f"{seconds / facts['reading']:.0f} times reading"
             print(f"  {way}: {seconds:.1f} s, {rate}, {times}; peak memory {memory}", flush=True)
-        if len({found[way]["fingerprint"] for way in arguments.ways.split(",")}) > 1:
+        if len({facts[way]["fingerprint"] for way in arguments.ways.split(",")}) > 1:
             sys.exit("error: the ways give different datasets")
         if not arguments.keep:
             shutil.rmtree(folder)

@@ -74,8 +74,8 @@ def made_up(folder: Path, images: int, settings: int, seeds: int) -> str:
     }
     config = {"seeds": list(range(seeds)), "methods": {"erm": None, **grid}, "epochs": 4}
     (folder / "bench.yaml").write_text(json.dumps(config))
-    named = f"{folder}/dataset {folder}/suite --embedding m --config {folder}/bench.yaml"
-    return f"bench {named} --out {folder}/runs"
+    inputs = f"{folder}/dataset {folder}/suite --embedding m --config {folder}/bench.yaml"
+    return f"bench {inputs} --out {folder}/runs"
 
 
 def trained(command: str, chunk: float) -> tuple[float, int]:

@@ -26,15 +26,19 @@ def write_runs(suite: nooch.Suite, runs: int, folder: Path) -> list[Path]:
     """Predictions of methods with three seeds each: label, context, and a noise of their own."""
     random, files = np.random.default_rng(0), []
     sets = [suite.set("ce", task, "test") for task in suite.tasks]
-    known = pl.concat(
+    predictions = pl.concat(
         pl.DataFrame(
-            {"image_id": one.image_ids, "label": one.labels, "subset": one.subset}
+            {"image_id": challenge.image_ids, "label": challenge.labels, "subset": challenge.subset}
         ).with_columns(task=pl.lit(task, pl.Categorical))
-        for task, one in zip(suite.tasks, sets, strict=True)
+        for task, challenge in zip(suite.tasks, sets, strict=True)
     )
     # hard positives lack their context, hard negatives have it
-    effect = known["label"].to_numpy() * 2.0 + np.array([-1.0, 1.0, 0.0])[known["subset"]] - 2
-    ids = known.select("image_id", "task")
+    effect = (
+        predictions["label"].to_numpy() * 2.0
+        + np.array([-1.0, 1.0, 0.0])[predictions["subset"]]
+        - 2
+    )
+    ids = predictions.select("image_id", "task")
     for number in range(runs):
         method, seed = divmod(number, 3)
         logit = effect + random.normal(scale=1 + method / 33, size=len(effect))

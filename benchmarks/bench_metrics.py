@@ -101,12 +101,12 @@ def torch_loop(
         "auprc": partial(peer.binary_average_precision, validate_args=False),
         "ece": partial(peer.binary_calibration_error, n_bins=15, validate_args=False),
     }
-    found = []
+    aucs = []
     for mask in masks:
         y, logits = torch.from_numpy(labels[mask].astype(np.int64)), torch.from_numpy(values[mask])
         both = bool(y.any()) and not bool(y.all())
-        found.append([float(ways[name](logits, y)) if both else np.nan for name in names])
-    return found
+        aucs.append([float(ways[name](logits, y)) if both else np.nan for name in names])
+    return aucs
 
 
 def nooch_scores(work: Work, metrics: tuple[str, ...]) -> NDArray[np.float64]:

@@ -162,18 +162,18 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory(dir=options.folder) as name:
         origin = prepare(Path(name), options.images)
-        found = compare(Path(name), options.runs, options.processes)
+        times = compare(Path(name), options.runs, options.processes)
     count, workers = options.images, f"{options.processes} processes"
     print(f"{count:,} photographs ({origin}), {SIZE} x {SIZE}, {workers}")
-    for who, seconds in found["seconds"].items():
-        spread, memory = Spread.from_values(seconds), f"{found['memory'][who].largest_mb:,.0f} MB"
+    for who, seconds in times["seconds"].items():
+        spread, memory = Spread.from_values(seconds), f"{times['memory'][who].largest_mb:,.0f} MB"
         print(f"{who:<8} {spread} s, {count / spread.median:,.0f} images/s, {memory} per process")
-    print(f"built {found['ratio']} times as fast (codec {found['codec']})")
-    print(f"decoded and resized {found['alone']} times as fast in one thread's CPU time")
-    mean, most = f"{found['mean_difference']:.3f} of 255", found["most_difference"]
+    print(f"built {times['ratio']} times as fast (codec {times['codec']})")
+    print(f"decoded and resized {times['alone']} times as fast in one thread's CPU time")
+    mean, most = f"{times['mean_difference']:.3f} of 255", times["most_difference"]
     print(f"pixels differ by {mean} on average, by {most} at most")
-    print(f"{found['fed']} images/s by one thread, batches of 32")
-    write_json(options.json, {"machine": machine(), "images": count, "origin": origin, **found})
+    print(f"{times['fed']} images/s by one thread, batches of 32")
+    write_json(options.json, {"machine": machine(), "images": count, "origin": origin, **times})
 
 
 if __name__ == "__main__":

@@ -53,7 +53,7 @@ def captioned() -> Dataset:
 def hard_ids(data: Dataset, name: str) -> dict[tuple[str, str], set[int]]:
     """(task, split) -> hard images by gist, as many on each side as CE has among these images."""
     fitted, official = Gist(name).fit(data.select("train"), NOOCH_TASKS), load_suite("nooch-coco")
-    found = {}
+    ids = {}
     for split in ("valid", "test"):
         part = data.select(split)
         for task in NOOCH_TASKS:
@@ -61,8 +61,8 @@ def hard_ids(data: Dataset, name: str) -> dict[tuple[str, str], set[int]]:
             hard = np.isin(part.image_ids, ce.ids("hard"))
             counts = int((hard & labels).sum()), int((hard & ~labels).sum())
             codes = mark_by_matching(fitted.support(part, task), labels, *counts).codes
-            found[task, split] = set(part.image_ids[codes == HARD].tolist())
-    return found
+            ids[task, split] = set(part.image_ids[codes == HARD].tolist())
+    return ids
 
 
 def main() -> None:
@@ -74,10 +74,10 @@ def main() -> None:
     seconds: dict[str, list[float]] = {precision: [] for precision in PRECISIONS}
     for _ in range(runs):
         for precision in PRECISIONS:
-            chosen = encoder("minilm", precision=precision, device="cpu")
-            chosen.encode(["to load the model"])
+            text_encoder = encoder("minilm", precision=precision, device="cpu")
+            text_encoder.encode(["to load the model"])
             start = time.process_time()
-            vectors = embed_captions(data, chosen)
+            vectors = embed_captions(data, text_encoder)
             seconds[precision].append(time.process_time() - start)
             hard[precision] = hard_ids(data.with_embedding(precision, vectors), precision)
     exact, half = (hard[precision] for precision in ("float32", "bf16"))

@@ -85,7 +85,7 @@ def clicks(site: Path, tasks: list[str]) -> dict[str, tuple[float, float]]:
 
         page.goto(f"file://{site}/explore.html")
         page.wait_for_selector("body[data-ready]")
-        found = {}
+        milliseconds = {}
         clicks: dict[str, Sequence[tuple[str, str | None]]] = {
             "another task": [("#task", t) for t in tasks]
         }
@@ -95,9 +95,9 @@ def clicks(site: Path, tasks: list[str]) -> dict[str, tuple[float, float]]:
                 before = computed()
                 drawn = page.evaluate(CLICK, list(step))
                 times.append((1000 * (computed() - before), drawn))
-            found[name] = median(t[0] for t in times), median(t[1] for t in times)
+            milliseconds[name] = median(t[0] for t in times), median(t[1] for t in times)
         browser.close()
-    return found
+    return milliseconds
 
 
 def main() -> None:
@@ -110,12 +110,12 @@ def main() -> None:
         size = sum(file.stat().st_size for file in files) / 1e6
         print(f"{arguments.images:,} images, 171 tasks, {arguments.runs} runs: {seconds:.1f} s")
         print(f"peak memory {memory}; {len(files):,} files, {size:,.0f} MB")
-        found: dict[str, Any] = clicks(
+        facts: dict[str, Any] = clicks(
             folder / "site", [task for _, task, _ in nooch.load_suite(folder / "s").keys][1:7]
         )
-    for kind, (computed, drawn) in found.items():
+    for kind, (computed, drawn) in facts.items():
         print(f"{kind}: {computed:.0f} ms computed, drawn after {drawn:.0f} ms")
-    figures = {"seconds": seconds, "memory": memory, "mb": size, "clicks": found}
+    figures = {"seconds": seconds, "memory": memory, "mb": size, "clicks": facts}
     write_json(arguments.json, {"machine": machine(), **figures})
 
 

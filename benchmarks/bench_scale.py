@@ -93,13 +93,13 @@ def main() -> None:
     for factor in map(int, arguments.factors.split(",")):
         images = arguments.images * factor
         folder = dataset(images, arguments.part)
-        found = {"images": images, **figures_of(folder, arguments.processes)}
-        figures.append(found)
-        parts, seconds = open_dataset(folder).n_parts, found["seconds"]
+        facts = {"images": images, **figures_of(folder, arguments.processes)}
+        figures.append(facts)
+        parts, seconds = open_dataset(folder).n_parts, facts["seconds"]
         per_million = f"{1e6 * seconds / images:.1f} s per million"
-        suite = f"{found['sets']} sets, {found['suite_mb']:,.0f} MB"
+        suite = f"{facts['sets']} sets, {facts['suite_mb']:,.0f} MB"
         print(f"{images:,} images in {parts} parts: {seconds:.1f} s, {per_million};", end=" ")
-        print(f"peak memory {found['memory']}; {suite}", flush=True)
+        print(f"peak memory {facts['memory']}; {suite}", flush=True)
     write_json(arguments.json, {"machine": machine(), "growth": figures})
 
 

@@ -44,9 +44,9 @@ def made(
     shares = np.concatenate([[0.5], np.linspace(0.085, 0.5, len(CLASSES) - 1)])
     if kind == "planted, most":
         shares[PLANTED] = 0.7
-    there = random.random((n, len(CLASSES))) < shares
-    areas = np.where(there, random.uniform(0.01, 0.3, there.shape), 0)
-    car, area = there[:, 0], areas[:, 0]
+    presence = random.random((n, len(CLASSES))) < shares
+    areas = np.where(presence, random.uniform(0.01, 0.3, presence.shape), 0)
+    car, area = presence[:, 0], areas[:, 0]
     small = car & (area < 0.08)
     if kind == "size":
         near_small = random.random(n) < np.where(small, 0.6, 0.1)
@@ -55,7 +55,7 @@ def made(
     if kind == "size":
         rate = np.where(small, 0.6, rate)
     if kind.startswith("planted"):
-        rate = rate + (0.2 if kind == "planted" else 0.11) * (car & there[:, PLANTED])
+        rate = rate + (0.2 if kind == "planted" else 0.11) * (car & presence[:, PLANTED])
     scene = np.arange(n) // 6
     if kind == "grouped null":
         # conditions and errors both come in scenes
@@ -77,14 +77,14 @@ def fisher(data: Dataset, wrong: np.ndarray) -> list[tuple[str, str]]:
     """(side, condition) that the peer confirms."""
     conditions = SliceConditions(data, np.ones(len(data), bool), data)
     car, tested = data.labels("car"), []
-    for side, of in (("positive", car), ("negative", ~car)):
-        for one in conditions.of_task("car", size=side == "positive"):
-            inside, other = one.holds & of, of & ~one.holds
-            if inside.sum() >= FEWEST and other.any() and one.name != "scene":
+    for side, rows in (("positive", car), ("negative", ~car)):
+        for condition in conditions.of_task("car", size=side == "positive"):
+            inside, other = condition.holds & rows, rows & ~condition.holds
+            if inside.sum() >= FEWEST and other.any() and condition.name != "scene":
                 table = [[(w & part).sum() for w in (wrong, ~wrong)] for part in (inside, other)]
                 higher = wrong[inside].mean() > wrong[other].mean()
                 tested.append(
-                    (side, one.text, fisher_exact(np.array(table)).pvalue if higher else 1.0)
+                    (side, condition.text, fisher_exact(np.array(table)).pvalue if higher else 1.0)
                 )
     return [(side, text) for side, text, p in tested if p * len(tested) <= LEVEL]
 
@@ -99,14 +99,14 @@ def counted(kind: str, datasets: int, images: int, seed: int) -> dict[str, Any]:
         group = "scene" if kind == "grouped null" else None
         table = find_slices(data, answers, group=group).table.filter("confirmed")
         of_nooch = [*zip(table["side"], table["conditions"].list.join(" and "), strict=True)]
-        for at, confirmed in enumerate((of_nooch, fisher(data, wrong))):
-            planted = [one for one in confirmed if one == ("positive", f"with {name}")]
-            found = {
+        for column, confirmed in enumerate((of_nooch, fisher(data, wrong))):
+            planted = [listed for listed in confirmed if listed == ("positive", f"with {name}")]
+            counts = {
                 "planted": planted,
                 "planted, most": planted,
-                "size": [one for one in confirmed if CLASSES[PLANTED] in one[1]],
+                "size": [listed for listed in confirmed if CLASSES[PLANTED] in listed[1]],
             }.get(kind, confirmed)
-            hits[at] += bool(found)
+            hits[column] += bool(counts)
     share = hits / datasets
     low, high = wilson(share, np.full(2, datasets))
     return {"kind": kind, "datasets": datasets, "nooch": [share[0], low[0], high[0]],
@@ -120,16 +120,16 @@ def main() -> None:
     options.add_argument("--images", type=int, default=1500)
     options.add_argument("--seed", type=int, default=0)
     options.add_argument("--kinds", nargs="+", default=KINDS)
-    asked = options.parse_args()
-    print(f"{asked.datasets:,} datasets of {asked.images:,} images, seed {asked.seed}")
+    arguments = options.parse_args()
+    print(f"{arguments.datasets:,} datasets of {arguments.images:,} images, seed {arguments.seed}")
     print(f"{'':14}{'nooch':>24}{'Fisher, Bonferroni':>24}")
     rows = []
-    for kind in asked.kinds:
-        row = counted(kind, asked.datasets, asked.images, asked.seed)
+    for kind in arguments.kinds:
+        row = counted(kind, arguments.datasets, arguments.images, arguments.seed)
         rows.append(row)
         cells = [f"{a:.3f} [{b:.3f}, {c:.3f}]" for a, b, c in (row["nooch"], row["fisher"])]
         print(f"{kind:14}{cells[0]:>24}{cells[1]:>24}", flush=True)
-    write_json(asked.json, {"rows": rows})
+    write_json(arguments.json, {"rows": rows})
 
 
 if __name__ == "__main__":

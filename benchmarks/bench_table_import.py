@@ -64,18 +64,18 @@ def figures_of(file: Path, options: argparse.Namespace) -> dict[str, Any]:
     words = nooch_command(f"import table {columns} --overwrite", file, out)
     engine = ["--engine", f"local:{options.processes}"]
     ways = {"several parts": ["--part-size", str(options.part), *engine], "one part": []}
-    found: dict[str, Any] = {"file": file.name, "gigabytes": file.stat().st_size / 1e9}
+    figures: dict[str, Any] = {"file": file.name, "gigabytes": file.stat().st_size / 1e9}
     for way in options.ways.split(","):
         try:
             seconds, memory = measured([*words, *ways[way]])
         except subprocess.CalledProcessError as error:
-            found[way] = {"failed": error.returncode}
+            figures[way] = {"failed": error.returncode}
             continue
         fingerprint = read_header(out).fingerprint
-        found[way] = {"seconds": seconds, "memory": memory, "fingerprint": fingerprint}
+        figures[way] = {"seconds": seconds, "memory": memory, "fingerprint": fingerprint}
         shutil.rmtree(out)
     shutil.rmtree(out.with_name(f"{out.name}-logs"), ignore_errors=True)
-    return found
+    return figures
 
 
 def main() -> None:
@@ -86,17 +86,17 @@ def main() -> None:
     for kind in options.kinds.split(","):
         for factor in map(int, options.factors.split(",")):
             file = table_file(kind, options.rows * factor)
-            found = figures_of(file, options)
+            facts = figures_of(file, options)
             file.unlink()
-            figures.append(found)
-            print(f"{file.name}: {found['gigabytes']:.2f} GB")
+            figures.append(facts)
+            print(f"{file.name}: {facts['gigabytes']:.2f} GB")
             for way in options.ways.split(","):
-                if "failed" in found[way]:
-                    print(f"  {way}: failed ({found[way]['failed']})", flush=True)
+                if "failed" in facts[way]:
+                    print(f"  {way}: failed ({facts[way]['failed']})", flush=True)
                     continue
-                seconds, memory = found[way]["seconds"], found[way]["memory"]
+                seconds, memory = facts[way]["seconds"], facts[way]["memory"]
                 print(f"  {way}: {seconds:.1f} s, peak memory {memory}", flush=True)
-            if len({found[way].get("fingerprint") for way in options.ways.split(",")} - {None}) > 1:
+            if len({facts[way].get("fingerprint") for way in options.ways.split(",")} - {None}) > 1:
                 sys.exit("error: the ways give different datasets")
     write_json(options.json, {"machine": machine(), "growth": figures})
 

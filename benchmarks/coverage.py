@@ -63,14 +63,14 @@ def _covered(
     about: tuple[str, str, float], bounds: Floats, truth: float | Floats, draws: int
 ) -> Covered:
     """From bounds (draws, 2) or (draws, n_tasks, 2), NaN if there is none."""
-    known = ~np.isnan(bounds).any(axis=-1)
+    is_defined = ~np.isnan(bounds).any(axis=-1)
     held = (bounds[..., 0] <= truth + 1e-12) & (truth - 1e-12 <= bounds[..., 1])
     with np.errstate(invalid="ignore"):
-        shares = np.atleast_1d((held & known).sum(axis=0) / known.sum(axis=0))
+        shares = np.atleast_1d((held & is_defined).sum(axis=0) / is_defined.sum(axis=0))
     middle = np.median if "ratio" in about[0] else np.mean
-    width = middle(np.diff(bounds, axis=-1)[known])
+    width = middle(np.diff(bounds, axis=-1)[is_defined])
     share = float(np.nanmin(shares)), float(np.nanmax(shares))
-    return Covered(*about, int(known.sum() / shares.size), draws, share, float(width))
+    return Covered(*about, int(is_defined.sum() / shares.size), draws, share, float(width))
 
 
 def _random(*seed: object) -> np.random.Generator:
@@ -98,11 +98,11 @@ def question_samples(draws: int, per_set: int, rate: float, more: float) -> Iter
     for draw in range(draws):
         said = rows.with_columns(yes=pl.Series(random.random(len(rates)) < rates))
         for place, part in enumerate([said, *(said.filter(task=task) for task in tasks)]):
-            found = context_rates(part, bootstrap=0).estimates
+            estimates = context_rates(part, bootstrap=0).estimates
             for number, name in enumerate(names):
-                one = found[name]
-                if one.low is not None:
-                    bounds[number, draw, place] = one.low, one.high
+                estimate = estimates[name]
+                if estimate.low is not None:
+                    bounds[number, draw, place] = estimate.low, estimate.high
     frame = rows.with_columns(rate=rates)
     mean = (pl.col("weight") * pl.col("rate")).sum() / pl.col("weight").sum()
     parts = [frame, *(frame.filter(task=task) for task in tasks)]
@@ -112,10 +112,10 @@ def question_samples(draws: int, per_set: int, rate: float, more: float) -> Iter
     where = f"{per_set} per set, {100 * rate:g} %" + (f", hard {more:g} times" if more > 1 else "")
     for number, label in enumerate(("yes to absent, hard", "yes to absent, easy", "ratio")):
         events = min(sizes) if number == 2 else sizes[number]
-        of = bounds[number]
-        yield _covered((f"{label}, pooled", where, events), of[:, 0], truth[number, 0], draws)
+        interval = bounds[number]
+        yield _covered((f"{label}, pooled", where, events), interval[:, 0], truth[number, 0], draws)
         about = f"{label}, each task", where, events / len(tasks)
-        yield _covered(about, of[:, 1:], truth[number, 1:], draws)
+        yield _covered(about, interval[:, 1:], truth[number, 1:], draws)
 
 
 def _suite(
@@ -142,8 +142,10 @@ def _runs(suite: Suite, values: Sequence[Floats], scale: str) -> list[nooch.Pred
     """Runs of outputs (n_images, n_tasks)."""
     ids = np.arange(len(values[0]))
     return [
-        nooch.Predictions.from_arrays(of, ids, suite.tasks, scale=scale, run=f"run {number}")
-        for number, of in enumerate(values)
+        nooch.Predictions.from_arrays(
+            run_values, ids, suite.tasks, scale=scale, run=f"run {number}"
+        )
+        for number, run_values in enumerate(values)
     ]
 
 
@@ -175,10 +177,10 @@ def paired_errors(draws: int, n: int, up: float, down: float) -> Covered:
     random, labels = _random(n, up, down), np.arange(n) % 2 == 0
     suite = _suite(labels, [n] * draws)
     wrong = _changes(random, (n, draws), up, down)
-    runs = _runs(suite, [_answers(of, labels) for of in wrong], "probability")
-    found = nooch.evaluate(suite, runs, metrics=["error"]).differences
+    runs = _runs(suite, [_answers(answers, labels) for answers in wrong], "probability")
+    differences = nooch.evaluate(suite, runs, metrics=["error"]).differences
     about = "difference of errors", f"{n} images, {100 * up:g} % worse, {100 * down:g} % better"
-    return _covered((*about, n * (up + down)), _bounds(found, "error"), up - down, draws)
+    return _covered((*about, n * (up + down)), _bounds(differences, "error"), up - down, draws)
 
 
 def seed_errors(draws: int, n: int, up: float, down: float) -> Covered:
@@ -189,32 +191,32 @@ def seed_errors(draws: int, n: int, up: float, down: float) -> Covered:
     for number, method in enumerate(("before", "after")):
         runs = _runs(suite, [_answers(pair[number], labels) for pair in seeds], "probability")
         methods[method] = runs
-    found = paired(
+    differences = paired(
         suite, "ce", methods, baselines=["before"], metrics=["error"], bootstrap=RESAMPLES
     )
     about = "difference, mean of 3 seeds", f"{n} images, {100 * up:g} %, {100 * down:g} %"
-    bounds = _bounds(found.differences, "error")
+    bounds = _bounds(differences.differences, "error")
     return _covered((*about, n * (up + down)), bounds, up - down, draws)
 
 
 def average_errors(draws: int, sizes: Sequence[int], rates: Sequence[float]) -> Iterator[Covered]:
     """The mean over tasks of an error, and of a difference of errors, of a fifth of the rates."""
     random, n = _random(sizes, rates), max(sizes)
-    labels, of = np.arange(n) % 2 == 0, np.array(rates)
+    labels, rate_array = np.arange(n) % 2 == 0, np.array(rates)
     suite, bounds = _suite(labels, sizes), np.full((2, draws, 2), np.nan)
     for draw in range(draws):
-        before = random.random((n, len(sizes))) < of
+        before = random.random((n, len(sizes))) < rate_array
         # a fifth of the right answers change at the same rate, the other way none
-        after = before | (random.random(before.shape) < of / 5)
+        after = before | (random.random(before.shape) < rate_array / 5)
         runs = _runs(suite, [_answers(wrong, labels) for wrong in (before, after)], "probability")
-        found = nooch.evaluate(suite, runs, metrics=["error"], bootstrap=RESAMPLES)
-        first = found.table.filter(run="run 0")
-        for number, table in enumerate((first, found.differences)):
+        scores = nooch.evaluate(suite, runs, metrics=["error"], bootstrap=RESAMPLES)
+        first = scores.table.filter(run="run 0")
+        for number, table in enumerate((first, scores.differences)):
             bounds[number, draw] = _bounds(table, "error", average=True)[0]
     counts = ", ".join(map(str, sizes)) if len({*sizes}) > 1 else f"{len(sizes)} times {n}"
     shown = f"{counts} images, {100 * min(rates):g} to {100 * max(rates):g} %"
-    gaps = (1 - of) * of / 5
-    for number, (what, truth) in enumerate((("mean error", of), ("mean difference", gaps))):
+    gaps = (1 - rate_array) * rate_array / 5
+    for number, (what, truth) in enumerate((("mean error", rate_array), ("mean difference", gaps))):
         events = float((truth * sizes).sum())
         yield _covered((what, shown, events), bounds[number], truth.mean(), draws)
 
@@ -226,15 +228,15 @@ def sensitivity(draws: int, n: int, recall: float, fpr: float) -> Iterator[Cover
     shared = random.random((2 * n, draws))
     # half of the answers of the second run are copied from the first
     own = np.where(random.random(shared.shape) < 0.5, shared, random.random(shared.shape))
-    values = [(of < rates).astype(np.float64) for of in (shared, own)]
-    found = nooch.evaluate(
+    values = [(draw < rates).astype(np.float64) for draw in (shared, own)]
+    scores = nooch.evaluate(
         suite, _runs(suite, values, "probability"), metrics=["dprime"], bootstrap=RESAMPLES
     )
     where, truth = f"{n} of a label, {recall:g}, {fpr:g}", float(ndtri(recall) - ndtri(fpr))
     events = n * (1 - recall + fpr)
-    bounds = _bounds(found.table.filter(run="run 0"), "dprime")
+    bounds = _bounds(scores.table.filter(run="run 0"), "dprime")
     yield _covered(("d'", where, events), bounds, truth, draws)
-    bounds = _bounds(found.differences, "dprime")
+    bounds = _bounds(scores.differences, "dprime")
     yield _covered(("difference of d'", where, events), bounds, 0.0, draws)
 
 
@@ -245,13 +247,13 @@ def scores(draws: int, n: int, gap: float, negatives: int | None = None) -> Iter
     mean, size = np.where(labels, gap / 2, -gap / 2)[:, None], (len(labels), draws)
     common = random.normal(size=size)
     values = [mean + 0.8 * common + 0.6 * random.normal(size=size) for _ in range(2)]
-    found = nooch.evaluate(
-        suite, _runs(suite, [2 * of for of in values], "logit"), metrics=["auc", "nll"],
+    run_scores = nooch.evaluate(
+        suite, _runs(suite, [2 * each for each in values], "logit"), metrics=["auc", "nll"],
         bootstrap=RESAMPLES,
     )  # fmt: skip
-    at, weights = np.polynomial.hermite_e.hermegauss(80)
-    loss = float(weights @ np.logaddexp(0, -2 * (gap / 2 + at)) / weights.sum())
-    first = found.table.filter(run="run 0")
+    nodes, weights = np.polynomial.hermite_e.hermegauss(80)
+    loss = float(weights @ np.logaddexp(0, -2 * (gap / 2 + nodes)) / weights.sum())
+    first = run_scores.table.filter(run="run 0")
     for metric, truth in (("auc", float(ndtr(gap / np.sqrt(2)))), ("nll", loss)):
         where = f"{n} and {negatives or n} images, AUC {ndtr(gap / np.sqrt(2)):.2f}"
         bounds = _bounds(first, metric)
@@ -259,7 +261,7 @@ def scores(draws: int, n: int, gap: float, negatives: int | None = None) -> Iter
             # fewer images than the stated limit
             continue
         yield _covered((metric.upper(), where, np.nan), bounds, truth, draws)
-        of_pair = _bounds(found.differences, metric)
+        of_pair = _bounds(run_scores.differences, metric)
         name = f"difference of {metric.upper()}"
         yield _covered((name, where, np.nan), of_pair, 0.0, draws)
 
@@ -276,12 +278,12 @@ def distributions(draws: int, hard: int, easy: int) -> Iterator[Covered]:
         suite, _runs(suite, [values], "logit"), metrics=["error", "auc", "nll"],
         bootstrap=RESAMPLES, averages=["uniform"],
     ).table  # fmt: skip
-    at, weights = np.polynomial.hermite_e.hermegauss(80)
+    nodes, weights = np.polynomial.hermite_e.hermegauss(80)
     kinds = np.array([0.4, 1.2])
     truths = {
         "error": ndtr(-kinds).mean(),
         "auc": ndtr(np.add.outer(kinds, kinds) / np.sqrt(2)).mean(),
-        "nll": (np.logaddexp(0, -2 * np.add.outer(kinds, at)) @ weights).mean() / weights.sum(),
+        "nll": (np.logaddexp(0, -2 * np.add.outer(kinds, nodes)) @ weights).mean() / weights.sum(),
     }
     for metric, truth in truths.items():
         about = f"avg:uniform, {metric}", f"{hard} hard, {easy} easy of a label", np.nan
@@ -308,10 +310,10 @@ def odds_ratios(draws: int, rate: float) -> Iterator[Covered]:
         said = rows.with_columns(
             yes=pl.Series((random.random(rates.shape) < lively * rates).ravel())
         )
-        found = context_rates(said, bootstrap=RESAMPLES).estimates
+        estimates = context_rates(said, bootstrap=RESAMPLES).estimates
         for number, name in enumerate(names):
-            if found[name].low is not None:
-                bounds[number, draw] = found[name].low, found[name].high
+            if estimates[name].low is not None:
+                bounds[number, draw] = estimates[name].low, estimates[name].high
     where, events = f"captions of 600 images, {100 * rate:g} %", float(rates[~hard].sum())
     for number, (name, truth) in enumerate(names.items()):
         label = "mentions, easy" if name[0] == "rate" else name[0].replace("_", " ")
@@ -334,7 +336,7 @@ def table(draws: int) -> Iterator[Covered]:
     """All rows."""
     for per_set, (rate, more) in product((12, 50), _SAMPLES):
         yield from question_samples(draws, per_set, rate, more)
-    yield from (paired_errors(draws, n, *of) for n, of in product((10, 20, 36, 100), _CHANGES))
+    yield from (paired_errors(draws, n, *case) for n, case in product((10, 20, 36, 100), _CHANGES))
     yield from (seed_errors(draws, n, 0.15, 0.05) for n in (36, 100))
     for sizes, rates in _AVERAGES:
         yield from average_errors(max(draws // 2, 100), sizes, rates)

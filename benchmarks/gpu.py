@@ -64,13 +64,13 @@ class OutOfTime(BaseException):
     """An item's limit: no ``except Exception`` of a part may catch it."""
 
 
-def features(at: Path, arguments: Any) -> dict[str, Any]:
+def features(folder: Path, arguments: Any) -> dict[str, Any]:
     """ResNet-50 and ViT-B at 224 px, from a cache of pixels and from JPEG files."""
-    setup, found = pictures(at, arguments, 2048), {}
+    setup, rates = pictures(folder, arguments, 2048), {}
     for name in ("resnet-50", "vit-b"):
-        model = save_random(name, at / name, arguments.device, tiny=arguments.tiny)
+        model = save_random(name, folder / name, arguments.device, tiny=arguments.tiny)
         side, seen = 64 if arguments.tiny else SIZES[name], list[bytes]()
-        pixels = build_pixels(setup.data, at / f"pixels of {name}", size=side)
+        pixels = build_pixels(setup.data, folder / f"pixels of {name}", size=side)
 
         def extracted(
             backbone: Backbone, cache: PixelCache | None, seen: list[bytes] = seen
@@ -79,7 +79,7 @@ def features(at: Path, arguments: Any) -> dict[str, Any]:
             made = extract_features(
                 setup.data,
                 backbone,
-                at / "features",
+                folder / "features",
                 batch=setup.batch * 8,
                 pixels=cache,
                 overwrite=True,
@@ -97,17 +97,17 @@ def features(at: Path, arguments: Any) -> dict[str, Any]:
             "nooch, bf16, channels_last": partial(extracted, fast, pixels),
             "nooch, bf16, channels_last, from JPEG files": partial(extracted, fast, None),
         }
-        found[name] = report(f"features of {name}, {side} px: images/s", runs, arguments)
+        rates[name] = report(f"features of {name}, {side} px: images/s", runs, arguments)
         if arguments.tiny:
             # a rehearsal runs each way once
             extracted(fast, pixels)
         print(f"  bf16 from the cache: {repeated(seen)}")
-    return found
+    return rates
 
 
-def finetune(at: Path, arguments: Any) -> dict[str, Any]:
+def finetune(folder: Path, arguments: Any) -> dict[str, Any]:
     """One network, and several that share batches, compiled (on a GPU) and not."""
-    setup, n = pictures(at, arguments, arguments.steps * 32), arguments.networks
+    setup, n = pictures(folder, arguments, arguments.steps * 32), arguments.networks
     is_gpu = arguments.device != "cpu"
     fast = replace(setup.settings(fast=is_gpu), compile=False)
     made: dict[str, Callable[[], Shared | Plain]] = {
@@ -121,25 +121,25 @@ def finetune(at: Path, arguments: Any) -> dict[str, Any]:
         made[f"{n} networks sharing batches, compiled"] = lambda: Shared(setup, best, n)
     runs = {name: late(make, partial(rate, setup=setup)) for name, make in made.items()}
     title = f"fine-tuning {setup.source}, {setup.size} px: images/s of all networks"
-    found = report(title, runs, arguments)
-    medians = {who: float(np.median(rates)) for who, rates in found.items()}
+    network_rates = report(title, runs, arguments)
+    medians = {who: float(np.median(rates)) for who, rates in network_rates.items()}
     if who := max(medians.keys() - {"plain loop"}, key=medians.__getitem__, default=""):
         hours = JOBS * IMAGES / medians[who] / 3600
         print(f"  {who}: {medians[who] / GOAL:.2f} of {GOAL:,} images/s; computed from that, an")
         print(f"  epoch of {JOBS:,} jobs of {IMAGES:,} images: {hours:.1f} hours, not validated")
-    return found
+    return network_rates
 
 
-def annotate(at: Path, arguments: Any) -> dict[str, Any]:
+def annotate(folder: Path, arguments: Any) -> dict[str, Any]:
     """SegFormer-B0 and Mask2Former, from JPEG files to a dataset."""
-    setup, found = pictures(at, arguments, 640), {}
+    setup, rates = pictures(folder, arguments, 640), {}
     for name in ("segformer-b0", "mask2former-swin-t"):
-        model = save_random(name, at / name, arguments.device, tiny=arguments.tiny)
+        model = save_random(name, folder / name, arguments.device, tiny=arguments.tiny)
 
         def annotated(source: str, bf16: bool) -> float:
             how: dict[str, Any] = {"device": arguments.device, "batch": setup.batch, "bf16": bf16}
-            reading = nooch.io.AnnotationReading(at / "images", source, **how)
-            with tempfile.TemporaryDirectory(dir=at) as out:
+            reading = nooch.io.AnnotationReading(folder / "images", source, **how)
+            with tempfile.TemporaryDirectory(dir=folder) as out:
                 started = time.perf_counter()
                 nooch.import_dataset(reading, Path(out) / "data")
                 return len(setup.files) / (time.perf_counter() - started)
@@ -153,20 +153,20 @@ def annotate(at: Path, arguments: Any) -> dict[str, Any]:
             "nooch, float32": partial(annotated, str(model), False),
             "nooch, bf16": partial(annotated, str(model), True),
         }
-        found[name] = report(f"annotating with {name}: images/s", runs, arguments)
-    return found
+        rates[name] = report(f"annotating with {name}: images/s", runs, arguments)
+    return rates
 
 
-def ask(at: Path, arguments: Any) -> dict[str, Any]:
+def ask(work: Path, arguments: Any) -> dict[str, Any]:
     """A model of 2 billion weights that takes an image and a question and gives one token."""
-    setup = pictures(at, arguments, 512, tiny_steps=2)
-    folder = save_random("llava-2b", at / "llava", arguments.device, tiny=arguments.tiny)
+    setup = pictures(work, arguments, 512, tiny_steps=2)
+    folder = save_random("llava-2b", work / "llava", arguments.device, tiny=arguments.tiny)
     batch = 1 if arguments.tiny else 16
     options = Computing.settled(arguments.device, "auto", batch, None, 1, False)
     requests = [Request(file.stem, file, QUESTION) for file in setup.files]
 
     def asked() -> float:
-        with tempfile.TemporaryDirectory(dir=at) as out:
+        with tempfile.TemporaryDirectory(dir=work) as out:
             replies = model_replies(requests, find_vlm(str(folder)), options, Path(out), map)
             # the first part also loads the model
             _ = list(islice(replies, 8 * batch))
@@ -182,10 +182,10 @@ def ask(at: Path, arguments: Any) -> dict[str, Any]:
     return report("asking a LLaVA of 2 billion weights: questions/s", runs, arguments)
 
 
-def heads(at: Path, arguments: Any) -> dict[str, Any]:
+def heads(folder: Path, arguments: Any) -> dict[str, Any]:
     """12,288 heads on frozen features in one pass, on the device and on the CPU."""
     images, d, copies = (96, 16, 1) if arguments.tiny else (IMAGES, 2048, 32)
-    del at
+    del folder
     data, endless = made_up(images, d), replace(SETTINGS, epochs=10**6, patience=10**6)
     listed = [replace(job, seed=job.seed + 12 * n) for n in range(copies) for job in jobs()]
 
@@ -206,8 +206,8 @@ def heads(at: Path, arguments: Any) -> dict[str, Any]:
             lambda: prepared(arguments.device, images), epoch
         ),
     }
-    found = report(f"{len(listed):,} heads of {d:,} features: images/s", runs, arguments)
-    for name, rates in found.items():
+    head_rates = report(f"{len(listed):,} heads of {d:,} features: images/s", runs, arguments)
+    for name, rates in head_rates.items():
         print(f"  {name}: {IMAGES / np.median(rates):.1f} s for an epoch of {IMAGES:,}")
     seen = []
     for _ in range(2):
@@ -215,7 +215,7 @@ def heads(at: Path, arguments: Any) -> dict[str, Any]:
         trained.step()
         seen.append(trained.state.weights.cpu().numpy().tobytes())
     print(f"  {arguments.device}: {repeated(seen)}", flush=True)
-    return found
+    return head_rates
 
 
 ITEMS: dict[str, tuple[Callable[[Path, Any], dict[str, Any]], int]] = {
@@ -228,15 +228,15 @@ ITEMS: dict[str, tuple[Callable[[Path, Any], dict[str, Any]], int]] = {
 """Functions, and their limits in seconds: 580 of 600."""
 
 
-def pictures(at: Path, arguments: Any, count: int, *, tiny_steps: int = 1) -> Setup:
+def pictures(folder: Path, arguments: Any, count: int, *, tiny_steps: int = 1) -> Setup:
     """Files of images, and their pixels and labels for fine-tuning."""
     steps = tiny_steps if arguments.tiny else max(count // bench_finetune.SIZES["cuda"][2], 2)
     given = {"size": None, "backbone": None, **vars(arguments), "steps": steps}
     if arguments.tiny:
         small = {"model_type": "resnet", "hidden_sizes": [8, 16], "depths": [1, 1]}
-        (at / "small.json").write_text(json.dumps(small))
-        given |= {"size": 64, "backbone": f"config:{at / 'small.json'}"}
-    return Setup(at, argparse.Namespace(**given), arguments.device)
+        (folder / "small.json").write_text(json.dumps(small))
+        given |= {"size": 64, "backbone": f"config:{folder / 'small.json'}"}
+    return Setup(folder, argparse.Namespace(**given), arguments.device)
 
 
 def piped(
@@ -247,8 +247,8 @@ def piped(
     def run(pipe: Any) -> float:
         inputs: list[Any] = [str(file) for file in files]
         if task == "image-text-to-text":
-            asked = {"type": "text", "text": QUESTION}
-            content = [[{"type": "image", "url": file}, asked] for file in inputs]
+            message = {"type": "text", "text": QUESTION}
+            content = [[{"type": "image", "url": file}, message] for file in inputs]
             inputs = [[{"role": "user", "content": each}] for each in content]
         started = time.perf_counter()
         pipe(inputs, batch_size=8, **options)
@@ -273,7 +273,7 @@ def late(make: Callable[[], T], run: Callable[[T], float]) -> Callable[[], float
 def report(title: str, runs: Runs, arguments: Any) -> dict[str, list[float]]:
     """Time all, and print each as it is known, with its ratio to the first and the busy share."""
     print(title, flush=True)
-    found: dict[str, list[float]] = {}
+    run_rates: dict[str, list[float]] = {}
     for name in list(runs):
         # with its network, when it is done
         run = runs.pop(name)
@@ -281,19 +281,19 @@ def report(title: str, runs: Runs, arguments: Any) -> dict[str, list[float]]:
             if not arguments.tiny:
                 run()
             with busy_share(arguments.device) as busy:
-                found[name] = rates_of(run, arguments.seconds)
+                run_rates[name] = rates_of(run, arguments.seconds)
         except Exception as error:  # noqa: BLE001 - of several packages; the others still run
             print(f"  {name}: failed: {first_line(error)}", flush=True)
         else:
-            first, rates = next(iter(found)), found[name]
-            times = float(np.median(rates) / np.median(found[first]))
+            first, rates = next(iter(run_rates)), run_rates[name]
+            times = float(np.median(rates) / np.median(run_rates[first]))
             ratio = "" if name == first else f", {times:.3g} times {first}"
             print(f"  {name}: {Spread.from_values(rates)}{ratio}{''.join(busy)}", flush=True)
         del run
         gc.collect()
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
-    return found
+    return run_rates
 
 
 def rates_of(run: Callable[[], float], seconds: float) -> list[float]:
@@ -367,18 +367,18 @@ def main() -> None:
     typed = f"`python benchmarks/{' '.join([Path(__file__).name, *sys.argv[1:]])}`"
     print(f"## GPU: {card}\n\n{typed}, {dt.datetime.now(tz=dt.UTC).date()}\n")
     print(f"{about}, torch {torch.__version__}\n\n```", flush=True)
-    found: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     for name in arguments.only:
         item, seconds = ITEMS[name]
         # a rehearsal may be on a busy machine
         seconds *= 10 if arguments.tiny else 1
         try:
             with tempfile.TemporaryDirectory() as folder, limited(seconds):
-                found[name] = item(Path(folder), arguments)
+                results[name] = item(Path(folder), arguments)
         except (Exception, OutOfTime) as error:  # noqa: BLE001 - the other items still run
             print(f"{name}: {first_line(error)}", flush=True)
     print(f"{time.perf_counter() - started:.0f} s in all\n```", flush=True)
-    write_json(arguments.json, {"machine": {**machine(), "device": card}, **found})
+    write_json(arguments.json, {"machine": {**machine(), "device": card}, **results})
 
 
 if __name__ == "__main__":

@@ -37,9 +37,9 @@ SEEDS, LEVEL = range(10), 0.9
 def curve(areas: Floats, hard: Bools) -> tuple[Floats, Floats]:
     """Precision and recall of ``areas > threshold`` at each threshold."""
     thresholds = np.unique(areas)[:-1]
-    found = len(areas) - np.searchsorted(np.sort(areas), thresholds, "right")
+    n_above = len(areas) - np.searchsorted(np.sort(areas), thresholds, "right")
     right = hard.sum() - np.searchsorted(np.sort(areas[hard]), thresholds, "right")
-    return right / found, right / hard.sum()
+    return right / n_above, right / hard.sum()
 
 
 def level(areas: Floats, hard: Bools) -> float:
@@ -86,12 +86,12 @@ def row_of(
     rows = ~predicted.labels(task)
     areas, truth = predicted.area(cue)[rows], true.area(cue)
     hard = (truth[rows] > 0.1) & ~true.labels(task)[rows]
-    of = verdicts.filter(pl.col("cue").is_null(), task=task, set="hard_negative")
+    row = verdicts.filter(pl.col("cue").is_null(), task=task, set="hard_negative")
     names = "precision", "recall", "calibrated_precision", "calibrated_recall"
-    known = {name: of[name].list.first().mean() for name in names}
+    means = {name: row[name].list.first().mean() for name in names}
     share, correlation = needed(areas, truth[rows], hard)
     return {
-        "task": task, "cue": cue, "hard": int(hard.sum()), **known,
+        "task": task, "cue": cue, "hard": int(hard.sum()), **means,
         "correlation": float(np.corrcoef(areas, truth[rows])[0, 1]),
         "level": level(areas, hard), "share needed": share, "correlation needed": correlation,
         "level learned": level(learned(predicted, rows, truth > 0.1, task, group), hard),
@@ -117,28 +117,30 @@ def main() -> None:
     options.add_argument("--cues", required=True)
     options.add_argument("--figure", type=Path)
     options.add_argument("--group")
-    asked = options.parse_args()
-    cues = parse_cues(asked.cues)
-    predicted, true = (nooch.load_dataset(folder) for folder in (asked.predicted, asked.true))
+    arguments = options.parse_args()
+    cues = parse_cues(arguments.cues)
+    predicted, true = (
+        nooch.load_dataset(folder) for folder in (arguments.predicted, arguments.true)
+    )
     if predicted.image_ids.tolist() != true.image_ids.tolist():
         sys.exit("the two datasets hold different images")
-    named = {"criterion": nooch.CE(cues=cues), "tasks": list(cues), "group": asked.group}
+    settings = {"criterion": nooch.CE(cues=cues), "tasks": list(cues), "group": arguments.group}
     verdicts = pl.concat(
-        pl.DataFrame(nooch.calibrate(predicted, true, seed=seed, **named).verdicts)
+        pl.DataFrame(nooch.calibrate(predicted, true, seed=seed, **settings).verdicts)
         for seed in SEEDS
     )
     pairs = [(task, cue) for task, listed in cues.items() for cue in listed]
-    rows = [row_of(predicted, true, pair, verdicts, asked.group) for pair in pairs]
+    rows = [row_of(predicted, true, pair, verdicts, arguments.group) for pair in pairs]
     with pl.Config(tbl_rows=-1, tbl_cols=-1, tbl_width_chars=200, float_precision=2):
         print(pl.DataFrame(rows))
-    if asked.figure is not None:
+    if arguments.figure is not None:
         curves = {}
         for task, cue in pairs:
             absent = ~predicted.labels(task)
             hard = (true.area(cue)[absent] > 0.1) & ~true.labels(task)[absent]
             curves[f"{task}, {cue}"] = curve(predicted.area(cue)[absent], hard)
-        asked.figure.write_bytes(drawn(curves))
-    write_json(asked.json, {"pairs": rows})
+        arguments.figure.write_bytes(drawn(curves))
+    write_json(arguments.json, {"pairs": rows})
 
 
 if __name__ == "__main__":

@@ -81,29 +81,31 @@ class World:
         return np.flatnonzero((self.data.images["split"] == split).to_numpy())
 
 
-def images_of(name: str, asked: argparse.Namespace) -> Dataset:
+def images_of(name: str, arguments: argparse.Namespace) -> Dataset:
     """Photographs with areas from label maps, or generated scenes."""
     if name == "msrc":
-        classes, images = asked.msrc / "classes.txt", asked.msrc / "images"
-        return nooch.io.read_label_maps(asked.msrc / "labels", classes, void=[0], images=images)
-    folder, strength = asked.out / name, float(name.partition("-")[2])
+        classes, images = arguments.msrc / "classes.txt", arguments.msrc / "images"
+        return nooch.io.read_label_maps(arguments.msrc / "labels", classes, void=[0], images=images)
+    folder, strength = arguments.out / name, float(name.partition("-")[2])
     if not folder.exists():
-        generate(ScenesPlan(asked.images, context_strength=strength), folder)
+        generate(ScenesPlan(arguments.images, context_strength=strength), folder)
     things, stuff = (
         [folder / f"annotations/{kind}_scenes.json"] for kind in ("instances", "stuff")
     )
     return nooch.io.read_coco(things=things, stuff=stuff, images=folder / "images")
 
 
-def worlds(asked: argparse.Namespace) -> Iterator[World]:
+def worlds(arguments: argparse.Namespace) -> Iterator[World]:
     """Every world with every backbone; features are computed once."""
     paper = {task: [paper_tasks()[task].top_context] for task in NOOCH_TASKS}
-    for name in asked.worlds.split(","):
-        data = nooch.io.with_split(images_of(name, asked), nooch.io.SplitPlan("45/15/40", seed=0))
+    for name in arguments.worlds.split(","):
+        data = nooch.io.with_split(
+            images_of(name, arguments), nooch.io.SplitPlan("45/15/40", seed=0)
+        )
         cues, budgets = (MSRC_CUES, MSRC_BUDGETS) if name == "msrc" else (paper, BUDGETS)
-        for backbone in asked.backbone:
+        for backbone in arguments.backbone:
             called = f"{name}-{Path(backbone).name.rpartition(':')[2]}"
-            folder = asked.out / f"features-{called}"
+            folder = arguments.out / f"features-{called}"
             if not folder.exists():
                 network = nooch.models.load_backbone(backbone, size=SIZE, device="cpu")
                 nooch.models.extract_features(data, network, folder)
@@ -186,31 +188,33 @@ def predictions(world: World, seed: int, folder: Path) -> dict[str, Floats]:
     rows = np.random.default_rng([seed, 0]).permutation(world.rows("train"))
     train, pool = np.split(rows, [len(rows) // 3])
     kept = np.setdiff1d(np.arange(len(world.data)), pool)
-    found: dict[str, Floats] = {}
+    outputs: dict[str, Floats] = {}
 
     def both(name: str, rows: Ints) -> None:
         weights = [ones, balanced(world, rows)]
         erm, weighted = trained(world, rows, labels, weights, seed)
-        found.update({f"erm{name}": erm, f"weights{name}": weighted})
+        outputs.update({f"erm{name}": erm, f"weights{name}": weighted})
 
     both("", train)
-    at = {image: row for row, image in enumerate(world.data.image_ids)}
+    row_numbers = {image: row for row, image in enumerate(world.data.image_ids)}
     suite, pool, most = world.suite(kept), np.sort(pool), world.budgets[-1]
     nooch.repair(suite, world.features[kept], folder, bootstrap=1, seed=seed, overwrite=True)
-    found["repair"] = found["erm"].copy()
+    outputs["repair"] = outputs["erm"].copy()
     answers = pl.read_parquet(folder / "predictions.parquet")
-    for (task,), of in answers.partition_by("task", as_dict=True).items():
-        found["repair"][[at[i] for i in of["image_id"]], world.tasks.index(task)] = of["logit"]
+    for (task,), task_rows in answers.partition_by("task", as_dict=True).items():
+        outputs["repair"][
+            [row_numbers[i] for i in task_rows["image_id"]], world.tasks.index(task)
+        ] = task_rows["logit"]
     (context,) = trained(world, train, large, [ones], seed)
     true = world.data.select(rows=pool)
     of_context = with_areas(true, world, context[pool], None)
-    of_all = with_areas(true, world, context[pool], found["erm"][pool])
+    of_all = with_areas(true, world, context[pool], outputs["erm"][pool])
 
     def collected(data: Dataset) -> Ints:
         table = nooch.collect_next(suite, data, budget=most).table
-        return np.array([at[image] for image in table["image_id"]])
+        return np.array([row_numbers[image] for image in table["image_id"]])
 
-    unsure = np.argsort(np.abs(found["erm"][pool]).mean(axis=1), kind="stable")
+    unsure = np.argsort(np.abs(outputs["erm"][pool]).mean(axis=1), kind="stable")
     ways = {
         "random": np.random.default_rng([seed, 2]).permutation(pool),
         "unsure": pool[unsure],
@@ -222,7 +226,7 @@ def predictions(world: World, seed: int, folder: Path) -> dict[str, Floats]:
         for budget in world.budgets:
             both(f" +{budget} {way}", np.concatenate([train, order[:budget]]))
     both(" +pool", rows)
-    return found
+    return outputs
 
 
 def compared(world: World, out: Path, seeds: int, resamples: int) -> pl.DataFrame:
@@ -232,18 +236,18 @@ def compared(world: World, out: Path, seeds: int, resamples: int) -> pl.DataFram
     for seed in range(seeds):
         folder = out / "runs" / world.name / str(seed)
         if not (folder / "logits.npz").exists():
-            found = predictions(world, seed, folder / "repair")
-            stored = {method: logits[test] for method, logits in found.items()}
+            repaired = predictions(world, seed, folder / "repair")
+            stored = {method: logits[test] for method, logits in repaired.items()}
             np.savez(folder / "logits.npz", allow_pickle=False, **stored)
             print(world.name, "seed", seed, flush=True)
         for method, logits in np.load(folder / "logits.npz").items():
             name = f"{method}/{seed}"
-            one = nooch.Predictions.from_arrays(
+            asking_run = nooch.Predictions.from_arrays(
                 logits, ids[test], world.tasks, scale="logit", run=name
             )
-            runs.setdefault(method, []).append(one)
+            runs.setdefault(method, []).append(asking_run)
     suite = world.suite(np.arange(len(world.data)))
-    every = [run for of in runs.values() for run in of]
+    every = [run for runs_of_seeds in runs.values() for run in runs_of_seeds]
     single = nooch.evaluate(suite, every, split="test", metrics=["auc"]).table
     means = single.filter(task=AVERAGE, subset="hard").select("run", "value")
     by_run = dict(means.iter_rows())
@@ -283,8 +287,8 @@ def printed(table: pl.DataFrame, baseline: str, over: str) -> None:
     for (world, run), rows in mine.group_by("world", "run", maintain_order=True):
         cells: dict[str, str] = {}
         for metric, subset in (("auc", "hard"), ("nll", "hard"), ("auc", "easy")):
-            of = rows.filter(metric=metric, subset=subset)
-            (mean,) = of.filter(task=AVERAGE).iter_rows(named=True)
+            values = rows.filter(metric=metric, subset=subset)
+            (mean,) = values.filter(task=AVERAGE).iter_rows(named=True)
             gap = "{difference:+.3f} [{low:+.3f}, {high:+.3f}]".format(**mean)
             cells[metric + subset] = f"{mean['value']:.3f}: {gap}"
         single = rows.filter(pl.col("task") != AVERAGE, metric="auc", subset="hard")
@@ -301,11 +305,14 @@ def main() -> None:
     options.add_argument("--backbone", action="append", required=True)
     options.add_argument("--msrc", type=Path)
     options.add_argument("--worlds", default="scenes-0.5,scenes-0.75,scenes-0.9,msrc")
-    asked = options.parse_args()
+    arguments = options.parse_args()
     torch.set_num_threads(1)
-    tables = [compared(world, asked.out, asked.seeds, asked.resamples) for world in worlds(asked)]
+    tables = [
+        compared(world, arguments.out, arguments.seeds, arguments.resamples)
+        for world in worlds(arguments)
+    ]
     table = pl.concat(tables)
-    table.write_csv(asked.out / "differences.csv")
+    table.write_csv(arguments.out / "differences.csv")
     printed(table, "^erm$", "against ERM")
     printed(table, "random$", "against random")
 

@@ -48,11 +48,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     titles = list(SCRIPTS)
     parser.add_argument("--only", nargs="+", default=titles, choices=titles, metavar="TITLE")
-    chosen = parser.parse_args().only
+    only = parser.parse_args().only
     path = HERE / "RESULTS.md"
     sections = _sections(path.read_text(encoding="utf-8")) if path.is_file() else {}
     date = dt.datetime.now(tz=dt.UTC).date()
-    for title in chosen:
+    for title in only:
         script, *options = SCRIPTS[title].split()
         print(f"== {title}", flush=True)
         command = [sys.executable, str(HERE / script), *options]

@@ -123,8 +123,8 @@ class Attacked:
         said = output.decode("utf-8", "replace")
         if code not in {0, 1, 2} or "Traceback" in said:
             raise ValueError(f"exit code {code}: {said[-200:]}")
-        if found := _UNSEEN.search(said):
-            raise ValueError(f"prints {found[0]!r}")
+        if strange := _UNSEEN.search(said):
+            raise ValueError(f"prints {strange[0]!r}")
         self.check()
         return code
 
@@ -137,17 +137,17 @@ class Attacked:
             raise ValueError("files outside of the folder have changed")
 
 
-def _archives(at: Attacked) -> Stops:
+def _archives(attacked: Attacked) -> Stops:
     def reading_zip(*members: tuple[str | zipfile.ZipInfo, str | bytes]) -> Callable[[], None]:
         def run() -> None:
-            path = at.home / "x.zip"
+            path = attacked.home / "x.zip"
             with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
                 for name, content in members:
                     archive.writestr(name, content)
             with contextlib.suppress(InputError):
-                unpack(path, at.home / "zips", 1 << 20)
+                unpack(path, attacked.home / "zips", 1 << 20)
                 raise ValueError("was unpacked")
-            at.check()
+            attacked.check()
 
         return run
 
@@ -168,13 +168,13 @@ def _archives(at: Attacked) -> Stops:
     yield "zip, a file below a file", reading_zip(("a", "1"), ("a/b", "2"))
 
 
-def _paths(at: Attacked) -> Stops:
-    (at.home / "pictures").mkdir()
-    header = json.loads((at.home / "data" / "dataset.json").read_text())
+def _paths(attacked: Attacked) -> Stops:
+    (attacked.home / "pictures").mkdir()
+    header = json.loads((attacked.home / "data" / "dataset.json").read_text())
     runs = {"format": "nooch-runs", "version": 1, "data": {}, "settings": {}, "passes": []}
     job = {"task": "car", "method": "erm", "parameters": [], "seed": 0, "order": 0}
     table = "import table f --id id --label car --file-name file --images pictures out"
-    secret = at.home.parent / "secret.png"
+    secret = attacked.home.parent / "secret.png"
     for name in ("../secret.png", str(secret), "a/../../secret.png", "..\\secret.png"):
         record = next(iter(header["files"].values()))
         kinds = {
@@ -188,35 +188,39 @@ def _paths(at: Attacked) -> Stops:
             "embedding": ("x", "", f"bench data suite --out r2 --embedding {name}"),
         }  # fmt: skip
         for kind, (file, content, command) in kinds.items():
-            yield f"{kind}: path {name!r}", _refusal(at, file, content, command)
+            yield f"{kind}: path {name!r}", _refusal(attacked, file, content, command)
 
 
 def _refusal(
-    at: Attacked, file: str, content: object, command: str, *, apart: bool = False
+    attacked: Attacked, file: str, content: object, command: str, *, apart: bool = False
 ) -> Callable[[], None]:
     def run() -> None:
-        at.write(file, content)
-        at.refused(command, apart=apart)
+        attacked.write(file, content)
+        attacked.refused(command, apart=apart)
 
     return run
 
 
-def _code(at: Attacked) -> Stops:
-    bomb = np.array([Bomb(at.mark)], dtype=object)
+def _code(attacked: Attacked) -> Stops:
+    bomb = np.array([Bomb(attacked.mark)], dtype=object)
     npy, npz = io.BytesIO(), io.BytesIO()
     np.save(npy, bomb, allow_pickle=True)
     names = ("image_ids", "logits", "train_ids", "valid_ids", "test_ids", "embeddings")
     arrays: dict[str, Any] = dict.fromkeys(names, bomb)
     np.savez(npz, **arrays)
-    contents = {"npy": npy.getvalue(), "npz": npz.getvalue(), "pkl": pickle.dumps(Bomb(at.mark))}
-    at.write("t.csv", "id,car\n1,0\n2,1\n")
+    contents = {
+        "npy": npy.getvalue(),
+        "npz": npz.getvalue(),
+        "pkl": pickle.dumps(Bomb(attacked.mark)),
+    }
+    attacked.write("t.csv", "id,car\n1,0\n2,1\n")
     for kind, content in contents.items():
         for end in ("npy", "npz", "pt", "pkl", "csv", "json", "parquet"):
             command = f"evaluate suite x.{end}"
-            yield f"pickle ({kind}): {command}", _refusal(at, f"x.{end}", content, command)
+            yield f"pickle ({kind}): {command}", _refusal(attacked, f"x.{end}", content, command)
         for words in ("import table t.csv --id id --label car --split x.npz o",
                       "embed data --encoder x.npz"):  # fmt: skip
-            yield f"pickle ({kind}): {words}", _refusal(at, "x.npz", content, words)
+            yield f"pickle ({kind}): {words}", _refusal(attacked, "x.npz", content, words)
     tags = ("apply:os.system [touch {}]", "name:os.system", "module:evil", "new:evil.Thing []")
     commands = (
         "bench data suite --out r --features f --config c.yaml", "import auto c.yaml out",
@@ -224,28 +228,28 @@ def _code(at: Attacked) -> Stops:
         "captions suite p.csv --synonyms c.yaml",
     )  # fmt: skip
     for tag in tags:
-        text = f"seeds: !!python/{tag.format(at.mark).replace('apply', 'object/apply')}\n"
+        text = f"seeds: !!python/{tag.format(attacked.mark).replace('apply', 'object/apply')}\n"
         for command in commands:
-            yield f"YAML {tag}: {command}", _refusal(at, "c.yaml", text, command)
-    plain = (at.home / "suite" / "suite.json").read_text()
+            yield f"YAML {tag}: {command}", _refusal(attacked, "c.yaml", text, command)
+    plain = (attacked.home / "suite" / "suite.json").read_text()
     for name in ("evil:Thing", "evil", "nooch.criteria:CE", "os:system"):
         altered = re.sub(r'("kind": )"(ce|not)"', f'\\1"{name}"', plain)
 
         def named(altered: str = altered) -> None:
-            at.write("s/suite.json", altered)
-            sets = (at.home / "suite" / "challenge_sets.parquet").read_bytes()
-            at.write("s/challenge_sets.parquet", sets)
-            at.run("explain", "s", "--task", "car", "--image", "40", "--dataset", "data")
+            attacked.write("s/suite.json", altered)
+            sets = (attacked.home / "suite" / "challenge_sets.parquet").read_bytes()
+            attacked.write("s/challenge_sets.parquet", sets)
+            attacked.run("explain", "s", "--task", "car", "--image", "40", "--dataset", "data")
 
         yield f"suite that names {name}", named
     for weights in ("pytorch_model.bin", "model.bin"):
         config = {"model_type": "resnet", "auto_map": {"AutoModel": "evil.Thing"}}
-        at.write("m/config.json", config)
+        attacked.write("m/config.json", config)
         words = "predict suite --dataset data --model m --out p3.csv"
-        yield f"pickle: {weights}", _refusal(at, f"m/{weights}", contents["pkl"], words)
+        yield f"pickle: {weights}", _refusal(attacked, f"m/{weights}", contents["pkl"], words)
 
 
-def _bombs(at: Attacked) -> Stops:
+def _bombs(attacked: Attacked) -> Stops:
     def picture(width: int) -> bytes:
         head, data = (
             width.to_bytes(4, "big") * 2 + b"\x08\0\0\0\0",
@@ -276,7 +280,7 @@ def _bombs(at: Attacked) -> Stops:
     )
     maps, voc = "import label-maps maps --classes names.txt out", "import boxes voc out --boxes voc"
     coco = "import coco --things d.json out"
-    at.write("names.txt", "a\nb\n")
+    attacked.write("names.txt", "a\nb\n")
     word = "<annotation><filename>&i;</filename></annotation>"
     for name, (path, content, command) in {
         "map of 900 M pixels": ("maps/a.png", picture(30_000), maps),
@@ -294,12 +298,12 @@ def _bombs(at: Attacked) -> Stops:
         ),
         "array of 128 GB": ("b.npz", npz.getvalue(), "evaluate suite b.npz"),
     }.items():
-        yield name, _refusal(at, path, content, command, apart=True)
+        yield name, _refusal(attacked, path, content, command, apart=True)
 
     def read_mask() -> None:
         # read, not refused: its area comes from its runs, without a pixel in memory
-        at.write("d.json", document([image(1, 10**5, 10**5)], [mask]))
-        at.apart(*coco.split())
+        attacked.write("d.json", document([image(1, 10**5, 10**5)], [mask]))
+        attacked.apart(*coco.split())
 
     yield "mask of 10^10 pixels", read_mask
 
@@ -333,25 +337,31 @@ _SHOWN = (
 )  # fmt: skip
 
 
-def _outputs(at: Attacked) -> Stops:
+def _outputs(attacked: Attacked) -> Stops:
     """Names of classes, runs and values that do harm if they are shown."""
     for what, name in NAMES.items():
 
         def shown(what: str = what, name: str = name) -> None:
             ids = range(90)
-            there = [([name] if n % 2 else []) + ["road" if n % 2 or n % 3 else "sky"] for n in ids]
-            rows = [(n, one, 0.5 if one == "road" else 0.2, name) for n in ids for one in there[n]]
-            (at.home / what).mkdir()
+            labels = [
+                ([name] if n % 2 else []) + ["road" if n % 2 or n % 3 else "sky"] for n in ids
+            ]
+            rows = [
+                (n, label, 0.5 if label == "road" else 0.2, name)
+                for n in ids
+                for label in labels[n]
+            ]
+            (attacked.home / what).mkdir()
             table = pl.DataFrame(rows, ["id", "class", "area", "place"], orient="row")
-            table.write_csv(at.home / what / "t.csv")
+            table.write_csv(attacked.home / what / "t.csv")
             guess = pl.Series([0.1 * (n % 7) - 0.3 for n in ids])
             frame = pl.DataFrame({"image_id": ids, "task": name, "logit": guess, "run": name})
-            frame.write_csv(at.home / what / "p.csv")
+            frame.write_csv(attacked.home / what / "p.csv")
             layout = "--id id --class class --area area --split 60/20/20"
-            if at.run(*f"import table {what}/t.csv {layout} {what}/data".split()) == 0:
+            if attacked.run(*f"import table {what}/t.csv {layout} {what}/data".split()) == 0:
                 for command in _SHOWN:
-                    at.run(*command.replace("{}", what).split())
-            _check_files(at.home / what)
+                    attacked.run(*command.replace("{}", what).split())
+            _check_files(attacked.home / what)
 
         yield f"names: {what}", shown
 
@@ -374,9 +384,9 @@ def _check_files(folder: Path) -> None:
 
 def attack(folder: Path) -> Figures:
     """Try everything."""
-    figures, at = Figures("attacks"), Attacked(folder)
+    figures, attacked = Figures("attacks"), Attacked(folder)
     for family in (_archives, _paths, _code, _bombs, _outputs):
-        for name, run in family(at):
+        for name, run in family(attacked):
             figures.runs += 1
             try:
                 run()

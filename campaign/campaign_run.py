@@ -76,8 +76,8 @@ def clusters() -> Figures:
     files = [tests / "base" / f"test_{name}.py" for name in ("cluster_engines", "slurm_engine")]
     words = [sys.executable, "-m", "pytest", "-q", "-n0", *map(str, files)]
     done = subprocess.run(words, cwd=HERE.parent, capture_output=True, text=True, check=False)
-    found = re.findall(r"(\d+) (passed|failed|skipped|error)", done.stdout)
-    counts = {what: int(number) for number, what in found}
+    outcomes = re.findall(r"(\d+) (passed|failed|skipped|error)", done.stdout)
+    counts = {what: int(number) for number, what in outcomes}
     figures.runs, figures.disturbed = counts.get("passed", 0), counts.get("passed", 0)
     for what in ("failed", "error", "skipped"):
         if counts.get(what):
@@ -90,13 +90,13 @@ def campaigns(folder: Path, seconds: float, seed: int, only: list[str]) -> Itera
     """The figures of each campaign."""
     total = sum(SHARES.get(name, 0) for name in only) or 1
     time_of = {name: seconds * SHARES.get(name, 0) / total for name in only}
-    if chosen := [kind for kind in DISTURBANCES if kind in only]:
+    if kinds := [kind for kind in DISTURBANCES if kind in only]:
         with chatting() as server:
             world = World.make(folder / "world", server.url)
             # paths from there to the inputs are the same in every trial
             work = world.folder / "usual"
             usual = {name: Undisturbed.from_run(world, name, work) for name in COMMANDS}
-            for kind in chosen:
+            for kind in kinds:
                 yield disturbed(kind, time_of[kind], seed, world, usual)
     if "attacks" in only:
         yield attack(folder / "attacks")

@@ -109,9 +109,9 @@ class Trial:
                 if stop is not None:
                     with contextlib.suppress(subprocess.TimeoutExpired):
                         process.wait(self.random.uniform(0, 1.05 * self.usual.seconds))
-                    for one in who(process.pid) if process.poll() is None else ():
+                    for victim in who(process.pid) if process.poll() is None else ():
                         with contextlib.suppress(ProcessLookupError):
-                            os.kill(one, stop)
+                            os.kill(victim, stop)
                             self.figures.disturbed += 1
                 code = process.wait(HANG)
             except subprocess.TimeoutExpired:

@@ -129,9 +129,9 @@ def make_targets(folder: Path) -> dict[str, Target]:
     nooch.save_dataset(full, folder / "dataset")
     suite = small_suite(full, str(folder / "dataset"))
     predicted = logits(suite)
-    named = {**_texts(folder, suite, predicted), **_tables(folder, suite, predicted)}
-    named |= _annotations(folder) | _folders(folder, suite) | _languages(data)
-    return dict(sorted(named.items()))
+    targets = {**_texts(folder, suite, predicted), **_tables(folder, suite, predicted)}
+    targets |= _annotations(folder) | _folders(folder, suite) | _languages(data)
+    return dict(sorted(targets.items()))
 
 
 def _file(folder: Path, name: str, read: Callable[[Path], object], *seeds: str | bytes) -> Target:
@@ -160,7 +160,7 @@ def _texts(folder: Path, suite: Any, predicted: pl.DataFrame) -> dict[str, Targe
     asked = [{"question_id": n, "image": f"{i}.jpg", "text": text} for n, i in enumerate(ids[:3])]
     questions = folder / "asked.json"
     questions.write_text(json.dumps(asked))
-    answers = [{**one, "answer": "Yes, there is."} for one in asked]
+    answers = [{**question, "answer": "Yes, there is."} for question in asked]
     said = [{"image_id": i, "caption": "a red car on the road"} for i in ids[:3]]
     said_by = {"verdict": "no", "reviewer": "a", "time": "2024-01-02T00:00:00"}
     verdicts = [{"image_id": i, "task": "car", **said_by} for i in ids[:3]]
@@ -176,7 +176,7 @@ def _texts(folder: Path, suite: Any, predicted: pl.DataFrame) -> dict[str, Targe
     def overlay(path: Path) -> object:
         return read_label_overlay(path, suite)
 
-    of: dict[str, tuple[Any, ...]] = {
+    formats: dict[str, tuple[Any, ...]] = {
         "predictions-csv": ("p.csv", predictions,
                             predicted.head(9).write_csv(), table[:5].write_csv()),
         "predictions-tsv": ("p.tsv", predictions, predicted.head(9).write_csv(separator="\t")),
@@ -203,7 +203,7 @@ def _texts(folder: Path, suite: Any, predicted: pl.DataFrame) -> dict[str, Targe
         "split-npz": ("s.npz", lambda p: apply_split(small_data().images, SplitPlan(str(p))),
                       _npz(train_ids=range(1, 40), valid_ids=[40, 41], test_ids=range(42, 61))),
     }  # fmt: skip
-    return {name: _file(folder, *given) for name, given in of.items()}
+    return {name: _file(folder, *given) for name, given in formats.items()}
 
 
 CONFIG = """tasks: [car]
@@ -306,12 +306,12 @@ def _annotations(folder: Path) -> dict[str, Target]:
     def look(path: Path) -> object:
         with (
             suppress(OSError, ValueError, SyntaxError, Image.DecompressionBombError),
-            opened_image(path) as one,
+            opened_image(path) as picture,
         ):
-            return one.convert("RGB")
+            return picture.convert("RGB")
         return None
 
-    of: dict[str, tuple[Any, ...]] = {
+    formats: dict[str, tuple[Any, ...]] = {
         "coco": ("i.json", lambda p: nooch.io.read_coco([p]), instances),
         "coco-stuff": ("s.json", lambda p: after_things(stuff=[p]), stuff),
         "coco-captions": ("t.json", lambda p: after_things(captions=[p]), json.dumps(texts)),
@@ -327,7 +327,7 @@ def _annotations(folder: Path) -> dict[str, Target]:
         "image": ("x.jpg", look, *(_png("RGB", kind) for kind in ("PNG", "JPEG", "WEBP", "GIF"))),
         "zip": ("x.zip", lambda p: unpack(p, folder / "zips", 100_000), _zip()),
     }  # fmt: skip
-    return {name: _file(folder, *given) for name, given in of.items()}
+    return {name: _file(folder, *given) for name, given in formats.items()}
 
 
 def _png(mode: str, kind: str = "PNG") -> bytes:

@@ -85,12 +85,12 @@ class Child:
     def run_one(self, data: bytes) -> None:
         """Read an input; note what must not be raised, with a short input for it."""
         self.memory[: _HEAD + len(data)] = b"%12d%12d" % (self.runs, len(data)) + data
-        found = failure_of(self.target, data)
-        self.count += found != ""
+        failure = failure_of(self.target, data)
+        self.count += failure != ""
         self.runs += 1
-        if found and found not in self.failures:
-            short = minimal(data, lambda one: failure_of(self.target, one) == found)
-            self.failures[found] = short.hex()
+        if failure and failure not in self.failures:
+            short = minimal(data, lambda one: failure_of(self.target, one) == failure)
+            self.failures[failure] = short.hex()
         if self.runs % 32 == 0 and time.monotonic() > self.deadline:
             self.end()
 
@@ -119,9 +119,9 @@ def _fuzz_one(name: str, seconds: float, seed: int, shared: Path) -> NoReturn:
             child.run_one(child.next_input())
     with atheris.instrument_imports(include=["nooch"]):
         child = Child(name, seconds, seed, shared)
-        for one in child.corpus:
+        for corpus_entry in child.corpus:
             # what readers import when they are used is also instrumented
-            failure_of(child.target, one)
+            failure_of(child.target, corpus_entry)
 
     def change(data: bytes, most: int, number: int) -> bytes:
         random = Random(number)
@@ -131,8 +131,8 @@ def _fuzz_one(name: str, seconds: float, seed: int, shared: Path) -> NoReturn:
 
     inputs = Path(child.folder.name, "corpus")
     inputs.mkdir()
-    for number, one in enumerate(child.corpus):
-        (inputs / str(number)).write_bytes(one)
+    for number, corpus_entry in enumerate(child.corpus):
+        (inputs / str(number)).write_bytes(corpus_entry)
     options = (
         f"-seed={seed} -max_len={MOST} -timeout=9999 -verbosity=0 -detect_leaks=0 -rss_limit_mb=0"
     )
@@ -154,8 +154,8 @@ class Fuzzed:
 
     def line(self) -> str:
         """In words."""
-        rate, found = self.inputs / max(self.seconds, 0.1), ", ".join(self.failures) or "nothing"
-        return f"{self.name:22} {self.inputs:>9,} inputs, {rate:7,.0f}/s: {found}"
+        rate, failures = self.inputs / max(self.seconds, 0.1), ", ".join(self.failures) or "nothing"
+        return f"{self.name:22} {self.inputs:>9,} inputs, {rate:7,.0f}/s: {failures}"
 
 
 def _watched(name: str, seconds: float, seed: int, work: Path) -> Fuzzed:
@@ -188,10 +188,10 @@ def _watched(name: str, seconds: float, seed: int, work: Path) -> Fuzzed:
         report = shared.with_suffix(".json")
         content = shared.read_bytes()
         if report.is_file():
-            found = json.loads(report.read_text())
+            facts = json.loads(report.read_text())
             report.unlink()
-            done.inputs += found["inputs"]
-            done.failures |= {what: bytes.fromhex(data) for what, data in found["failures"].items()}
+            done.inputs += facts["inputs"]
+            done.failures |= {what: bytes.fromhex(data) for what, data in facts["failures"].items()}
             continue
         done.inputs += int(content[:12].strip(b" \0") or 0)
         size = int(content[12:_HEAD].strip(b" \0") or 0)

@@ -112,8 +112,8 @@ def _as_text(data: bytes, others: Sequence[bytes], random: Random) -> bytes:
         other = random.randrange(len(words))
         words[place : place + 1] = [words[other]]
     else:
-        found = _WORD.findall(random.choice(others).decode("utf-8", "replace"))
-        words[place : place + 1] = [random.choice(found or [""])]
+        other_words = _WORD.findall(random.choice(others).decode("utf-8", "replace"))
+        words[place : place + 1] = [random.choice(other_words or [""])]
     return "".join(words).encode("utf-8", "surrogatepass" if way == 2 else "surrogateescape")
 
 

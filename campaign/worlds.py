@@ -60,20 +60,20 @@ class World:
         tiny_resnet(folder / "resnet")
         return cls(folder, endpoint)
 
-    def place(self, at: Path, name: str) -> list[str]:
+    def place(self, folder: Path, name: str) -> list[str]:
         """Make a folder to run a command in; returns the command's words."""
-        at.mkdir(parents=True)
+        folder.mkdir(parents=True)
         command, *words = shlex.split(COMMANDS[name])
         if command == "embed":
-            shutil.copytree(self.folder / words[0], at / words[0])
+            shutil.copytree(self.folder / words[0], folder / words[0])
         # the second word of a group is also a command
         start = 1 if command.startswith("import") else 0
-        words[start:] = [self._found(word, at) for word in words[start:]]
+        words[start:] = [self._found(word, folder) for word in words[start:]]
         typed: list[str] = argv(shlex.join([command, *words]))
         return typed
 
-    def _found(self, word: str, at: Path) -> str:
+    def _found(self, word: str, folder: Path) -> str:
         """A word that names an input as the path of it."""
-        named = word.replace("W/", f"{self.folder}/").replace("ENDPOINT", self.endpoint)
-        is_input = (self.folder / named).exists() and not (at / named).exists()
-        return str(self.folder / named) if is_input else named
+        replaced = word.replace("W/", f"{self.folder}/").replace("ENDPOINT", self.endpoint)
+        is_input = (self.folder / replaced).exists() and not (folder / replaced).exists()
+        return str(self.folder / replaced) if is_input else replaced

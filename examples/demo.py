@@ -208,7 +208,7 @@ def print_summary(name: str, scores: Path, suite: Path) -> None:
 
 def figures(out: Path) -> dict[str, float | int]:
     """The numbers that the documentation quotes: errors of the network in percent, and jobs."""
-    found: dict[str, float | int] = {}
+    results: dict[str, float | int] = {}
     errors = pl.read_parquet(out / "network.parquet").filter(
         (pl.col("metric") == "error") & (pl.col("criterion") == "ce"),
         pl.col("value").is_not_null()
@@ -216,23 +216,23 @@ def figures(out: Path) -> dict[str, float | int]:
         & pl.col("value").is_not_null(),
     )
     for subset in ("hard_positive", "easy_positive", "hard_negative", "easy_negative"):
-        of = errors.filter(pl.col("subset") == subset)
-        mean = float(of.filter(pl.col("task") == "average")["value"][0])
-        tasks = of.filter(pl.col("task").is_in(TASKS.split(",")), pl.col("cue").is_null())
-        found[f"error_{subset}_task_mean"] = round(100 * mean, 2)
+        rows = errors.filter(pl.col("subset") == subset)
+        mean = float(rows.filter(pl.col("task") == "average")["value"][0])
+        tasks = rows.filter(pl.col("task").is_in(TASKS.split(",")), pl.col("cue").is_null())
+        results[f"error_{subset}_task_mean"] = round(100 * mean, 2)
         values, counts = tasks["value"].to_numpy(), tasks["n"].to_numpy()
-        found[f"error_{subset}_images"] = round(100 * float(values @ counts / counts.sum()), 2)
-        found[f"n_{subset}"] = int(counts.sum())
+        results[f"error_{subset}_images"] = round(100 * float(values @ counts / counts.sum()), 2)
+        results[f"n_{subset}"] = int(counts.sum())
     records = [json.loads(file.read_bytes()) for file in (out / "runs/jobs").glob("*/config.json")]
-    marked = [one for one in records if one["own"] > one["constant_own"]]
-    return {**found, "jobs": len(records), "jobs_worse_than_constant": len(marked)}
+    marked = [record for record in records if record["own"] > record["constant_own"]]
+    return {**results, "jobs": len(records), "jobs_worse_than_constant": len(marked)}
 
 
-def compare_figures(found: dict[str, float | int], out: Path, *, usual: bool) -> None:
+def compare_figures(values: dict[str, float | int], out: Path, *, usual: bool) -> None:
     """Write the figures, and report if they differ from the documentation."""
-    (out / "figures.json").write_text(json.dumps(found, indent=1) + "\n")
-    known = json.loads((HERE / "demo_figures.json").read_text())
-    other = {name: value for name, value in found.items() if value != known.get(name)}
+    (out / "figures.json").write_text(json.dumps(values, indent=1) + "\n")
+    recorded = json.loads((HERE / "demo_figures.json").read_text())
+    other = {name: value for name, value in values.items() if value != recorded.get(name)}
     if usual and other:
         print(f"\nOther than in the documentation (another machine?): {other}")
 

@@ -54,8 +54,8 @@ def absent_pairs(folder: Path, every: int) -> pl.DataFrame:
     vlm = folder / "vlm"
     pope = {kind: vlm / "pope" / f"coco_pope_{kind}.json" for kind in KINDS}
     corrected = [vlm / "repope" / f"coco_repope_{kind}_even_image_ids.json" for kind in KINDS]
-    asked = {kind: _labels(path) for kind, path in pope.items()}
-    images = {image for labels in asked.values() for image, _ in labels}
+    by_kind = {kind: _labels(path) for kind, path in pope.items()}
+    images = {image for labels in by_kind.values() for image, _ in labels}
     data = _dataset(folder, images, every)
     suite = nooch.find(data, nooch.Context(), splits=["test"], overlay=corrected)
     (run,) = nooch.load_predictions(
@@ -67,13 +67,13 @@ def absent_pairs(folder: Path, every: int) -> pl.DataFrame:
     rows: list[dict[str, Any]] = []
     labels = {pair: yes for path in corrected for pair, yes in _labels(path).items()}
     for task in [name for name in suite.tasks if name in run.tasks]:
-        one = suite.set("context", task, "test")
-        assert one.support is not None
-        support = dict(zip(one.image_ids, one.support, strict=True))
+        challenge = suite.set("context", task, "test")
+        assert challenge.support is not None
+        support = dict(zip(challenge.image_ids, challenge.support, strict=True))
         said = dict(zip(run.image_ids, run.values[run.tasks.index(task)], strict=True))
         for (image, name), yes in labels.items():
             if name == task and not yes and not np.isnan(said.get(image, np.nan)):
-                rare = (image, task) in asked["adversarial"]
+                rare = (image, task) in by_kind["adversarial"]
                 row = {"image_id": image, "task": task, "support": support[image]}
                 row["lift"] = support[image] - fitted.usual(task)
                 rows.append({**row, "adversarial": rare, "yes": bool(said[image] > 0.5)})
@@ -86,26 +86,26 @@ def figures(pairs: pl.DataFrame, resamples: int = 1000) -> dict[str, tuple[float
     groups = [part.to_numpy() for part in _rows_of_images(pairs)]
     drawn = [_figures(pairs)]
     for _ in range(resamples):
-        chosen = random.integers(0, len(groups), len(groups))
-        drawn.append(_figures(pairs[np.concatenate([groups[one] for one in chosen])]))
-    names, values = drawn[0].keys(), np.array([[*one.values()] for one in drawn])
+        draws = random.integers(0, len(groups), len(groups))
+        drawn.append(_figures(pairs[np.concatenate([groups[draw] for draw in draws])]))
+    names, values = drawn[0].keys(), np.array([[*draw.values()] for draw in drawn])
     low, high = np.percentile(values[1:], [2.5, 97.5], axis=0)
     return dict(zip(names, zip(values[0], low, high, strict=True), strict=True))
 
 
 def _figures(pairs: pl.DataFrame) -> dict[str, float]:
     yes, adversarial = pairs["yes"].to_numpy(), pairs["adversarial"].to_numpy()
-    found = {}
+    figures = {}
     ranks = [pairs["support"].to_numpy(), pairs["lift"].to_numpy(), adversarial.astype(float)]
     for name, values in zip(NAMES, ranks, strict=True):
         first = np.zeros(len(yes), bool)
         first[np.argsort(-values, kind="stable")[: adversarial.sum()]] = True
-        found[f"{name}: AUC for a false yes"] = auc(yes, values)
-        found[f"{name}: times as often a false yes"] = yes[first].mean() / yes[~first].mean()
+        figures[f"{name}: AUC for a false yes"] = auc(yes, values)
+        figures[f"{name}: times as often a false yes"] = yes[first].mean() / yes[~first].mean()
     for quality in ("AUC for a false yes", "times as often a false yes"):
-        own, peer = (found[f"{name}: {quality}"] for name in NAMES[1:])
-        found[f"gain of lift, {quality}"] = own - peer
-    return found
+        own, peer = (figures[f"{name}: {quality}"] for name in NAMES[1:])
+        figures[f"gain of lift, {quality}"] = own - peer
+    return figures
 
 
 def _rows_of_images(pairs: pl.DataFrame) -> pl.Series:
@@ -114,15 +114,15 @@ def _rows_of_images(pairs: pl.DataFrame) -> pl.Series:
 
 
 def _labels(path: Path) -> dict[tuple[int, str], bool]:
-    found = {}
+    labels = {}
     for line in path.read_text().splitlines():
         row = json.loads(line)
         noun = re.search(r"there an? (.+?) in the iman?ge", row["text"])
         image = re.search(r"(\d+)\.jpg", row["image"])
         assert noun
         assert image
-        found[int(image[1]), noun[1].replace(" ", "_")] = row["label"] == "yes"
-    return found
+        labels[int(image[1]), noun[1].replace(" ", "_")] = row["label"] == "yes"
+    return labels
 
 
 def _dataset(folder: Path, pope: set[int], every: int) -> nooch.Dataset:

@@ -23,8 +23,10 @@ def main(arguments: list[str]) -> int:
     documentation, code = (list(_files(words["files"], kind)) for kind in ("documentation", "code"))
     if "--pending" in arguments:
         for phrase in words["documentation"] | words["pending"]:
-            here, there = (len(list(occurrences(phrase, files))) for files in (documentation, code))
-            print(f"{phrase}: documentation {here}, code {there}")
+            here, n_code = (
+                len(list(occurrences(phrase, files))) for files in (documentation, code)
+            )
+            print(f"{phrase}: documentation {here}, code {n_code}")
         return 0
     refused = [
         *_refusals(words["everywhere"], [*documentation, *code]),

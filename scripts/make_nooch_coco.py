@@ -75,11 +75,13 @@ def table_of(suite: Suite) -> pa.Table:
         columns: dict[str, pl.Series] = {}
         for criterion, task, of in suite.keys:
             if of == split:
-                one = suite.set(criterion, task, split)
+                challenge = suite.set(criterion, task, split)
                 columns |= {
-                    "image_id": one.image_ids,
-                    f"label/{task}": pl.Series(one.labels),
-                    f"hard/{criterion}/{task}": pl.Series(one.subset != SUBSETS.index("easy")),
+                    "image_id": challenge.image_ids,
+                    f"label/{task}": pl.Series(challenge.labels),
+                    f"hard/{criterion}/{task}": pl.Series(
+                        challenge.subset != SUBSETS.index("easy")
+                    ),
                 }
         splits.append(pl.DataFrame(columns).insert_column(1, pl.lit(split).alias("split")))
     return pl.concat(splits).to_arrow()

@@ -71,10 +71,12 @@ def largest_answers(
     if decision == "argmax" and not all(whole):
         problem = "the largest output is asked for, where there are outputs of one class or answers"
         raise InputError(problem, where="predictions", allowed="outputs of at least two classes")
-    wanted = decision == "argmax" or (decision is None and exclusive)
-    if not (wanted and any(able)):
+    takes_largest = decision == "argmax" or (decision is None and exclusive)
+    if not (takes_largest and any(able)):
         return runs
-    return [largest_answer(run) if one else run for one, run in zip(able, runs, strict=True)]
+    return [
+        largest_answer(run) if is_able else run for is_able, run in zip(able, runs, strict=True)
+    ]
 
 
 def largest_answer(run: Predictions) -> Predictions:
@@ -130,12 +132,12 @@ def find_confusions(data: Dataset, runs: Sequence[Predictions], tasks: Sequence[
     ids = data.images["image_id"]
     present = np.stack([data.labels(task, unknown=False) for task in tasks])
     for run in runs:
-        known = [task for task in tasks if task in run.tasks]
-        at = positions(ids, run.image_ids.cast(ids.dtype, strict=False))
-        values = run.values[[run.tasks.index(task) for task in known]][:, at]
+        predicted = [task for task in tasks if task in run.tasks]
+        image_rows = positions(ids, run.image_ids.cast(ids.dtype, strict=False))
+        values = run.values[[run.tasks.index(task) for task in predicted]][:, image_rows]
         # of equal outputs, or without outputs, none is above
-        said = np.where(at >= 0, values > (0 if run.scale == "logit" else 0.5), False)
-        rows += _of_run(run.run, ids, present, tasks, dict(zip(known, said, strict=True)))
+        said = np.where(image_rows >= 0, values > (0 if run.scale == "logit" else 0.5), False)
+        rows += _of_run(run.run, ids, present, tasks, dict(zip(predicted, said, strict=True)))
     table = pl.DataFrame(rows, schema=_COLUMNS)
     return Confusions(table.sort("low", descending=True, maintain_order=True))
 
@@ -156,15 +158,17 @@ def _of_run(
 ) -> list[dict[str, Any]]:
     rows = []
     sizes = dict(zip(tasks, present.sum(axis=1).tolist(), strict=True))
-    of = dict(zip(tasks, present, strict=True))
+    presence = dict(zip(tasks, present, strict=True))
     for task in tasks:
         for answer, yes in said.items():
-            wrong = of[task] & yes & ~of[answer]
+            wrong = presence[task] & yes & ~presence[answer]
             if answer == task or not wrong.any():
                 continue
             count, n, back = int(wrong.sum()), sizes[task], None
             if task in said and sizes[answer]:
-                back = float((of[answer] & said[task] & ~of[task]).sum() / sizes[answer])
+                back = float(
+                    (presence[answer] & said[task] & ~presence[task]).sum() / sizes[answer]
+                )
             low, high = wilson(np.array(count / n), np.array(n))
             rows.append({
                 "run": run, "task": task, "answer": answer, "n": n, "count": count,
@@ -178,8 +182,8 @@ def _sentence(row: Mapping[str, Any]) -> str:
     """A confusion in words: both directions, with the interval."""
     share, low, high = (f"{100 * row[name]:.0f}" for name in ("share", "low", "high"))
     task, answer = plural(row["task"]), plural(row["answer"])
-    of = f"{row['count']:,} of {row['n']:,}"
-    text = f"{task} are called {answer} in {share} % [{low}, {high}] ({of})"
+    fraction = f"{row['count']:,} of {row['n']:,}"
+    text = f"{task} are called {answer} in {share} % [{low}, {high}] ({fraction})"
     return text if row["back"] is None else f"{text}; the reverse in {100 * row['back']:.0f} %"
 
 
@@ -261,14 +265,14 @@ class Checked:
             "Confusions": self.confusions,
             "Slices": self.slices,
         }
-        for title, found in parts.items():
-            if found is not None and (found is not self.findings or len(self.findings)):
-                rows = found.table.select("task", "images").rows()
+        for title, part in parts.items():
+            if part is not None and (part is not self.findings or len(self.findings)):
+                rows = part.table.select("task", "images").rows()
                 # the worst findings are the first rows
-                words = zip(rows, found.sentences(most), strict=False)
+                words = zip(rows, part.sentences(most), strict=False)
                 shown = [(task, sentence, images) for (task, images), sentence in words]
                 nothing = "" if shown else "Nothing is shown to be worse."
-                sections.append(FindingSection(f"{title} ({found.counts})", shown, None, nothing))
+                sections.append(FindingSection(f"{title} ({part.counts})", shown, None, nothing))
         return sections
 
     def __repr__(self) -> str:
@@ -280,8 +284,8 @@ class Checked:
 
     @property
     def _shown(self) -> Sequence[Displayed]:
-        found = [self.findings, self.scores, self.confusions, self.slices]
-        return [one for one in found if one is not None]
+        parts = [self.findings, self.scores, self.confusions, self.slices]
+        return [part for part in parts if part is not None]
 
 
 @checked
@@ -362,7 +366,7 @@ def check(
         runs = load_predictions(predictions, data=data, tasks=tasks, **reading or {})
         notes += [described(runs), *run_notes(runs)]
         split = checked_split(data, split)
-        asked = predicted_tasks(runs, data.classes, tasks, owner="the dataset", kind="class")
+        predicted = predicted_tasks(runs, data.classes, tasks, owner="the dataset", kind="class")
         notes += task_notes(runs, data.classes, "dataset", tasks)
         criteria, reasons = _criteria(data, criterion, CE(alpha=alpha, beta=beta))
         notes += reasons
@@ -371,18 +375,18 @@ def check(
         if answers is not runs:
             notes.append("the answer is the class with the largest output (`decision`)")
             runs = list(answers)
-        found = find(
+        found_suite = find(
             data,
             criteria,
-            tasks=asked,
+            tasks=predicted,
             splits=[split],
             path=recorded,
             match=next(iter(criteria)) if "gist" in criteria else None,
             stability=stability,
             progress=progress,
         )
-        suite, chosen_tasks = _with_enough(found, split, min_hard)
-        confusions = find_confusions(data.select(split), runs, asked) if exclusive else None
+        suite, chosen_tasks = _with_enough(found_suite, split, min_hard)
+        confusions = find_confusions(data.select(split), runs, predicted) if exclusive else None
         if bootstrap is None:
             many = len(suite.tasks) > _MANY_TASKS
             bootstrap = 200 if many else 1000
@@ -396,11 +400,11 @@ def check(
         findings = Findings.from_rows([], {"split": split})
         if [*suite.criteria] != [_NOTHING]:
             findings = cue_findings(suite, scored, data=data, split=split, progress=progress)
-        errors = _errors(runs, data.select(split), split, asked)
+        errors = _errors(runs, data.select(split), split, predicted)
         where = None
         if slices:
             where = find_slices(
-                data, runs, split=split, tasks=asked, group=group, progress=progress
+                data, runs, split=split, tasks=predicted, group=group, progress=progress
             )
         notes = [*notes, chosen_tasks, *_near_alpha(suite)]
         result = Checked(suite, scores, findings, confusions, where, errors, notes, Path(out))
@@ -425,12 +429,12 @@ def _opened(
     path = Path(str(dataset)).absolute()
     if not is_address(dataset) and path.exists():
         if not (path / DATASET_MARKER).is_file():
-            found = recognize(path)
-            shown = None if found.kind in {"boxes", "image-folder"} else found.images
+            recognized = recognize(path)
+            shown = None if recognized.kind in {"boxes", "image-folder"} else recognized.images
             given = images or shown
-            import_dataset(found.reading, folder / "dataset", images=given, progress=progress)
+            import_dataset(recognized.reading, folder / "dataset", images=given, progress=progress)
             data = load_dataset(folder / "dataset")
-            return data, "../dataset", [f"imported {found.kind}: {found.why}"]
+            return data, "../dataset", [f"imported {recognized.kind}: {recognized.why}"]
         # from where the suite is going to be
         return load_dataset(path), os.path.relpath(path, out.absolute() / "suite"), []
     return load_dataset(dataset), str(dataset), []
@@ -505,7 +509,7 @@ def _errors(
         for run in (run for run in runs if task in run.tasks):
             wrong = errors_of(run, everything)
             counts = [(int(wrong[side].sum()), int(side.sum())) for side in (y, ~y)]
-            rate = sum(errors / max(of, 1) for errors, of in counts)
+            rate = sum(errors / max(n_answers, 1) for errors, n_answers in counts)
             rows.append((rate, [task, run.run, *(f"{a:,} of {b:,}" for a, b in counts)]))
     rows.sort(key=lambda row: -row[0])
     title = f"Errors, {min(_MOST_ERRORS, len(rows))} of {len(rows):,}: the largest rates"
@@ -516,11 +520,11 @@ def _errors(
 def _near_alpha(suite: Suite) -> list[str]:
     """A note on cues that stand or fall with a few training images, if there are any."""
     near = [
-        f"{one.cue} of {task} ({one.share:.0%} of resamples)"
+        f"{cue.cue} of {task} ({cue.share:.0%} of resamples)"
         for record in suite.header.criteria.values()
         for task, listed in (record.stability or {}).items()
-        for one in listed
-        if one.near_alpha
+        for cue in listed
+        if cue.near_alpha
     ]
     return [f"cues near alpha: {some_of(near, 12)}"] if near else []
 

@@ -239,7 +239,7 @@ class SliceFamily:
         without a row count with p = 1.
         """
         adjusted, left = 0.0, float(self.tested)
-        for piece, row in sorted(self.found, key=lambda found: _order(found[0])):
+        for piece, row in sorted(self.found, key=lambda entry: _order(entry[0])):
             gap, share = piece.gap, piece.weight / left
             low, high = gap.interval(1 - 2 * self.error * share)
             adjusted = max(adjusted, min(1.0, piece.p / share * _ERROR / self.error))

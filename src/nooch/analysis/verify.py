@@ -175,8 +175,8 @@ def agreement(first: _Cells, second: _Cells, bootstrap: int = 0, seed: int = 0) 
     }
     # by task and set, then by metric
     flat = {n: np.moveaxis(np.broadcast_to(c, low.shape), 0, -1).ravel() for n, c in table.items()}
-    known = pl.DataFrame(flat).with_columns(pl.col(pl.Float64).fill_nan(None))
-    return known.with_columns(pl.col(_COUNTS).round().cast(pl.Int64))
+    paired_cells = pl.DataFrame(flat).with_columns(pl.col(pl.Float64).fill_nan(None))
+    return paired_cells.with_columns(pl.col(_COUNTS).round().cast(pl.Int64))
 
 
 def _sizes(sums: Floats) -> Floats:

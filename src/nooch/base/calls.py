@@ -145,7 +145,9 @@ class _Unknown(dict[str, Any]):
 
 def _check_range(name: str, value: float, limit: Meta) -> None:
     bounds = [
-        (*_BOUNDS[of], getattr(limit, of)) for of in _BOUNDS if getattr(limit, of) is not None
+        (*_BOUNDS[option], getattr(limit, option))
+        for option in _BOUNDS
+        if getattr(limit, option) is not None
     ]
     if not (math.isfinite(value) and all(fits(value, bound) for fits, _, bound in bounds)):
         allowed = " and ".join(f"{words} {bound:,}" for _, words, bound in bounds)

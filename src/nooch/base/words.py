@@ -117,5 +117,5 @@ def printable(text: str, keep: str = "") -> str:
     those in ``keep``, such as ends of lines.
     """
     return UNPRINTABLE.sub(
-        lambda found: found[0] if found[0] in keep else ascii(found[0])[1:-1], text
+        lambda match: match[0] if match[0] in keep else ascii(match[0])[1:-1], text
     )

@@ -84,16 +84,20 @@ def settings_of(target: str) -> dict[str, Setting]:
     """Name -> setting: the keywords of ``package.module:function``; type None cannot be typed."""
     module, _, name = target.partition(":")
     body = _body(module)
-    (found,) = (n for n in body if isinstance(n, ast.FunctionDef | ast.ClassDef) and n.name == name)
+    (definition,) = (
+        n for n in body if isinstance(n, ast.FunctionDef | ast.ClassDef) and n.name == name
+    )
     declared: list[tuple[str, ast.expr, ast.expr | None]]
-    if isinstance(found, ast.FunctionDef):
-        pairs = zip(found.args.kwonlyargs, found.args.kw_defaults, strict=True)
-        declared = [(one.arg, one.annotation, default) for one, default in pairs if one.annotation]
+    if isinstance(definition, ast.FunctionDef):
+        pairs = zip(definition.args.kwonlyargs, definition.args.kw_defaults, strict=True)
+        declared = [
+            (entry.arg, entry.annotation, default) for entry, default in pairs if entry.annotation
+        ]
     else:
-        fields = [node for node in found.body if isinstance(node, ast.AnnAssign)]
-        declared = [(ast.unparse(one.target), one.annotation, one.value) for one in fields]
-    helps = dict(_entries(ast.get_docstring(found) or ""))
-    return {one[0]: _setting(*one, helps.get(one[0], ""), body) for one in declared}
+        fields = [node for node in definition.body if isinstance(node, ast.AnnAssign)]
+        declared = [(ast.unparse(entry.target), entry.annotation, entry.value) for entry in fields]
+    helps = dict(_entries(ast.get_docstring(definition) or ""))
+    return {entry[0]: _setting(*entry, helps.get(entry[0], ""), body) for entry in declared}
 
 
 @cache
@@ -135,8 +139,8 @@ def _setting(
     several = value == () or all(kind.many or kind.type is str for kind in kinds)
     many = several and any(kind.many for kind in kinds)
     typed = [kind.type for kind in kinds if kind.many == many]
-    chosen = next((one for one in (*_ORDER, *typed) if one in typed), None)
-    return Setting(name, chosen, value, help, many, bounds.get("ge"), bounds.get("le"))
+    chosen_kind = next((candidate for candidate in (*_ORDER, *typed) if candidate in typed), None)
+    return Setting(name, chosen_kind, value, help, many, bounds.get("ge"), bounds.get("le"))
 
 
 @dataclass(frozen=True)
@@ -154,8 +158,8 @@ def _kinds(node: ast.expr, body: list[ast.stmt], *, many: bool = False) -> Itera
             yield from _kinds(right, body, many=many)
         case ast.Name(id=name) if name in _TYPES:
             yield _Kind(_TYPES[name], many, {})
-        case ast.Name(id=name) if known := _constant(name, body):
-            yield from _kinds(*known, many=many)
+        case ast.Name(id=name) if constant := _constant(name, body):
+            yield from _kinds(*constant, many=many)
         case ast.Subscript(value=ast.Name(id="Sequence"), slice=inner):
             yield from _kinds(inner, body, many=True)
         case ast.Subscript(value=ast.Name(id="Literal"), slice=inner):
@@ -170,8 +174,8 @@ def _kinds(node: ast.expr, body: list[ast.stmt], *, many: bool = False) -> Itera
 
 def _literal(node: ast.expr | None, body: list[ast.stmt]) -> Any:
     """The value of a literal, or of a name of one; None for objects, which the function has."""
-    if isinstance(node, ast.Name) and (known := _constant(node.id, body)):
-        return _literal(*known)
+    if isinstance(node, ast.Name) and (constant := _constant(node.id, body)):
+        return _literal(*constant)
     try:
         return None if node is None else ast.literal_eval(node)
     except ValueError:
@@ -237,9 +241,13 @@ def _with_options(
         command(**values, **{into: both})
 
     # what typer reads: what must be given, what the command does, where its results go
-    needed = [one for one in own.values() if getattr(one.default, "default", None) is ...]
-    parameters = [*needed, *added.values(), *(one for one in own.values() if one not in needed)]
-    parameters = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in parameters]
+    needed = [option for option in own.values() if getattr(option.default, "default", None) is ...]
+    parameters = [
+        *needed,
+        *added.values(),
+        *(option for option in own.values() if option not in needed),
+    ]
+    parameters = [option.replace(kind=inspect.Parameter.KEYWORD_ONLY) for option in parameters]
     run.__dict__["__signature__"] = inspect.Signature(parameters)
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return run

@@ -49,15 +49,15 @@ def print_counts(
     """
     from nooch.suites.suite_tables import count_tables, skipped_tables
 
-    named = suite.only(tasks) if tasks else suite
-    shown: Sequence[str] = named.tasks
+    shown_suite = suite.only(tasks) if tasks else suite
+    shown: Sequence[str] = shown_suite.tasks
     if len(shown) > MOST and not tasks:
         hard = dict.fromkeys(shown, 0)
         for record in suite.header.sets:
             hard[record.task] += record.hard_positives + record.hard_negatives
         shown = sorted(hard, key=hard.__getitem__, reverse=True)[:most]
-    print_tables(count_tables(named, shown, least))
-    for table in skipped_tables(named):
+    print_tables(count_tables(shown_suite, shown, least))
+    for table in skipped_tables(shown_suite):
         print_tables([replace(table, rows=table.rows[:_SKIPPED])])
         if len(table.rows) > _SKIPPED:
             hint(f"and {len(table.rows) - _SKIPPED} more (--format json lists all)")
@@ -67,25 +67,25 @@ def print_counts(
     return shown
 
 
-def print_calibration(found: Calibration, format: Format, out: Path) -> None:
+def print_calibration(calibration: Calibration, format: Format, out: Path) -> None:
     """Areas by class, then verdicts by beta itself and, out of fold, by betas that were chosen."""
     if format is Format.json:
-        print_json(msgspec.to_builtins(found))
+        print_json(msgspec.to_builtins(calibration))
         return
     from nooch.suites.suite_tables import with_interval
 
-    areas = [list(row.values()) for row in found.areas]
-    print_table("Predicted against true areas", list(found.areas[0]), areas, left=2)
+    areas = [list(row.values()) for row in calibration.areas]
+    print_table("Predicted against true areas", list(calibration.areas[0]), areas, left=2)
     texts = ["task", "cue", "set", "true"]
     shares = ["precision", "recall", "calibrated_precision", "calibrated_recall"]
     rows = [
         [*(row[name] for name in texts), *(with_interval(*row[name]) for name in shares)]
-        for row in found.verdicts
+        for row in calibration.verdicts
     ]
     title = "Hard images by predicted areas; calibrated out of fold"
     columns = [*texts, *(name.replace("_", " ") for name in shares)]
     print_table(title, columns, rows, left=3)
-    note(*found.notes)
+    note(*calibration.notes)
     hint(f"{out}: next: nooch find DATASET --calibration {out} --out SUITE")
 
 

@@ -26,8 +26,8 @@ class _Command(TyperCommand):
         groups: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
         for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx)
-            named = getattr(parameter, "rich_help_panel", None) or "Options"
-            group = "Output" if parameter.name in _OUTPUT else named
+            panel = getattr(parameter, "rich_help_panel", None) or "Options"
+            group = "Output" if parameter.name in _OUTPUT else panel
             group = "Arguments" if parameter.param_type_name == "argument" else group
             if record is not None:
                 groups.setdefault(group, []).append(record)
@@ -47,13 +47,13 @@ class Group(TyperGroup):
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - of typer
         """The names, in the order of the help."""
-        return [name for named in self.sections.values() for name in named]
+        return [name for commands in self.sections.values() for name in commands]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002 - of typer
         """The command, or None."""
-        for named in self.sections.values():
-            if cmd_name in named and cmd_name not in self.commands:
-                self.commands[cmd_name] = self._made(cmd_name, named[cmd_name])
+        for commands in self.sections.values():
+            if cmd_name in commands and cmd_name not in self.commands:
+                self.commands[cmd_name] = self._made(cmd_name, commands[cmd_name])
         return self.commands.get(cmd_name)
 
     def _made(self, name: str, command: Command | Group) -> Any:
@@ -71,10 +71,10 @@ class Group(TyperGroup):
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """List the commands by section, each with the first sentence of its help."""
         width = max(map(len, self.list_commands(ctx)))
-        for title, named in self.sections.items():
+        for title, commands in self.sections.items():
             with formatter.section(title):
                 formatter.write_dl(
-                    [(f"{name:{width}}", _summary(command)) for name, command in named.items()]
+                    [(f"{name:{width}}", _summary(command)) for name, command in commands.items()]
                 )
 
 

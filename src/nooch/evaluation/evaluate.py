@@ -207,18 +207,18 @@ def evaluate(
     shares = _distributions(averages, suite)
     predicted = predicted_tasks(runs, suite.tasks, tasks, owner="the suite")
     splits, notes = suite.splits_to_score(split), _notes(suite, runs, predicted, tasks)
-    wanted = suite.select_keys(criteria or (), predicted)
-    sample = AskedSample.from_runs(suite, runs, [key for key in wanted if key[2] in splits])
-    wanted_sets = [key for key in wanted if key in sample.suite.keys]
+    keys_scored = suite.select_keys(criteria or (), predicted)
+    sample = AskedSample.from_runs(suite, runs, [key for key in keys_scored if key[2] in splits])
+    wanted_sets = [key for key in keys_scored if key in sample.suite.keys]
     ignore_unknown = suite.header.hard_only or (reading or {}).get("ignore_unknown")
     for run in () if ignore_unknown else runs:
         KnownImages(suite).check(run)
     thresholds: RunThresholds = {}
     stated: list[str] = []
     if str(threshold) != "0.5":
-        scored = list(dict.fromkeys(task for _, task, _ in wanted))
+        scored = list(dict.fromkeys(task for _, task, _ in keys_scored))
         thresholds, stated = answer_thresholds(threshold, suite, runs, scored)
-    asked_keys = [key for key in wanted if key[2] in splits]
+    asked_keys = [key for key in keys_scored if key[2] in splits]
     contexts = rates_of_answers(runs, suite, asked_keys, thresholds, bootstrap, seed)
     notes += [*sample.notes, *run_notes(runs), *stated]
     blocks: list[Block] = []
@@ -235,11 +235,15 @@ def evaluate(
     table = scores_table(blocks, metrics, about, bootstrap)
     compared = differences_table(blocks, metrics, bootstrap)
     counted = {run.run for run in runs if run.said is not None and not run.said["skipped"].any()}
-    unread = [of for of, rates in contexts.items() if rates.has_bounds_alone and of[0] in counted]
+    unread = [
+        run_key
+        for run_key, rates in contexts.items()
+        if rates.has_bounds_alone and run_key[0] in counted
+    ]
     if unread:
         plain = {**settings, "metrics": metrics, "fail_if": (), "differences": False}
         read = readings(runs, sample.suite, wanted_sets)
-        tables = [evaluate(suite, of, progress=progress, **plain).table for of in read]
+        tables = [evaluate(suite, run_key, progress=progress, **plain).table for run_key in read]
         table, compared = with_bounds(table, compared, unread, tables)
     if suite.header.hard_only:
         table, compared = without_easy(table), without_easy(compared)
@@ -423,7 +427,10 @@ def _distributions(averages: Sequence[str | Distribution], suite: Suite) -> list
 
 
 def _notes(
-    suite: Suite, runs: Sequence[Predictions], wanted: Sequence[str], asked: Sequence[str] | None
+    suite: Suite,
+    runs: Sequence[Predictions],
+    task_names: Sequence[str],
+    requested: Sequence[str] | None,
 ) -> list[str]:
     notes = []
     if suite.header.hard_only:
@@ -431,9 +438,9 @@ def _notes(
             "the suite contains only hard images: scores on all or easy images are undefined, and"
             " other images are left out"
         )
-    notes += task_notes(runs, suite.tasks, "suite", asked)
+    notes += task_notes(runs, suite.tasks, "suite", requested)
     for run in runs:
-        missing = [task for task in wanted if task not in run.tasks]
+        missing = [task for task in task_names if task not in run.tasks]
         if missing:
             notes.append(f"run {run.run} has no predictions for {some_of(missing)}")
     return notes

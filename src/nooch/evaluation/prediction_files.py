@@ -125,12 +125,12 @@ def _column(role: str, columns: Sequence[str], where: object) -> str | None:
     """The one column with a name of the role."""
     if role in columns:
         return role
-    found = [column for column in columns if column.strip().lower() in _ALIASES[role]]
-    if len(found) > 1:
+    matches = [column for column in columns if column.strip().lower() in _ALIASES[role]]
+    if len(matches) > 1:
         best = "logit or probability" if role == "value" else role
-        problem = f"columns {' and '.join(found)} could each be {best}"
+        problem = f"columns {' and '.join(matches)} could each be {best}"
         raise InputError(problem, where=where, remedy=f"rename one of them to {best}")
-    return found[0] if found else None
+    return matches[0] if matches else None
 
 
 def _text_hint(column: pl.Series) -> str | None:
@@ -222,8 +222,8 @@ def _answered(
     keys = [key for key in _KEYS if key in frame.columns]
     if not frame.height:
         raise _refused("contains no row", where, "an answer for every image of the scored split")
-    asked = pl.col(image).alias("image_id"), pl.col(column).cast(pl.String).alias("task")
-    rows = _checked(frame.select(*asked, *keys, value=pl.lit(1.0)), column, where)
+    answer_keys = pl.col(image).alias("image_id"), pl.col(column).cast(pl.String).alias("task")
+    rows = _checked(frame.select(*answer_keys, *keys, value=pl.lit(1.0)), column, where)
     runs = []
     for run in _runs(rows, name, "probability", where):
         values = np.nan_to_num(run.values)
@@ -269,16 +269,16 @@ def _runs(frame: pl.DataFrame, name: str, scale: str, where: str) -> list[Predic
     parts = frame.partition_by(keys, maintain_order=True) if keys else [frame]
     about = [dict.fromkeys(_KEYS) | {key: part[key][0] for key in keys} for part in parts]
     names = [
-        _joined(name if of["method"] is None else of["method"], of["seed"])
-        if of["run"] is None
-        else str(of["run"])
-        for of in about
+        _joined(name if run_facts["method"] is None else run_facts["method"], run_facts["seed"])
+        if run_facts["run"] is None
+        else str(run_facts["run"])
+        for run_facts in about
     ]
     if len(set(names)) < len(names):
-        names = [_joined(*of.values()) or name for of in about]
+        names = [_joined(*run_facts.values()) or name for run_facts in about]
     return [
-        _one_run(part, run, of["method"], of["seed"], scale, where)
-        for part, run, of in zip(parts, names, about, strict=True)
+        _one_run(part, run, run_facts["method"], run_facts["seed"], scale, where)
+        for part, run, run_facts in zip(parts, names, about, strict=True)
     ]
 
 
@@ -364,9 +364,9 @@ def array_predictions(path: Path, name: str, how: FileFormat) -> list[Prediction
     have.
     """
     arrays: dict[str, Any] = dict(read_arrays(path, _ARRAYS))
-    listed, named = how.listed(), how.named()
+    listed, by_role = how.listed(), how.named()
     given = arrays if listed is None else {**arrays, "image_ids": listed}
-    given = given if named is None else {**given, "tasks": [*named.values()]}
+    given = given if by_role is None else {**given, "tasks": [*by_role.values()]}
     keys = [key for key in _ARRAY_SCALES if key in arrays]
     keys = keys or [key for key in arrays if key not in {"image_ids", "tasks", "runs"}]
     if len(keys) != 1 or not {"image_ids", "tasks"} <= given.keys():
@@ -405,12 +405,12 @@ def detected(path: Path, classes: Sequence[str], how: FileFormat) -> pl.DataFram
     """``image_id, task, probability`` of the classes that were detected in each image."""
     content = checked_read(path, path.read_bytes)
     with unreadable(path, _ALLOWED):
-        found = msgspec.json.decode(content, type=list[_Detection])
-    ids = [one.image_id for one in found]
+        detections = msgspec.json.decode(content, type=list[_Detection])
+    ids = [detection.image_id for detection in detections]
     ids = [*map(str, ids)] if any(isinstance(image_id, str) for image_id in ids) else ids
     things = {COCOSTUFF_IDS[name]: name for name, kind in COCOSTUFF.items() if kind == "thing"}
     names = how.named() or (things if {*things.values()} <= {*classes} else {})
-    categories = [one.category_id for one in found]
+    categories = [detection.category_id for detection in detections]
     unnamed = sorted({*categories} - names.keys())
     # names without ids are counted from 0, and ids may start at 1
     if not unnamed and 0 in names and 0 not in categories and not str(how.classes).endswith("json"):
@@ -422,7 +422,7 @@ def detected(path: Path, classes: Sequence[str], how: FileFormat) -> pl.DataFram
             remedy="give `classes`: a COCO file with categories, or NUMBER NAME per line",
         )
     tasks = pl.Series(categories, dtype=pl.Int64).replace_strict(names, return_dtype=pl.String)
-    scores = pl.Series([one.score for one in found], dtype=pl.Float64)
+    scores = pl.Series([detection.score for detection in detections], dtype=pl.Float64)
     table = pl.DataFrame({"image_id": ids, "task": tasks, "probability": scores})
     return table.group_by("image_id", "task", maintain_order=True).max()
 
@@ -439,17 +439,17 @@ def with_undetected(run: Predictions, images: KnownImages, how: FileFormat) -> P
     else:
         ids, _ = images.ids_of(ids, "`ids`")
     ids = ids.cast(run.image_ids.dtype, strict=False)
-    at = positions(run.image_ids, ids)
-    if (at < 0).any():
+    rows = positions(run.image_ids, ids)
+    if (rows < 0).any():
         raise InputError(
             f"images were detected in that are not listed:"
-            f" {some_of(run.image_ids.filter(pl.Series(at < 0)))}",
+            f" {some_of(run.image_ids.filter(pl.Series(rows < 0)))}",
             where=f"run {run.run}",
             remedy="give all images as `ids`, or a suite or dataset",
         )
     values = np.zeros((len(run.tasks), len(ids)))
-    values[:, at] = np.nan_to_num(run.values)
-    about = f"COCO detections, {len(ids) - len(at):,} images without any"
+    values[:, rows] = np.nan_to_num(run.values)
+    about = f"COCO detections, {len(ids) - len(rows):,} images without any"
     read = run.read.replace('column "probability"', about)
     return replace(run, image_ids=ids, values=values, read=read)
 

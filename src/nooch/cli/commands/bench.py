@@ -59,15 +59,15 @@ def bench_command(
         # workers get ready meanwhile; the plan of heads itself needs no torch
         LocalEngine.warm("scipy.sparse", "torch")
     device = training_device(device, engine)
-    chosen = _config(config, set_, method, "probe" if pixels is None else "finetune")
+    bench_config = _config(config, set_, method, "probe" if pixels is None else "finetune")
     source = PlanSource(
-        dataset, suite, chosen, tuple(method), features, embedding, pixels, backbone
+        dataset, suite, bench_config, tuple(method), features, embedding, pixels, backbone
     )
     # a login node has no GPU, nor needs one
     plan = source.plan(device if engine is None else "cpu")
-    plan = plan if engine is None else planned_for(plan, chosen.settings, device)
+    plan = plan if engine is None else planned_for(plan, bench_config.settings, device)
     if dry_run:
-        _print_plan(plan, chosen, format)
+        _print_plan(plan, bench_config, format)
         return
     places: dict[str, Any] = {}
     if engine is not None:
@@ -113,15 +113,15 @@ def collect_command(
     from nooch.training.records import RunsFolder
     from nooch.training.selection import RULES
 
-    wanted = shared.split_names(rules)
-    for rule in wanted:
+    rule_names = shared.split_names(rules)
+    for rule in rule_names:
         check_one_of("rule", rule, RULES)
-    found = load_suite(suite)
+    challenge_suite = load_suite(suite)
     with progress() as update:
         scores, selected, notes = score_runs(
             RunsFolder.open(runs),
-            found,
-            rules=wanted,
+            challenge_suite,
+            rules=rule_names,
             bootstrap=bootstrap,
             progress=update,
         )
@@ -131,7 +131,7 @@ def collect_command(
         print_json({"scores": str(files[0]), "selected": selected.to_dicts(), "notes": notes})
         return
     for rule in selected["rule"].unique(maintain_order=True):
-        results = read_results(out, [found], rule=rule)
+        results = read_results(out, [challenge_suite], rule=rule)
         print_shown([shown(table) for table in auc_tables(results)])
     hint(f"{out}: scores.parquet, selected.csv")
 
@@ -162,8 +162,11 @@ def _config(file: Path | None, settings: list[str], own: list[str], mode: str) -
     if own:
         # one that the file does not mention is tried with its usual values
         methods = content.get("methods", PAPER_METHODS)
-        named = methods if isinstance(methods, dict) else dict.fromkeys(methods)
-        content["methods"] = {**named, **{name: named.get(name) for name in own}}
+        method_settings = methods if isinstance(methods, dict) else dict.fromkeys(methods)
+        content["methods"] = {
+            **method_settings,
+            **{name: method_settings.get(name) for name in own},
+        }
     return read_config(content, mode)
 
 

@@ -71,9 +71,9 @@ def _print(checked: Checked) -> None:
     note(*checked.notes)
     errors, *sections = checked.sections(_MOST)
     print_shown([errors.table] if errors.table else [])
-    for one in sections:
-        say(one.title, "bold")
-        for sentence in [text for _, text, _ in one.sentences] or [one.hint]:
+    for section in sections:
+        say(section.title, "bold")
+        for sentence in [text for _, text, _ in section.sentences] or [section.hint]:
             say(f"  {sentence}")
     hint(f"page: {checked.page}")
 
@@ -111,22 +111,24 @@ def slices_command(
 
     if out is not None:
         result_files(out, "slices file", overwrite=overwrite)
-    found, data = suite_or_dataset(suite, dataset)
+    challenge_suite, data = suite_or_dataset(suite, dataset)
     if data is None:
         raise ParameterError(
             "slices need the dataset, which was not found at its recorded path",
             remedy="give --dataset",
         )
-    runs = read_predictions(predictions, reading, found, data)
+    runs = read_predictions(predictions, reading, challenge_suite, data)
     note(*run_notes(runs))
     split = settings.pop("split", None)
-    if found is not None:
-        settings = {"tasks": found.tasks, **settings}
+    if challenge_suite is not None:
+        settings = {"tasks": challenge_suite.tasks, **settings}
     with progress() as update:
         slices = find_slices(
             data,
             runs,
-            split=checked_split(data, split) if found is None else found.splits_to_score(split)[0],
+            split=checked_split(data, split)
+            if challenge_suite is None
+            else challenge_suite.splits_to_score(split)[0],
             progress=update,
             **settings,
         )
@@ -194,10 +196,10 @@ def validity_command(
 
     if out is not None:
         result_files(out, "validity file", overwrite=overwrite)
-    found, data = suite_with_dataset(suite, dataset)
-    runs = read_predictions(predictions or [], reading, found, data)
+    challenge_suite, data = suite_with_dataset(suite, dataset)
+    runs = read_predictions(predictions or [], reading, challenge_suite, data)
     with progress() as update:
-        result = validity(found, runs, data=data, progress=update, **settings)
+        result = validity(challenge_suite, runs, data=data, progress=update, **settings)
     if out is not None:
         result.save(out, overwrite=overwrite)
     if format is shared.Format.json:

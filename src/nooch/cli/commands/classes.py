@@ -132,16 +132,18 @@ def select_tasks_command(
         groups = [[task, *others.split("+")] for task, others in pairs.items()]
     own = {"criterion": criterion, "n": n, "min_hard": min_hard, "similar": groups}
     rule = own if like is None else papers
-    chosen, ranking = chosen_suite(whole, losses, **rule)
-    save_suite(chosen, out, overwrite=overwrite)
+    selected, ranking = chosen_suite(whole, losses, **rule)
+    save_suite(selected, out, overwrite=overwrite)
     if format is shared.Format.json:
-        print_json({"suite": str(out), "tasks": list(chosen.tasks), "ranking": ranking.to_dicts()})
+        print_json(
+            {"suite": str(out), "tasks": list(selected.tasks), "ranking": ranking.to_dicts()}
+        )
         return
     columns = ["task", "difference", "hard", "all", "hard_positives", "hard_negatives", "reason"]
-    of = f"{rule['criterion']} ({split}); {len(chosen.tasks)} chosen"
-    title = f"Tasks by NLL(hard) - NLL(all), {of}"
+    description = f"{rule['criterion']} ({split}); {len(selected.tasks)} chosen"
+    title = f"Tasks by NLL(hard) - NLL(all), {description}"
     print_table(title, columns, ranking[columns].rows())
-    hint(f"{out}: {', '.join(chosen.tasks)}")
+    hint(f"{out}: {', '.join(selected.tasks)}")
 
 
 def _runs(source: Path, reading: Any, suite: Any) -> Any:

@@ -44,8 +44,8 @@ def add_attributes_command(
     def parts() -> Iterator[Dataset]:
         nonlocal listed
         for number in range(data.n_parts):
-            part, known = with_attributes(data.part(number), attributes, where=table)
-            listed += known
+            part, matched = with_attributes(data.part(number), attributes, where=table)
+            listed += matched
             yield part
 
     with progress() as update:

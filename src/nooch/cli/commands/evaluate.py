@@ -56,17 +56,17 @@ def evaluate_command(
             "--by needs the dataset, which was not found at its recorded path",
             remedy="give --dataset",
         )
-    wanted = settings.get("metrics", [])
-    known = scored.found_in if data is None else data
-    runs = read_predictions(predictions, reading, scored, known)
+    metrics = settings.get("metrics", [])
+    dataset_known = scored.found_in if data is None else data
+    runs = read_predictions(predictions, reading, scored, dataset_known)
     with progress() as update:
         scores = evaluate(
             scored, runs, attributes=None if data is None else data.images, reading=reading,
             progress=update, **settings,
         )  # fmt: skip
     if out is not None:
-        save_scores(scores, out, metrics=wanted, overwrite=overwrite)
-    _print(scores, wanted, format)
+        save_scores(scores, out, metrics=metrics, overwrite=overwrite)
+    _print(scores, metrics, format)
     if out is not None and format is shared.Format.text:
         hint(f"{out}: {counted(len(scores), 'value')}")
     if any(verdict.fired for verdict in scores.verdicts):

@@ -55,8 +55,10 @@ def info_command(
     shown["annotated"] = _annotated(facts["annotated"], len(data))
     shown |= {name: data.provenance.get(name) for name in ("area", "reader")}
     shown["predicted_by"] = data.provenance.get("predicted", {}).get("model")
-    known = {name.replace("_", " "): of for name, of in shown.items() if of not in ({}, None)}
-    rows = [[name, _in_words(of)] for name, of in known.items()]
+    shown_facts = {
+        name.replace("_", " "): value for name, value in shown.items() if value not in ({}, None)
+    }
+    rows = [[name, _in_words(value)] for name, value in shown_facts.items()]
     print_table(str(dataset), ["", ""], rows, left=2)
     most = sorted(counts.items(), key=lambda item: -item[1])[:15]
     print_table(f"Classes: {len(counts)}, the most frequent", ["class", "images"], most)
@@ -65,7 +67,7 @@ def info_command(
 def _in_words(fact: Any) -> str:
     """``train 120, valid 60``, ``5,000 x 384``, ``yes``."""
     if isinstance(fact, dict):
-        return ", ".join(f"{name} {_in_words(of)}" for name, of in fact.items())
+        return ", ".join(f"{name} {_in_words(value)}" for name, value in fact.items())
     if isinstance(fact, list):
         return " x ".join(map(_in_words, fact))
     if isinstance(fact, bool):
@@ -92,18 +94,24 @@ def fsck_command(
     """Check a folder whole: hashes, tables, counts. Exit code 1 if a file is damaged."""
     from nooch.integrity import fsck
 
-    found = fsck(folder)
-    for text in found.notes:
+    checked = fsck(folder)
+    for text in checked.notes:
         note(text)
     if format is shared.Format.json:
-        facts = {"folder": str(folder), "files": sorted(found.files), "is_whole": found.is_whole}
-        print_json({**asdict(found), **facts})
+        facts = {
+            "folder": str(folder),
+            "files": sorted(checked.files),
+            "is_whole": checked.is_whole,
+        }
+        print_json({**asdict(checked), **facts})
     else:
-        for damage in found.damaged:
+        for damage in checked.damaged:
             say(f"{damage.file}: {damage.problem}\n  remedy: {with_flags(damage.remedy)}")
-        outcome = "whole" if found.is_whole else f"damaged: {counted(len(found.damaged), 'file')}"
-        say(f"{folder}: {found.kind}, {counted(len(found.files), 'file')} checked, {outcome}")
-    if not found.is_whole:
+        outcome = (
+            "whole" if checked.is_whole else f"damaged: {counted(len(checked.damaged), 'file')}"
+        )
+        say(f"{folder}: {checked.kind}, {counted(len(checked.files), 'file')} checked, {outcome}")
+    if not checked.is_whole:
         raise Exit(1)
 
 
@@ -124,12 +132,12 @@ def show_command(
     from nooch.suites.suite_tables import suite_tables
     from nooch.suites.summary import overlaps, summary
 
-    shown, named = load_suite(suite), shared.split_names(tasks)
+    shown, task_names = load_suite(suite), shared.split_names(tasks)
     if format is shared.Format.json:
-        print_json(summary(shown.only(named) if named else shown))
+        print_json(summary(shown.only(task_names) if task_names else shown))
         return
     most = len(shown.tasks) if everything else MOST
-    shown = shown.only(print_counts(shown, named, most, SMALLEST))
+    shown = shown.only(print_counts(shown, task_names, most, SMALLEST))
     print_tables(suite_tables(shown, overlaps(shown)))
 
 

@@ -45,8 +45,8 @@ def intervene_command(
     from nooch.suites.summary import suite_with_dataset
 
     check_output(out, overwrite=overwrite, marker=CHANGES)
-    found, data = suite_with_dataset(suite, dataset)
-    names = tasks_to_predict(found, shared.split_names(tasks) or None)
+    challenge_suite, data = suite_with_dataset(suite, dataset)
+    names = tasks_to_predict(challenge_suite, shared.split_names(tasks) or None)
     words = None if task_map is None else read_task_map(task_map)
     how: dict[str, Any] = {"size": size, "device": device, "backbone": backbone}
     network = load_task_model(model, names, words, skip_unmapped=tasks is None, **how)
@@ -54,7 +54,7 @@ def intervene_command(
         note(f"left out, as the model or the map has no label for them: {some_of(skipped)}")
     with progress() as update:
         result = intervene(
-            found, network, out, data=data, annotations=annotations,
+            challenge_suite, network, out, data=data, annotations=annotations,
             range=shared.parse_range(range), overwrite=overwrite, progress=update, **settings,
         )  # fmt: skip
     note(*result.notes)
@@ -156,12 +156,12 @@ def collect_next_command(
     from nooch.data.table_files import result_files, write_result
 
     result_files(out, "table", (), overwrite=overwrite)
-    found = collect_next(suite, pool, dataset=dataset, **settings)
-    write_result(out, "table", found.table, overwrite=overwrite)
+    next_images = collect_next(suite, pool, dataset=dataset, **settings)
+    write_result(out, "table", next_images.table, overwrite=overwrite)
     if format is shared.Format.json:
-        content = {"images": found.table.to_dicts(), "tasks": found.tasks.to_dicts()}
-        print_json({**content, "notes": found.notes})
+        content = {"images": next_images.table.to_dicts(), "tasks": next_images.tasks.to_dicts()}
+        print_json({**content, "notes": next_images.notes})
         return
-    note(*found.notes)
-    print_shown([found.display])
-    hint(f"{out}: {counted(len(found.table), 'image')}")
+    note(*next_images.notes)
+    print_shown([next_images.display])
+    hint(f"{out}: {counted(len(next_images.table), 'image')}")

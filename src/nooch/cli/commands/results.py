@@ -117,14 +117,17 @@ def statements_command(
         judge_statements,
     )
 
-    wanted = [
+    statements = [
         check_one_of("statement", name, STATEMENTS) for name in shared.split_names(only)
     ] or None
     reading = {**reading, "roles": _roles(criteria)}
     with progress() as update:
         read = read_sources(sources, [*_trained(suite).values()], reading=reading, progress=update)
     results = read.select(shared.split_names(tasks) or None)
-    findings, of_paper = judge_statements(results, wanted), judge_statements(paper_cells(), wanted)
+    findings, of_paper = (
+        judge_statements(results, statements),
+        judge_statements(paper_cells(), statements),
+    )
     note(*results.notes, *results.averages)
     if format is StatementFormat.json:
         print_json(finding_facts(findings, of_paper))

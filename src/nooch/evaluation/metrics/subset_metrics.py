@@ -469,7 +469,7 @@ def _assembled(
     scales = [parts.scales(mixture, counts) for mixture in range(len(parts.shares))]
     if scales and model.ranking is not None:
         mixed = [np.nan_to_num(scale)[parts.atoms] * weights for scale in scales]
-        of_mixtures = [model.areas_of_all(one) for one in mixed]
+        of_mixtures = [model.areas_of_all(areas_mixed) for areas_mixed in mixed]
         areas = np.concatenate([areas, *of_mixtures], axis=1)
 
     def total(of_atoms: Floats) -> Floats:

@@ -232,15 +232,19 @@ def _of_split(table: pl.DataFrame, sources: Sources) -> str:
 
 
 def _levels(metric: str, shows: str) -> Figure:
-    return Figure(shows, lambda of: of.levels(metric), lambda of: draw_levels(of.levels(metric)))
+    return Figure(
+        shows,
+        lambda sources: sources.levels(metric),
+        lambda sources: draw_levels(sources.levels(metric)),
+    )
 
 
 FIGURES: Mapping[str, Figure] = MappingProxyType(
     {
         "fig3": Figure(
             "mean loss on hard images against that on all of a side, a point for each task",
-            lambda of: loss_points(of.class_losses),
-            lambda of: draw_losses(of.class_losses),
+            lambda sources: loss_points(sources.class_losses),
+            lambda sources: draw_losses(sources.class_losses),
         ),
         "fig4": _levels("auc", "AUC on hard and easy images"),
         "fig5": _levels("error", "error on hard and easy positives, hard and easy negatives"),
@@ -250,28 +254,36 @@ FIGURES: Mapping[str, Figure] = MappingProxyType(
         ),
         "fig10": Figure(
             "tasks by number of context cues, by alpha",
-            lambda of: cue_counts(of.area_sweep.cues),
-            lambda of: draw_cues(of.area_sweep),
+            lambda sources: cue_counts(sources.area_sweep.cues),
+            lambda sources: draw_cues(sources.area_sweep),
         ),
         "fig11": Figure(
             "hard images of a task by the gist criterion, by tau",
-            lambda of: tau_counts(of.tau_sweep.tau, _of_split(of.tau_sweep.tau, of)),
-            lambda of: draw_sides(hard_by_tau, of.tau_sweep, split=_of_split(of.tau_sweep.tau, of)),
+            lambda sources: tau_counts(
+                sources.tau_sweep.tau, _of_split(sources.tau_sweep.tau, sources)
+            ),
+            lambda sources: draw_sides(
+                hard_by_tau, sources.tau_sweep, split=_of_split(sources.tau_sweep.tau, sources)
+            ),
         ),
         "fig12": Figure(
             "share of images that are hard by CE, over alpha and beta",
-            lambda of: share_points(of.area_sweep.grid, _of_split(of.area_sweep.grid, of)),
-            lambda of: draw_sides(shares, of.area_sweep, split=_of_split(of.area_sweep.grid, of)),
+            lambda sources: share_points(
+                sources.area_sweep.grid, _of_split(sources.area_sweep.grid, sources)
+            ),
+            lambda sources: draw_sides(
+                shares, sources.area_sweep, split=_of_split(sources.area_sweep.grid, sources)
+            ),
         ),
         "fig13": Figure(
             "mean loss of hard images by CE, over alpha and beta",
-            lambda of: grid_points(of.area_losses.grid),
-            lambda of: draw_sides(losses_by_area, of.area_losses),
+            lambda sources: grid_points(sources.area_losses.grid),
+            lambda sources: draw_sides(losses_by_area, sources.area_losses),
         ),
         "fig14": Figure(
             "mean loss of hard images by the gist criterion, by tau",
-            lambda of: tau_points(of.tau_losses.tau),
-            lambda of: draw_sides(losses_by_tau, of.tau_losses),
+            lambda sources: tau_points(sources.tau_losses.tau),
+            lambda sources: draw_sides(losses_by_tau, sources.tau_losses),
         ),
     }
 )

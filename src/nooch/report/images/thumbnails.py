@@ -55,12 +55,17 @@ def draw_pictures(
     pictures: Sequence[Wanted], folder: Path, progress: Progress = no_progress
 ) -> list[DrawnPicture]:
     """Write pictures as JPEG; what cannot be read is reported, not raised."""
-    for place in {(folder / picture_name(one.split, one.row)).parent for one in pictures}:
+    for place in {
+        (folder / picture_name(drawn_picture.split, drawn_picture.row)).parent
+        for drawn_picture in pictures
+    }:
         place.mkdir(parents=True, exist_ok=True)
     drawn = []
     # threads are enough: Pillow decodes, resizes and encodes without holding the interpreter
     with ThreadPoolExecutor(usable_cpus()) as pool:
-        for done, picture in enumerate(pool.map(lambda one: _draw(one, folder), pictures), 1):
+        for done, picture in enumerate(
+            pool.map(lambda picture: _draw(picture, folder), pictures), 1
+        ):
             drawn.append(picture)
             if done % 50 == 0 or done == len(pictures):
                 progress("drawing pictures", done, len(pictures))

@@ -50,13 +50,13 @@ def cells_of(
     done, and has not diverged; ``places``: ``criterion, task`` of all sets that there should be
     results on.
     """
-    chosen = selected.filter(rule=rule).select(*_CHOSEN, n_worse="worse_than_constant")
-    if not chosen.height:
+    chosen_jobs = selected.filter(rule=rule).select(*_CHOSEN, n_worse="worse_than_constant")
+    if not chosen_jobs.height:
         rules = some_of(selected["rule"].unique().sort()) or None
         remedy = f"collect with `rules` {rule}, or take another rule"
         raise UndefinedError(f"no setting was chosen by {rule}", allowed=rules, remedy=remedy)
     scored = with_setting(table).filter(pl.col("task") != AVERAGE)
-    own = scored.filter(split=split).join(chosen, on=_CHOSEN, how="semi")
+    own = scored.filter(split=split).join(chosen_jobs, on=_CHOSEN, how="semi")
     values = own.select(*_RUN, "value", "n", "n_positive", "reason")
     if not values.height or values.select(_RUN).is_duplicated().any():
         problem = "scores and chosen settings do not belong together, or a run is there twice"
@@ -66,15 +66,15 @@ def cells_of(
     left: dict[str, Any] = {"how": "left", "maintain_order": "left"}
     cells = (
         grid.join(_plan(planned), on="task", how="inner", maintain_order="left")
-        .join(chosen.drop("setting"), on=_CHOSEN[:3], **left)
+        .join(chosen_jobs.drop("setting"), on=_CHOSEN[:3], **left)
         .join(over_seeds(values), on=_CELL, **left)
     )
     usual = {name: sight(method.sees) for name, method in METHODS.items()}
-    known = {m: sees.get(m) or usual.get(m, "unknown") for m in planned["method"].unique()}
+    usual_sight = {m: sees.get(m) or usual.get(m, "unknown") for m in planned["method"].unique()}
     cells = cells.with_columns(
         pl.col("n_seeds").fill_null(0),
         reason=_why(rule),
-        sees=pl.col("method").replace_strict(known),
+        sees=pl.col("method").replace_strict(usual_sight),
         n_tasks=pl.lit(None, pl.Int64),
         averaged_tasks=pl.lit(None, pl.String),
     )
@@ -184,7 +184,9 @@ def sight(sees: Sequence[str]) -> str:
 
 def in_order(methods: Iterable[str]) -> list[str]:
     """Methods in the order of the paper's columns, then of ``METHODS``, then as given."""
-    asked = dict.fromkeys(methods)
+    requested = dict.fromkeys(methods)
     return [
-        name for name in dict.fromkeys([*PAPER_NAMES.values(), *METHODS, *asked]) if name in asked
+        name
+        for name in dict.fromkeys([*PAPER_NAMES.values(), *METHODS, *requested])
+        if name in requested
     ]

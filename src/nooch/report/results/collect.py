@@ -79,8 +79,8 @@ def score_runs(
     if chosen_on is not None:
         needed = {RULES[rule][0] for rule in usable}.intersection(splits) or splits
         tables = _rule_scores(runs, score, trained, sorted(needed), progress)
-        chosen = select(tables, settings, usable)
-        places = set(chosen.select("task", "method", "setting").rows())
+        chosen_jobs = select(tables, settings, usable)
+        places = set(chosen_jobs.select("task", "method", "setting").rows())
         mine = [r for r in trained if (r.job.task, r.job.method, r.job.setting) in places]
         # one has scores even where no setting was chosen
         trained = mine or trained[:1]
@@ -88,14 +88,16 @@ def score_runs(
     predictions = runs_predictions(runs, trained, progress=progress)
     scores = score(predictions, split=splits, bootstrap=bootstrap, progress=progress)
     if chosen_on is None:
-        chosen = select(scores.table, settings, usable)
+        chosen_jobs = select(scores.table, settings, usable)
     key = ["task", "method", "setting"]
-    known = pl.col(_WORSE).null_count() == 0
-    counts = settings.group_by(key).agg(pl.when(known).then(pl.col(_WORSE).sum().cast(pl.Int64)))
-    chosen = chosen.join(counts, on=key, how="left", maintain_order="left")
+    is_complete = pl.col(_WORSE).null_count() == 0
+    counts = settings.group_by(key).agg(
+        pl.when(is_complete).then(pl.col(_WORSE).sum().cast(pl.Int64))
+    )
+    chosen_jobs = chosen_jobs.join(counts, on=key, how="left", maintain_order="left")
     worse = settings.select("run", "task", _WORSE)
     table = scores.table.join(worse, on=["run", "task"], how="left", maintain_order="left")
-    return replace(scores, table=table), chosen, notes
+    return replace(scores, table=table), chosen_jobs, notes
 
 
 def _rule_scores(
@@ -134,19 +136,19 @@ def worse_note(runs: Iterable[tuple[str, str, bool]]) -> list[str]:
     for method, setting, worse in runs:
         of_setting.setdefault(" ".join(filter(None, (method, setting))), []).append(worse)
     listed = [f"{name} {sum(w)} of {len(w)}" for name, w in of_setting.items() if any(w)]
-    n, known = (sum(map(of, of_setting.values())) for of in (sum, len))
+    n, n_settings = (sum(map(reduce, of_setting.values())) for reduce in (sum, len))
     text = (
-        f"{n} of {known} jobs are worse than a constant: by the method's own objective, one answer"
-        f" for all validation images would do better ({some_of(listed, 8)})"
+        f"{n} of {n_settings} jobs are worse than a constant: by the method's own objective, one"
+        f" answer for all validation images would do better ({some_of(listed, 8)})"
     )
     return [text] if n else []
 
 
 def _setting(record: JobRecord) -> dict[str, Any]:
     job = record.job
-    known = [value for value in record.environments if value is not None]
+    groups = [value for value in record.environments if value is not None]
     values = (job.run, job.task, job.method, job.setting, job.seed, sight(record.sees))
-    losses = (max(known, default=None), record.worse_than_constant)
+    losses = (max(groups, default=None), record.worse_than_constant)
     return dict(zip(_SETTING, values + losses, strict=True))
 
 

@@ -95,13 +95,13 @@ def _chosen_predictions(
     """Predictions of each method's chosen runs, one for each seed, over all its tasks."""
     cells = results.cells.filter(pl.col("task") != AVERAGE).drop_nulls("setting")
     check_one_of("criterion", criterion, cells["criterion"].unique().to_list(), owner="the results")
-    chosen = cells.filter(criterion=criterion).select("task", "method", "setting")
-    jobs, wanted = runs.header.jobs, set(chosen.rows())
-    done = [n for n in runs.done() if (jobs[n].task, jobs[n].method, jobs[n].setting) in wanted]
+    chosen_cells = cells.filter(criterion=criterion).select("task", "method", "setting")
+    jobs, settings = runs.header.jobs, set(chosen_cells.rows())
+    done = [n for n in runs.done() if (jobs[n].task, jobs[n].method, jobs[n].setting) in settings]
     records = [record for record in map(runs.read_job, done) if not record.diverged]
     records.sort(key=lambda record: record.job.seed)
     predictions = {}
-    for method in in_order(chosen["method"]):
+    for method in in_order(chosen_cells["method"]):
         mine = [record for record in records if record.job.method == method]
         if not mine:
             raise ParameterError(f"there are no predictions of {method}", where=runs.path)

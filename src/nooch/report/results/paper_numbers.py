@@ -99,7 +99,7 @@ def paper_results() -> pl.DataFrame:
     metric = pl.col("metric").replace({"ece": "ece_paper"})
     long = _read("nooch_results.csv").with_columns(metric, pl.col("mean", "std").cast(pl.Float64))
     names = dict(zip(("worst_group_error", "worst_group_nll", "auc_hard"), _OF_BIRDS, strict=True))
-    metrics, subsets = ({name: of[place] for name, of in names.items()} for place in (0, 1))
+    metrics, subsets = ({name: places[place] for name, places in names.items()} for place in (0, 1))
     birds = _read("waterbirds_results.csv").select(
         pl.lit(5, pl.Int64).alias("table"),
         pl.lit("attribute").alias("criterion"),

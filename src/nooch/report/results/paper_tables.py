@@ -33,12 +33,16 @@ def table_names(texts: Sequence[str]) -> list[str]:
     results nor sets.
     """
     names: list[str] = []
-    known = [*SET_TABLES, *PAPER_TABLES]
+    tables_allowed = [*SET_TABLES, *PAPER_TABLES]
     for part in filter(None, (piece.strip() for text in texts for piece in text.split(","))):
         name = f"table{part}" if part.isdigit() else part
-        names += PAPER_TABLES if part == "all" else [check_one_of("table of results", name, known)]
+        names += (
+            PAPER_TABLES
+            if part == "all"
+            else [check_one_of("table of results", name, tables_allowed)]
+        )
     if not names:
-        allowed = f"all, or some of {', '.join(known)}"
+        allowed = f"all, or some of {', '.join(tables_allowed)}"
         raise ParameterError("no table is named", where="`like`", allowed=allowed)
     return list(dict.fromkeys(names))
 
@@ -65,9 +69,9 @@ def like(
             tables.append(ResultTable(name, title, label, rows, by_sight))
     absent = list(dict.fromkeys(absent))
     if not tables:
-        known = ", ".join(results.cells["criterion"].unique(maintain_order=True))
+        criteria_known = ", ".join(results.cells["criterion"].unique(maintain_order=True))
         problem = f"no table can be made: {'; '.join(absent)}"
-        raise UndefinedError(problem, where=results.about, allowed=f"tables of {known}")
+        raise UndefinedError(problem, where=results.about, allowed=f"tables of {criteria_known}")
     if any((table.rows["n_worse"] > 0).any() for table in tables):
         absent.append(
             f"{WORSE}: by the method's own objective, a constant answer does better on the"
@@ -152,16 +156,16 @@ def set_tables(
     """Tables of a suite's sets as the paper's Tables 2, 6 and 7."""
     for task in tasks or ():
         check_one_of("task", task, suite.tasks, owner=source)
-    asked = suite.tasks if tasks is None else tasks
+    task_names = suite.tasks if tasks is None else tasks
     called = roles_of((key[0] for key in suite.keys), [suite], roles or {})
     criteria = {role: name for name, role in called.items()}
     tables: list[SetsShown] = []
     notes: list[str] = []
     for name in names:
         spec = SET_TABLES[name]
-        of = spec.split if spec.of_thresholds else split
+        table_split = spec.split if spec.of_thresholds else split
         for kind in spec.criteria:
-            rows = _rows(suite, spec, criteria.get(kind, kind), of, asked)
+            rows = _rows(suite, spec, criteria.get(kind, kind), table_split, task_names)
             gaps = rows.drop_nulls("reason").group_by("reason", maintain_order=True).agg("task")
             head = f"{name}, {kind}: no numbers for"
             notes += [f"{head} {some_of(of_tasks)}: {reason}" for reason, of_tasks in gaps.rows()]
@@ -169,11 +173,11 @@ def set_tables(
             if rows["reason"].null_count() == 0:
                 continue
             if compare:
-                rows, note = _compared(rows, spec, of)
+                rows, note = _compared(rows, spec, table_split)
                 notes += note
             if spec.of_thresholds and (rows["tied_positive"] | rows["tied_negative"]).any():
                 notes.append(_TIED)
-            place = {"source": source, "criterion": kind, "split": of}
+            place = {"source": source, "criterion": kind, "split": table_split}
             tables.append(_shown(spec, rows, place, source, _DECIMALS))
     if not tables:
         sets = f"criteria {', '.join(suite.criteria)}; splits {', '.join(suite.splits)}"

@@ -110,9 +110,9 @@ class Results:
             return self
         cells = self.cells.filter(pl.col("task") != AVERAGE)
         for column, names in (("task", tasks), ("method", methods)):
-            known = cells[column].unique(maintain_order=True).to_list()
+            values = cells[column].unique(maintain_order=True).to_list()
             for name in names or ():
-                check_one_of(column, name, known, owner="the results")
+                check_one_of(column, name, values, owner="the results")
             if names is not None:
                 cells = cells.filter(pl.col(column).is_in(list(names)))
         return replace(self, cells=with_averages(cells, strict=self.strict))
@@ -173,14 +173,14 @@ def paper_cells() -> Results:
     tasks = task.filter(task != AVERAGE).unique(maintain_order=True)
     # for Table 5 the paper does not give their number
     seeds = pl.when(pl.col("table") != 5).then(pl.lit(3, pl.Int64))
-    known = paper_results().with_columns(
+    paper_rows = paper_results().with_columns(
         sees=pl.col("method").replace_strict(sees),
         n_tasks=average.then(tasks.len().cast(pl.Int64).over("criterion")),
         averaged_tasks=average.then(tasks.str.join(", ").over("criterion")),
         n_seeds=seeds,
         seeds=seeds,
     )
-    cells = pl.concat([pl.DataFrame(schema=CELLS), known.drop("table")], how="diagonal")
+    cells = pl.concat([pl.DataFrame(schema=CELLS), paper_rows.drop("table")], how="diagonal")
     return Results(cells, [], "the paper's tables")
 
 
@@ -267,8 +267,8 @@ def _of_collected(source: Path, split: str) -> _Source:
     plain = with_setting(table).filter(pl.col("task") != AVERAGE)
     grid = plain.select("method", "setting", "seed").unique(maintain_order=True)
     tasks = plain.select("task").unique(maintain_order=True)
-    there = plain.select(_RUN).unique().with_columns(done=pl.lit(value=True))
-    planned = tasks.join(grid, how="cross").join(there, on=_RUN, how="left", maintain_order="left")
+    scored = plain.select(_RUN).unique().with_columns(done=pl.lit(value=True))
+    planned = tasks.join(grid, how="cross").join(scored, on=_RUN, how="left", maintain_order="left")
     planned = planned.with_columns(pl.col("done").fill_null(value=False))
     planned = planned.with_columns(scored="done")
     places = plain.filter(split=split).select(_PLACE).unique(maintain_order=True)
@@ -284,21 +284,21 @@ def _kind_of(name: str, suites: Sequence[Suite]) -> str:
 
 
 def roles_of(
-    criteria: Iterable[str], suites: Sequence[Suite], named: Mapping[str, str]
+    criteria: Iterable[str], suites: Sequence[Suite], given: Mapping[str, str]
 ) -> dict[str, str]:
     """Name of each criterion -> what it is called in tables: its kind, if only one criterion is of
-    that kind; ``named``: kind -> name of the criterion that stands for it. Raises ParameterError
+    that kind; ``given``: kind -> name of the criterion that stands for it. Raises ParameterError
     for an unknown kind or criterion.
     """
     names = list(dict.fromkeys(criteria))
-    for kind, name in named.items():
+    for kind, name in given.items():
         check_one_of("kind of criterion", kind, KINDS)
         check_one_of("criterion", name, names, owner="the results")
-    roles = {name: kind for kind, name in named.items()}
-    for kind in set(KINDS) - set(named):
+    roles = {name: kind for kind, name in given.items()}
+    for kind in set(KINDS) - set(given):
         of_kind = [name for name in names if name not in roles and _kind_of(name, suites) == kind]
         # one that is called as its kind comes before others of it
-        chosen = [kind] if kind in of_kind else of_kind
-        if len(chosen) == 1:
-            roles[chosen[0]] = kind
+        candidates = [kind] if kind in of_kind else of_kind
+        if len(candidates) == 1:
+            roles[candidates[0]] = kind
     return {name: roles.get(name, name) for name in names}

@@ -128,16 +128,20 @@ class Numbers:
         lists = hard["averaged_tasks"].unique(maintain_order=True).drop_nulls()
         if len(lists) < 2:
             return self, ""
-        known = list(dict.fromkeys(task for c in criteria for task in self.tasks(c)))
-        common = [task for task in known if all(task in named_tasks(of, known) for of in lists)]
+        task_names = list(dict.fromkeys(task for c in criteria for task in self.tasks(c)))
+        common = [
+            task
+            for task in task_names
+            if all(task in named_tasks(names, task_names) for names in lists)
+        ]
         over = f" (over {', '.join(common)})" if common else " (no task is averaged under both)"
         return Numbers(with_averages(own.filter(pl.col("task").is_in(common)))), over
 
     @cached_property
     def _of(self) -> Mapping[tuple[str, ...], tuple[float, float | None]]:
         keys = ["criterion", "metric", "subset", "task", "method"]
-        known = self._cells.filter(pl.col("mean").is_not_null() & pl.col("mean").is_not_nan())
-        rows = known.select(*keys, "mean", "std").iter_rows()
+        cells = self._cells.filter(pl.col("mean").is_not_null() & pl.col("mean").is_not_nan())
+        rows = cells.select(*keys, "mean", "std").iter_rows()
         return {tuple(row[:5]): (row[5], row[6]) for row in rows}
 
     @cached_property
@@ -154,8 +158,10 @@ class Numbers:
         self, criterion: str, metric: str, subset: str, methods: Iterable[str], task: str = AVERAGE
     ) -> list[Number]:
         """Numbers of those methods that have one."""
-        of = {method: self._of.get((criterion, metric, subset, task, method)) for method in methods}
-        return [Number(method, *values) for method, values in of.items() if values is not None]
+        numbers = {
+            method: self._of.get((criterion, metric, subset, task, method)) for method in methods
+        }
+        return [Number(method, *values) for method, values in numbers.items() if values is not None]
 
 
 PAPER = tuple(PAPER_NAMES.values())
@@ -228,16 +234,16 @@ class GroupSide:
     def number(self, task: str = AVERAGE) -> Number | None:
         """The number of the group; None where a method has no value."""
         methods, number = GROUPS[self.group]
-        known = self.known(task)
-        return number(known, self.where[1]) if len(known) == len(methods) else None
+        value = self.known(task)
+        return number(value, self.where[1]) if len(value) == len(methods) else None
 
     def lacking(self) -> str:
         """Missing averages, in words; empty if there are none."""
         criterion, metric, subset = self.where
         if criterion not in self.numbers.criteria:
             return f"no results under {criterion}"
-        there = [number.what for number in self.known()]
-        missing = [method for method in GROUPS[self.group][0] if method not in there]
+        parts = [number.what for number in self.known()]
+        missing = [method for method in GROUPS[self.group][0] if method not in parts]
         where = f"{metric} on {subset}, {criterion}"
         return f"no average of {', '.join(missing)} ({where})" if missing else ""
 
@@ -261,7 +267,7 @@ def _comes_near(number: Number, near: Number, far: Number, what: str) -> Check:
 def _more_tasks(left: GroupSide, right: GroupSide, what: str) -> Check:
     tasks = left.numbers.tasks(left.where[0])
     pairs = [(left.number(task), right.number(task)) for task in tasks]
-    gaps = [one.mean - other.mean for one, other in pairs if one and other]
+    gaps = [first.mean - other.mean for first, other in pairs if first and other]
     up, down = (sum(sign * gap > _TIED for gap in gaps) for sign in (1, -1))
     verdict = HOLDS if up > down else FAILS if down > up else OPEN
     tied = len(gaps) - up - down
@@ -353,18 +359,18 @@ class Statement:
 
     def checks(self, numbers: Numbers) -> list[Check]:
         """All checks that can be made, or one that names what is missing."""
-        there = self._there(numbers)
-        if not there:
+        parts = self._there(numbers)
+        if not parts:
             criteria = " or ".join(criterion for (criterion,) in self.under)
             return [unknown(self.sentence, f"no results under {criteria}")]
-        return [c for under in there for test in self.tests for c in test.checks(numbers, under)]
+        return [c for under in parts for test in self.tests for c in test.checks(numbers, under)]
 
     def scope(self, numbers: Numbers) -> str:
         """The criteria that it is judged under, if not all of its own."""
-        there = self._there(numbers)
-        if len(there) in (0, len(self.under)):
+        parts = self._there(numbers)
+        if len(parts) in (0, len(self.under)):
             return ""
-        return f"only {', '.join(criterion for (criterion,) in there)}"
+        return f"only {', '.join(criterion for (criterion,) in parts)}"
 
 
 @dataclass(frozen=True)
@@ -390,10 +396,10 @@ def judge_statements(results: Results, names: Sequence[str] | None = None) -> li
     Raises:
         ParameterError: an unknown statement.
     """
-    asked = [check_one_of("statement", name, STATEMENTS) for name in names or STATEMENTS]
+    requested = [check_one_of("statement", name, STATEMENTS) for name in names or STATEMENTS]
     numbers = Numbers(results.cells)
     findings = []
-    for statement in (STATEMENTS[name] for name in asked):
+    for statement in (STATEMENTS[name] for name in requested):
         checks = statement.checks(numbers)
         findings.append(Finding(statement, concluded(checks), statement.scope(numbers), checks))
     return findings

@@ -68,8 +68,8 @@ def train_classes(
     """
     path = check_output(out, overwrite=overwrite, marker=CLASSES_MARKER)
     rows = rows_of_splits(data)
-    asked = list(data.classes if tasks is None else tasks)
-    labels = _labels(data, asked, rows)
+    task_names = list(data.classes if tasks is None else tasks)
+    labels = _labels(data, task_names, rows)
     table = np.stack(list(labels.values()), axis=1).astype(np.float32)
     source = backbones(backbone, settings.network, size=pixels.size, device=device)
     target = _target(table, rows["train"], seed, device)
@@ -81,7 +81,7 @@ def train_classes(
         "settings": asdict(settings),
         "seed": seed,
         "classes": list(labels),
-        "left_out": [task for task in asked if task not in labels],
+        "left_out": [task for task in task_names if task not in labels],
     }
     folder = work_folder(path, "training", facts)
     with held(folder, _DOING), writing(folder, RESUME):
@@ -96,22 +96,21 @@ _DOING = "training this network"
 
 
 def _labels(
-    data: Dataset, asked: Sequence[str], rows: Mapping[str, NDArray[np.intp]]
+    data: Dataset, task_names: Sequence[str], rows: Mapping[str, NDArray[np.intp]]
 ) -> dict[str, NDArray[np.bool_]]:
     """Labels of the classes that can be learned, (n_images,) each."""
-    for task in asked:
+    for task in task_names:
         check_one_of("class", task, data.classes, owner="the dataset")
     train = rows["train"]
     seen = data.select(rows=np.sort(np.concatenate([train, rows["valid"]])))
-    known = [task for task in asked if seen.unknown_labels(task) is None]
-    labels = {task: data.labels(task, unknown=False) for task in known}
+    labeled = [task for task in task_names if seen.unknown_labels(task) is None]
+    labels = {task: data.labels(task, unknown=False) for task in labeled}
     learned = {task: y for task, y in labels.items() if 0 < y[train].sum() < len(train)}
     if not learned:
         problem = "no class is annotated in all images of train and valid, and in some images of"
         problem += " train but not in all"
-        unknown = (
-            f"labels are unknown for {len(asked) - len(known)} of {counted(len(asked), 'class')}"
-        )
+        n_unknown = len(task_names) - len(labeled)
+        unknown = f"labels are unknown for {n_unknown} of {counted(len(task_names), 'class')}"
         raise InputError(f"{problem}; {unknown}", allowed="one such class at least")
     return learned
 
