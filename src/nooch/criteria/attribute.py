@@ -64,7 +64,7 @@ class Attribute:
     Attributes:
         phi: a condition over attribute columns, ``y`` (the task's label, 0 or 1), class names
             (presence, 0 or 1), ``present(class)`` (true or false) and ``area(class)`` (a fraction
-            of the image, 0 where it is absent), such as ``place != y``, ``unseen(camera) AND year
+            of the image, 0 if it is absent), such as ``place != y``, ``unseen(camera) AND year
             >= 2013`` or ``present(sky) AND area(road) > 0.1``; ``presets`` has those of Table 1.
     """
 
@@ -96,7 +96,7 @@ class Attribute:
     def finish(
         self, state: AttributeState, classes: Sequence[str] = (), tasks: Sequence[str] = ()
     ) -> FittedAttribute:
-        """The fitted criterion. Raises InputError where a column in ``unseen`` has no value."""
+        """The fitted criterion. Raises InputError if a column in ``unseen`` has no value."""
         del classes, tasks
         for name, values in state.seen.items():
             if not values:

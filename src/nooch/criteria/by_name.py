@@ -17,7 +17,7 @@ from nooch.criteria.gist import Gist
 
 
 def is_combination(text: str) -> bool:
-    """Whether a criterion's text combines others."""
+    """True if a criterion's text combines others."""
     return any(sign in text for sign in "&|~()")
 
 

@@ -40,7 +40,7 @@ def mean_difference(area_c: Floats, area_y: Floats, positives: NDArray[np.int64]
 
 
 def is_cue(a: Floats, alpha: float) -> Bools:
-    """Whether C is a context cue of Y, from A(C, Y); NaN, without a positive, is none."""
+    """True if C is a context cue of Y, from A(C, Y); NaN, without a positive, is none."""
     return a > alpha
 
 
@@ -53,7 +53,7 @@ def largest_area(cues: Iterable[tuple[NDArray[np.intp], Floats]], n_images: int)
 
 
 def is_hard(area: Floats | float, y: Bools, beta: float) -> Bools:
-    """Whether images are hard by the area of a cue."""
+    """True if images are hard by the area of a cue."""
     return np.where(y, area < beta, area > beta)
 
 
@@ -101,7 +101,7 @@ class CE:
                 )
 
     def partial(self, shard: Dataset, tasks: Sequence[str] = ()) -> CEState:
-        """Sums over a shard for all pairs of classes. Raises InputError where areas are unknown."""
+        """Sums over a shard for all pairs of classes. Raises InputError if areas are unknown."""
         del tasks
         return areas_summed(shard)
 
@@ -110,7 +110,7 @@ class CE:
         return reduce(operator.add, states)
 
     def finish(self, state: CEState, classes: Sequence[str], tasks: Sequence[str] = ()) -> FittedCE:
-        """The fitted criterion. Raises ParameterError where given cues are no classes."""
+        """The fitted criterion. Raises ParameterError if given cues are not classes."""
         del tasks
         for task, cues in self.cues.items():
             for name in (task, *cues):
@@ -206,7 +206,7 @@ class FittedCE(SupportFitted):
         return f"{problem}; the largest is A({best}, {task}) = {others.max():.3g}"
 
     def support(self, data: Dataset, task: str) -> NDArray[np.float64]:
-        """The largest area of the task's cues, float64 (n_images,); NaN where one is unknown."""
+        """The largest area of the task's cues, float64 (n_images,); NaN if one is unknown."""
         if reason := self.undefined(task):
             problem = f"task {task} has no CE support: {reason}"
             raise UndefinedError(problem, remedy="lower alpha, or give cues by hand")
@@ -262,7 +262,7 @@ class FittedCE(SupportFitted):
     def areas_of(
         self, data: Dataset, task: str, cue: str, labels: NDArray[np.bool_]
     ) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
-        """Rows where a cue is present, and its areas, scaled where it has a beta of its own."""
+        """Rows where a cue is present, and its areas, scaled if it has a beta of its own."""
         (rows, areas), beta, pair = data.rows_of(cue), self.criterion.beta, self._pair(task, cue)
         return rows, areas if pair == (beta, beta) else scaled(areas, labels[rows], pair, beta)
 

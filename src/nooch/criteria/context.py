@@ -80,7 +80,7 @@ class Context:
             by task a pair (None for a task without a challenge set).
         source: ``labels``, the other classes; or ``columns``, the images' attribute columns, each
             value present or absent.
-        exclude: classes that are no context, for all tasks or by task, such as a parent class.
+        exclude: classes that are not context, for all tasks or by task, such as a parent class.
         include: classes that are context although they imply the task's class.
         folds: of images, by a hash of their ids, each given support by a regression on the others;
             0 where no image is searched that was fitted. ``nooch.find`` chooses it.
@@ -130,9 +130,9 @@ class Context:
         """The fitted criterion, with a regression for each task.
 
         Raises:
-            InputError: there is one class, or labels exclude each other: they hold no context; or
-                tasks and classes are more than memory holds.
-            ParameterError: excluded or included names that are no classes.
+            InputError: there is one class, or labels exclude each other: they contain no context;
+                or tasks and classes are more than memory holds.
+            ParameterError: excluded or included names that are not classes.
         """
         tasks = list(classes if tasks is None else tasks)
         for given in (self.exclude, self.include):
@@ -222,7 +222,7 @@ class FittedContext(SupportFitted):
         return bits
 
     def notes(self, tasks: Sequence[str]) -> list[str]:
-        """Which classes are no context, and which may be parents of a task's class."""
+        """Which classes are not context, and which may be parents of a task's class."""
         found = {task: self._of(task) for task in tasks}
         left = [f"{name} ({why})" for one in found.values() for name, why in one.left_out.items()]
         parents = [f"{', '.join(one.parents)} of {t}" for t, one in found.items() if one.parents]

@@ -49,7 +49,7 @@ class ContextScores(SupportFitted):
         """Check the columns of these tasks.
 
         Raises:
-            ParameterError: a column that the dataset lacks, or that holds no numbers.
+            ParameterError: a column that the dataset lacks, or that contains no numbers.
         """
         for task in tasks:
             _column(train, self.column, task)
@@ -64,10 +64,10 @@ class ContextScores(SupportFitted):
         return replace(self, tau=tau)
 
     def support(self, data: Dataset, task: str) -> NDArray[np.float64]:
-        """The column's values, float64 (n_images,); NaN where there is none.
+        """The column's values, float64 (n_images,); NaN if there is none.
 
         Raises:
-            ParameterError: the dataset lacks the column, or it holds no numbers.
+            ParameterError: the dataset lacks the column, or it contains no numbers.
             InputError: a value is infinite.
         """
         values = _column(data, self.column, task).to_numpy()

@@ -117,7 +117,7 @@ def _loaded(
 
 
 def _read(model: VisionLanguageModel, requests: Sequence[Request]) -> Any:
-    """What a model is given. Raises InputError where an image cannot be read."""
+    """What a model is given. Raises InputError if an image cannot be read."""
     images, broken = {}, []
     for path, value_range in dict.fromkeys((r.image, r.range) for r in requests):
         try:

@@ -323,7 +323,7 @@ class _Work:
 
 
 def _work_on(data: Dataset, target: Path | None, map: Map, progress: Progress) -> _Work:
-    """Files are used for several parts or an engine. Raises ParameterError where it has none."""
+    """Files are used for several parts or an engine. Raises ParameterError if it has none."""
     if map is builtins.map:
         return _Work(data, target if data.n_parts > 1 else None, map, progress)
     if target is None or data.folder is None:
@@ -449,7 +449,7 @@ def _part_sums(
 
 
 def _can_be_stored(criterion: Any) -> bool:
-    """Whether statistics can be read back, and the criterion's repr has all of its parameters."""
+    """True if statistics can be read back, and the criterion's repr has all of its parameters."""
     return (
         hasattr(criterion, "state")
         and is_dataclass(criterion)

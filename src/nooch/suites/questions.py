@@ -49,7 +49,7 @@ class Questions:
     Attributes:
         frame: ``question_id`` (Int64), ``image_id, task, split, text``, ``label`` (Int8, 1 = yes),
             ``weight`` (Float64: the images of the challenge sets that a question stands for), one
-            column for each criterion (one of ``CELLS``, null where it has no verdict), and
+            column for each criterion (one of ``CELLS``, null if it has no verdict), and
             ``image`` (file name) once files are known.
     """
 
@@ -190,7 +190,7 @@ def draw_questions(suite: Suite, keys: Sequence[tuple[str, str, str]], options: 
 
 
 def _pool(sets: Mapping[str, ChallengeSet], criteria: Sequence[str]) -> pl.DataFrame:
-    """``image_id, label``, and the subset under each criterion, null where it has no verdict."""
+    """``image_id, label``, and the subset under each criterion, null if it has no verdict."""
     frames = []
     for criterion, challenge in sets.items():
         labels = pl.Series("label", challenge.labels.astype(np.int8))

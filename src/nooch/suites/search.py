@@ -152,7 +152,7 @@ class Search:
                     check_one_of("criterion", part, self.fitted, owner=f"the combination {name}")
 
     def is_matched(self, name: str) -> bool:
-        """Whether a base criterion takes the counts of another, since it has no thresholds."""
+        """True if a base criterion takes the counts of another, since it has no thresholds."""
         fitted = self.fitted[name]
         return isinstance(fitted, SupportFitted) and fitted.thresholds is None
 
@@ -229,7 +229,7 @@ class _Marks:
         self._marks: dict[str, Mark] = {}
 
     def mark(self, name: str) -> Mark:
-        """The mark of a criterion. Raises UndefinedError where the task has no set under it."""
+        """The mark of a criterion. Raises UndefinedError if the task has no set under it."""
         if name not in self._marks:
             criterion = self.search.criteria[name]
             self._marks[name] = (
@@ -330,7 +330,7 @@ def left_out(fitted: Fitted, tasks: Sequence[str]) -> dict[str, tuple[int, int]]
 
 
 def check_fit(name: str, fitted: Fitted, tasks: Sequence[str]) -> None:
-    """Raise InputError where a fit leaves out more than half of a task's training positives."""
+    """Raise InputError if a fit leaves out more than half of a task's training positives."""
     rows = [(f"{name}: {task}", *pair) for task, pair in left_out(fitted, tasks).items()]
     refuse_if_most_missing(rows, "training positives", "task's training positives")
 
