@@ -36,8 +36,8 @@ class SplitPlan(Options):
         source: percentages such as ``70/10/20`` (train/valid/test), or a file: ``.npz`` with
             ``train_ids``, ``valid_ids`` and ``test_ids``, or a table with columns ``image_id`` and
             ``split``.
-        seed: of the random division into percentages. Ids are ordered first, so the order of input
-            has no effect.
+        seed: seed of the random division into percentages, at least 0. Ids are ordered first, so
+            the order of input has no effect.
         group: an attribute column, or a regular expression on the file name whose first group (else
             whole match) names the group; a group stays on one side. Only with percentages.
         values: what the file's split names mean, such as ``{"0": "train"}``; the usual names need

@@ -2,43 +2,15 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import fields
 from enum import StrEnum
-from functools import wraps
-from typing import Any, get_type_hints
+from typing import Any
 
 import typer
 from typer import Argument, Option
 
 from nooch.base.errors import NoochError, ParameterError
 from nooch.base.files import place
-
-
-def with_options(
-    declared: type, name: str, make: Callable[..., Any], command: Callable[..., None]
-) -> Callable[..., None]:
-    """A command whose parameter ``name`` is made of options that several commands share."""
-    own = dict(inspect.signature(command, eval_str=True).parameters)
-    del own[name]
-    kinds, kind = get_type_hints(declared, include_extras=True), inspect.Parameter.KEYWORD_ONLY
-    added = {
-        f.name: inspect.Parameter(f.name, kind, default=f.default, annotation=kinds[f.name])
-        for f in fields(declared)
-        if f.name not in own
-    }
-
-    @wraps(command)
-    def run(**values: Any) -> None:
-        typed = {f.name: values.pop(f.name) if f.name in added else None for f in fields(declared)}
-        command(**values, **{name: make(**typed)})
-
-    parameters = [*own.values(), *added.values()]
-    # what typer reads
-    run.__dict__["__signature__"] = inspect.Signature(parameters)
-    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    return run
 
 
 def dataset_place(text: str) -> str:

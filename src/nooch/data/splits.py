@@ -49,7 +49,7 @@ def named_splits(column: pl.Series, values: Mapping[str, str], where: object = N
     ]
     if unknown:
         problem = f"split values {some_of(sorted(map(str, unknown)))} are not known"
-        remedy = "map them with `split_values`, such as 0=train,1=valid,2=test"
+        remedy = "map them with `values`, such as 0=train,1=valid,2=test"
         raise InputError(problem, where=where, allowed=", ".join(SPLITS), remedy=remedy)
     wrong = [v for v in values.values() if v not in SPLITS]
     if wrong:

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from typer import Argument, Option
 
+from nooch.base.calls import Count
 from nooch.base.engines import LocalEngine, engine as engine_of
 from nooch.base.errors import ParameterError
 from nooch.base.files import DATASET_MARKER, check_output
 from nooch.base.split_plan import SplitPlan
 from nooch.base.words import counted
 from nooch.cli import options as shared
-from nooch.cli.options import Format, FormatOption, OverwriteOption, parse_pairs, with_options
+from nooch.cli.declared import takes
+from nooch.cli.options import parse_pairs
 from nooch.cli.progress_log import logs_of
 from nooch.cli.terminal import hint, note, print_json, progress, say
 from nooch.data.readers import reading_of
@@ -35,101 +36,104 @@ Out: Any = Argument(..., metavar="DATASET", help="Folder to write; it must not e
 
 
 @dataclass(frozen=True)
-class ImportOptions:
-    """Options of every import, as they were typed."""
+class _Running:
+    """How an import runs.
 
-    images: Path | None = Option(None, help="Folder below which the image files lie.")
-    split: str | None = Option(
-        None,
-        help="70/10/20 (train/valid/test), .npz of train_ids, valid_ids, test_ids, or a table.",
-    )
-    seed: int = Option(0, help="Seed of a split by percentages.")
-    group: str | None = Option(
-        None, help="Column, or pattern on the file name, whose images stay on one side."
-    )
-    split_values: str | None = Option(
-        None, help="What split names mean, such as 0=train,1=valid,2=test."
-    )
-    overwrite: bool = OverwriteOption
-    processes: int | None = Option(
-        None, min=1, help="Parallel processes, short for --engine local:N; all CPUs by default."
-    )
-    engine: str | None = Option(
-        None,
-        metavar="ENGINE",
-        help="Where files are read: local[:N], ray[:ADDRESS] or slurm[:PARTITION].",
-    )
-    part_size: int | None = Option(
-        None,
-        min=1,
-        metavar="N",
-        help="Write parts of at most N images, such as 125000: bounded memory for any size.",
-    )
-    format: Format = FormatOption
+    Attributes:
+        processes: parallel processes, short for --engine local:N; all CPUs by default.
+        engine: where files are read: local[:N], ray[:ADDRESS] or slurm[:PARTITION].
+        overwrite: replace a dataset folder that exists.
+        format: text for people, json for programs (only on standard output).
+    """
 
-    @property
-    def plan(self) -> SplitPlan | None:
-        """How images are divided. Raises ParameterError for options of a split without one."""
-        if self.split is None:
-            for option, text in (("--group", self.group), ("--split-values", self.split_values)):
-                if text is not None:
-                    raise ParameterError(
-                        f"{option} needs --split", allowed="--split 70/10/20, or a file"
-                    )
-            return None
-        return SplitPlan(self.split, self.seed, self.group, self.values)
-
-    @property
-    def values(self) -> dict[str, str]:
-        """What split names mean."""
-        return parse_pairs(self.split_values, "--split-values", "0=train,1=valid,2=test")
-
-    def engine_for(self, out: Path, gpus: int = 0) -> Engine:
-        """Where files are read, each job with so many GPUs; logs are next to the output."""
-        if self.engine is None:
-            return LocalEngine(self.processes, gpus=gpus)
-        if self.processes is not None:
-            raise ParameterError(
-                "--processes and --engine exclude each other",
-                allowed=f"--engine local:{self.processes}, or another engine",
-            )
-        return engine_of(self.engine, logs_of(out), gpus=gpus)
+    processes: Count | None = None
+    engine: str | None = None
+    overwrite: bool = False
+    format: Literal["text", "json"] = "text"
 
 
-with_import_options = partial(with_options, ImportOptions, "options", ImportOptions)
+def with_import_options(command: Callable[..., None]) -> Callable[..., None]:
+    """A command with ``options``, by name: those of the import, of the split, and of running."""
+    module = "nooch.data.importing.import_dataset:import_dataset"
+    for wrap in (
+        takes(f"{__name__}:_Running", "options"),
+        takes(
+            "nooch.base.split_plan:SplitPlan", "options",
+            source={"flags": ["--split"]},
+            values={"type": str, "flags": ["--split-values"], "metavar": "0=train,1=valid"},
+        ),
+        takes(module, "options", only=["part_size", "images"]),
+    ):  # fmt: skip
+        command = wrap(command)
+    return command
+
+
+def _split_values(options: Mapping[str, Any]) -> dict[str, str]:
+    """What split names mean."""
+    return parse_pairs(options.get("values"), "--split-values", "0=train,1=valid,2=test")
+
+
+def _plan(options: Mapping[str, Any]) -> SplitPlan | None:
+    """How images are divided. Raises ParameterError for options of a split without one."""
+    if "source" in options:
+        group, values = options.get("group"), _split_values(options)
+        return SplitPlan(options["source"], options["seed"], group, values)
+    for name, flag in (("group", "--group"), ("values", "--split-values")):
+        if name in options:
+            raise ParameterError(f"{flag} needs --split", allowed="--split 70/10/20, or a file")
+    return None
+
+
+def _engine(options: Mapping[str, Any], out: Path, gpus: int) -> Engine:
+    """Where files are read, each job with so many GPUs; logs are next to the output."""
+    processes = options.get("processes")
+    if "engine" not in options:
+        return LocalEngine(processes, gpus=gpus)
+    if processes is not None:
+        raise ParameterError(
+            "--processes and --engine exclude each other",
+            allowed=f"--engine local:{processes}, or another engine",
+        )
+    return engine_of(options["engine"], logs_of(out), gpus=gpus)
 
 
 def run_import(
-    reading: Reading, out: Path, options: ImportOptions, notes: Sequence[str] = (), gpus: int = 0
+    reading: Reading,
+    out: Path,
+    options: Mapping[str, Any],
+    notes: Sequence[str] = (),
+    gpus: int = 0,
 ) -> None:
     """Import what ``reading`` names, each job with so many GPUs, and print what was written."""
+    overwrite = options.get("overwrite", False)
     # before the engine makes a folder of logs next to it
-    check_output(out, overwrite=options.overwrite, marker=DATASET_MARKER)
-    plan, engine = options.plan, options.engine_for(out, gpus)
-    if options.part_size is None:
+    check_output(out, overwrite=overwrite, marker=DATASET_MARKER)
+    plan, engine = _plan(options), _engine(options, out, gpus)
+    if "part_size" not in options:
         size = sum(path.stat().st_size for _, path in reading.files() if path.is_file())
         if size >= LARGE:
             much = f"the files hold {size / 1e9:.1f} GB and are merged in memory"
             note(f"{much}; --part-size 125000 merges them part by part")
     from nooch.data.importing.import_dataset import import_dataset
 
+    settings = {name: options[name] for name in ("part_size", "images") if name in options}
     with progress() as update:
         imported = import_dataset(
-            reading, out, part_size=options.part_size, images=options.images, split=plan,
-            notes=notes, overwrite=options.overwrite, map=engine.map, progress=update,
+            reading, out, split=plan, notes=notes, overwrite=overwrite, map=engine.map,
+            progress=update, **settings,
         )  # fmt: skip
-    print_imported(out, imported, options.format)
+    print_imported(out, imported, options["format"])
 
 
 LARGE = 4_000_000_000
 """Bytes of annotation files that, imported as one part, need more memory than a laptop has."""
 
 
-def print_imported(out: Path, imported: Imported, format: Format) -> None:
+def print_imported(out: Path, imported: Imported, format: str) -> None:
     """Print what was written."""
     header = imported.header
     note(*header.provenance.get("notes", []))
-    if format is Format.json:
+    if format == "json":
         print_json(
             {
                 "dataset": str(out),
@@ -157,7 +161,6 @@ def print_imported(out: Path, imported: Imported, format: Format) -> None:
 
 @with_import_options
 def coco(
-    options: ImportOptions,
     out: Path = Out,
     things: list[Path] = Option([], help="instances_*.json; repeat for several."),
     stuff: list[Path] = Option([], help="stuff_*.json; repeat for several."),
@@ -166,6 +169,8 @@ def coco(
     stuff_map_values: str = Option(
         "cocostuff", help="cocostuff: value = id - 1, 255 void; pixelmaps: value = id."
     ),
+    *,
+    options: Any,
 ) -> None:
     """COCO-format JSON: things, stuff and captions. They are joined by image."""
     reading = reading_of("coco", things, stuff, captions, stuff_maps, stuff_map_values)
@@ -174,27 +179,25 @@ def coco(
 
 @with_import_options
 def coco_stuff(
-    options: ImportOptions,
     root: Path = Argument(
         ..., metavar="ROOT", help="Folder of COCO 2017 and COCO-Stuff, as downloaded."
     ),
     out: Path = Out,
+    *,
+    options: Any,
 ) -> None:
     """COCO-Stuff 2017 in the usual layouts, found below ROOT. Instances, stuff and captions."""
-    check_output(out, overwrite=options.overwrite, marker=DATASET_MARKER)
+    check_output(out, overwrite="overwrite" in options, marker=DATASET_MARKER)
     from nooch.data.readers.coco.layout import find_coco, find_split
 
     layout = find_coco(root)
-    run_import(
-        layout.reading, out, replace(options, images=options.images or layout.images), layout.notes
-    )
-    if options.split is None and (file := find_split(root)):
+    run_import(layout.reading, out, {"images": layout.images} | options, layout.notes)
+    if "source" not in options and (file := find_split(root)):
         note(f"no split was asked for; --split {file} gives the paper's")
 
 
 @with_import_options
 def label_maps(
-    options: ImportOptions,
     maps: Path = Argument(..., metavar="DIR", help="Folder of label maps, one for each image."),
     out: Path = Out,
     classes: str = Option(
@@ -204,6 +207,8 @@ def label_maps(
     suffix: str = Option(
         "", help="What names of maps carry beyond the image's, such as _labelIds."
     ),
+    *,
+    options: Any,
 ) -> None:
     """Label maps: exact areas by counting pixels."""
     run_import(reading_of("label-maps", maps, classes, void, suffix), out, options)
@@ -211,8 +216,7 @@ def label_maps(
 
 @with_import_options
 def boxes(
-    options: ImportOptions,
-    source: Path = Argument(
+    path: Path = Argument(
         ...,
         metavar="SOURCE",
         help="Folder of YOLO or VOC files, a YOLO data.yaml, or an Open Images CSV.",
@@ -223,43 +227,47 @@ def boxes(
         None,
         help="Names: one per line or a data.yaml (yolo), or a CSV LabelName,name (openimages).",
     ),
+    *,
+    options: Any,
 ) -> None:
     """Bounding boxes: YOLO, VOC or Open Images. Their areas stand for those of the objects."""
     # which images there are depends on the image files: they are part of what is read
-    reading = reading_of("boxes", source, kind, classes, options.images)
-    run_import(reading, out, replace(options, images=None))
+    reading = reading_of("boxes", path, kind, classes, options.pop("images", None))
+    run_import(reading, out, options)
 
 
 @with_import_options
 def image_folder(
-    options: ImportOptions,
-    source: Path = Argument(..., metavar="DIR", help="Folder with a folder for each class."),
+    path: Path = Argument(..., metavar="DIR", help="Folder with a folder for each class."),
     out: Path = Out,
+    *,
+    options: Any,
 ) -> None:
     """A folder of images for each class; areas are unknown. Or for each split and class."""
-    run_import(reading_of("image-folder", source), out, options)
+    run_import(reading_of("image-folder", path), out, options)
 
 
 @with_import_options
 def auto(
-    options: ImportOptions,
     path: Path = Argument(..., metavar="PATH", help="File or folder of annotations."),
     out: Path = Out,
+    *,
+    options: Any,
 ) -> None:
     """Annotations of any known format, recognized. It says what it recognized, and why."""
     from nooch.data.importing.recognition import recognize
 
     found = recognize(path)
     note(f"recognized {found.kind}: {found.why}")
-    chosen = replace(options, images=options.images or found.images)
-    own = found.kind in {"boxes", "image-folder"}
-    # boxes and image folders name their images themselves
-    run_import(found.reading, out, replace(chosen, images=None) if own else chosen)
+    options = {"images": found.images} | options
+    if found.kind in {"boxes", "image-folder"}:
+        # they name their images themselves
+        del options["images"]
+    run_import(found.reading, out, options)
 
 
 @with_import_options
 def table(
-    options: ImportOptions,
     file: Path = Argument(
         ..., metavar="FILE", help="CSV, TSV, Parquet or JSON lines; a file or a folder of parts."
     ),
@@ -283,6 +291,8 @@ def table(
     ),
     file_name: str = Option(None, help="Column of image paths."),
     split_column: str = Option(None, help="Column of split names."),
+    *,
+    options: Any,
 ) -> None:
     """A table of labels and attributes. Or a long table of image, class and area."""
     if (class_column is None) == (not label):
@@ -290,7 +300,7 @@ def table(
             "a table needs --label or --class",
             allowed="--label for a row each image, --class for a long table",
         )
-    if options.split and split_column:
+    if split_column and "source" in options:
         raise ParameterError("--split and --split-column exclude each other")
     if area_column is not None and class_column is None:
         raise ParameterError(
@@ -302,7 +312,7 @@ def table(
         id,
         file_name,
         split_column,
-        options.values,
+        _split_values(options),
         shared.split_names(",".join(attributes)) or None,
     )
     labels = shared.split_names(",".join(label))
@@ -312,9 +322,9 @@ def table(
     else:
         layout = LongTable(class_column, area_column)
     # with a column of splits, their meaning is that of its values
-    plan_values = None if split_column else options.split_values
-    reading = reading_of("table", file, columns, layout)
-    run_import(reading, out, replace(options, split_values=plan_values))
+    if split_column:
+        options.pop("values", None)
+    run_import(reading_of("table", file, columns, layout), out, options)
 
 
 def waterbirds(
@@ -334,67 +344,42 @@ def waterbirds(
 
 
 @with_import_options
+@takes(
+    "nooch.inference.annotate:AnnotationReading",
+    "reading",
+    leave=["images"],
+    labels={"type": str},
+    merge={"type": list[str], "metavar": "NAME=CLASSES"},
+    batch={"flags": ["--batch", "--batch-size"]},
+    maps={"type": Path},
+    segmenter={"default": ..., "metavar": "MODEL"},
+)
 def annotate_command(
-    options: ImportOptions,
     images: Path = Argument(..., metavar="IMAGES", help="Folder of the images."),
     out: Path = Out,
-    segmenter: str = Option(
-        ...,
-        metavar="MODEL",
-        help="Segmentation model: hub id or folder; folder with model.onnx; package.module:Name.",
-    ),
-    labels: str = Option(
-        None,
-        help="Known labels, which count alone for their classes: a dataset, a table, a folder of"
-        " images for each class, or what nooch import auto takes.",
-    ),
-    tasks: str = Option(None, help="Classes of --labels, separated by commas; by default all."),
-    merge: list[str] = Option(
-        [], metavar="NAME=CLASSES", help="Classes as one: road=road+sidewalk; repeat for several."
-    ),
-    min_area: float = Option(0.01, help="A class is present above this area, a fraction."),
-    min_confidence: float = Option(
-        None, help="And from this confidence; by default 0, or 0.5 for a model without areas."
-    ),
-    embedder: str = Option(
-        None, metavar="MODEL", help="CLIP or a backbone that embeds the images, for gist."
-    ),
-    maps: Path = Option(None, help="Folder to write label maps to, as PNG."),
-    skip_broken: bool = Option(
-        False, "--skip-broken", help="Leave out, and count, images that cannot be read."
-    ),
-    size: int = Option(None, min=1, help="Height and width in pixels; by default the model's own."),
     range: str = shared.RangeOption,
-    batch: int = Option(8, "--batch", "--batch-size", min=1, help="Images in a batch."),
-    device: str = shared.DeviceOption,
-    bf16: bool = Option(False, "--bf16", help="Compute in bfloat16."),
     processes: int = Option(None, min=1, help="Processes, each with its model; one by default."),
-) -> None:
+    *,
+    options: Any,
+    reading: Any,
+) -> None:  # fmt: skip
     """Annotate images with a segmenter. Areas are predicted, labels may be known."""
-    check_output(out, overwrite=options.overwrite, marker=DATASET_MARKER)
+    check_output(out, overwrite="overwrite" in options, marker=DATASET_MARKER)
     from nooch.inference.annotate import AnnotationReading
     from nooch.models.devices import choose_device
 
-    chosen = choose_device(device)
-    alone = options.engine is None and processes is None
-    # a model is loaded once, and uses all CPUs or the GPU
-    options = replace(options, processes=1 if alone else processes)
-    merged = shared.parse_pairs(",".join(merge), "--merge", "road=road+sidewalk")
-    reading = AnnotationReading(
-        images,
-        segmenter,
-        labels,
-        shared.split_names(tasks) or None,
-        {name: members.split("+") for name, members in merged.items()},
-        min_area,
-        min_confidence,
-        embedder,
-        maps,
-        skip_broken=skip_broken,
-        device=chosen,
-        size=size,
-        batch=batch,
-        bf16=bf16,
-        range=shared.parse_range(range),
+    device = choose_device(reading["device"])
+    alone = "engine" not in options and processes is None
+    if processes or alone:
+        # a model is loaded once, and uses all CPUs or the GPU
+        options["processes"] = processes or 1
+    merged = shared.parse_pairs(
+        ",".join(reading.get("merge") or []), "--merge", "road=road+sidewalk"
     )
-    run_import(reading, out, options, gpus=int(chosen != "cpu" and not alone))
+    reading |= {
+        "merge": {name: members.split("+") for name, members in merged.items()},
+        "device": device,
+        "range": shared.parse_range(range),
+    }
+    gpus = int(device != "cpu" and not alone)
+    run_import(AnnotationReading(images, **reading), out, options, gpus=gpus)
