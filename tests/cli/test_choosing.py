@@ -175,7 +175,7 @@ def test_ranking_and_reasons():
         "no hard image with a loss",
     ]
     fails(lambda: select_tasks(losses, criterion="gist"), "gist", kind=ParameterError)
-    fails(lambda: select_tasks(losses, n=0), "n 0", kind=ParameterError)
+    fails(lambda: select_tasks(losses, n=0), "`n`: is 0", kind=ParameterError)
     fails(lambda: select_tasks(losses, similar=[["a", "x"]]), "'x'", kind=ParameterError)
     fails(lambda: select_tasks(losses, min_hard=1000), "1000 hard", kind=UndefinedError)
 

@@ -134,17 +134,6 @@ WORDS: dict[str, dict[str, Any]] = {
 }
 """Settings that are typed in another way than their name and annotation imply."""
 
-OverlayOption: Any = Option(
-    [], help="Corrected labels, such as the verdicts of nooch audit's page. Repeat for several."
-)
-PerSetOption: Any = Option(
-    None, help="Questions: images for each task, label and subset, or all; 50 by default."
-)
-TemplateOption: Any = Option(
-    None, help='Questions: by default "Is there {a} {task} in the image?".'
-)
-QuestionSeedOption: Any = Option(None, help="Questions: of the drawn images; 0 by default.")
-
 
 class Format(StrEnum):
     """Output format of results."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import polars as pl
+from msgspec import Meta
 
-from nooch.base.errors import InputError, ParameterError, UndefinedError, check_one_of
+from nooch.base.calls import Count, checked
+from nooch.base.errors import InputError, UndefinedError, check_one_of
 
 _KEYS = ["criterion", "task", "method"]
 
@@ -106,15 +108,23 @@ def paper_rule(tasks: Collection[str]) -> dict[str, Any]:
     return {"criterion": "ce", "n": 12, "min_hard": 50, "similar": similar}
 
 
+@checked
 def select_tasks(
     losses: pl.DataFrame,
     *,
     criterion: str = "ce",
-    n: int = 12,
-    min_hard: int = 50,
+    n: Count = 12,
+    min_hard: Annotated[int, Meta(ge=0)] = 50,
     similar: Sequence[Sequence[str]] = (),
 ) -> pl.DataFrame:
     """Rank tasks by NLL(hard) - NLL(all) and take the first ``n``.
+
+    Args:
+        losses: a row for each criterion and task, as of ``nooch.evaluation.class_losses``.
+        criterion: criterion whose hard images count.
+        n: tasks to choose.
+        min_hard: least hard positives, and hard negatives, of a task that is chosen.
+        similar: groups of tasks that are alike; of each, one is chosen.
 
     Returns a row for each task, best first: ``task, difference, hard, all, hard_positives,
     hard_negatives, chosen, reason``; ``reason`` states why a task is not chosen.
@@ -126,8 +136,6 @@ def select_tasks(
         .select("task", difference, "hard", "all", "hard_positives", "hard_negatives")
         .sort("difference", "task", descending=[True, False], nulls_last=True, maintain_order=True)
     )
-    if n < 1 or min_hard < 0:
-        raise ParameterError(f"n {n}, min_hard {min_hard}", allowed="at least 1, at least 0")
     groups = {task: number for number, group in enumerate(similar) for task in group}
     for task in groups:
         check_one_of("task", task, ranked["task"].to_list(), owner="the losses")

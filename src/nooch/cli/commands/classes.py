@@ -19,7 +19,6 @@ from nooch.cli.terminal import hint, note, print_json, print_table, progress
 
 _SUITE = Argument(..., metavar="SUITE", help="Suite folder, with sets of all classes.")
 _SPLIT = Option(None, help="Split of the suite whose losses count; test by default.")
-_METHOD = Option("erm", help="For a folder of runs: the method whose jobs count, over all seeds.")
 _SOURCE = Argument(
     ...,
     metavar="PREDICTIONS",
@@ -88,16 +87,13 @@ def classes_command(
         hint(f"{out}: next: nooch select-tasks SUITE {out}/predictions.parquet")
 
 
+@takes("nooch.training.selection:select_tasks", only=["criterion", "n", "min_hard"])
+@takes("nooch.report.results.task_selection:losses_by_class", "counted_losses", only=["method"])
 @with_reading
 def select_tasks_command(
     suite: Path = _SUITE,
     predictions: Path = _SOURCE,
     out: Path = Option(..., help="Suite folder to write, of the chosen tasks."),
-    criterion: str = Option("ce", help="Criterion whose hard images count."),
-    n: int = Option(12, min=1, help="Tasks to choose."),
-    min_hard: int = Option(
-        50, min=0, help="Least hard positives, and hard negatives, of the split."
-    ),
     similar: str = Option(
         None, help=f"Groups with one task each, such as {_PAIRS}; nooch for the paper's groups."
     ),
@@ -106,10 +102,12 @@ def select_tasks_command(
         help="paper sets --split test --criterion ce --n 12 --min-hard 50 --similar nooch.",
     ),
     split: str = _SPLIT,
-    method: str = _METHOD,
     overwrite: bool = shared.OverwriteOption,
     format: shared.Format = shared.FormatOption,
-    reading: Any = None,
+    *,
+    settings: Any,
+    counted_losses: Any,
+    reading: Any,
 ) -> None:
     """Choose the tasks whose hard images are hardest. By NLL(hard) - NLL(all)."""
     from nooch.report.results.task_selection import chosen_suite, losses_by_class, uneven_runs
@@ -122,7 +120,8 @@ def select_tasks_command(
     check_output(out, overwrite=overwrite, marker=SUITE_MARKER)
     whole = load_suite(suite)
     (split,) = whole.splits_to_score(split)
-    losses = losses_by_class(whole, _runs(predictions, reading, whole), split=split, method=method)
+    runs = _runs(predictions, reading, whole)
+    losses = losses_by_class(whole, runs, split=split, **counted_losses)
     note(*uneven_runs(losses))
     papers = paper_rule(losses["task"].to_list())
     if similar == _PAPERS:
@@ -130,8 +129,7 @@ def select_tasks_command(
     else:
         pairs = shared.parse_pairs(similar, "--similar", _PAIRS)
         groups = [[task, *others.split("+")] for task, others in pairs.items()]
-    own = {"criterion": criterion, "n": n, "min_hard": min_hard, "similar": groups}
-    rule = own if like is None else papers
+    rule = {**settings, "similar": groups} if like is None else papers
     selected, ranking = chosen_suite(whole, losses, **rule)
     save_suite(selected, out, overwrite=overwrite)
     if format is shared.Format.json:

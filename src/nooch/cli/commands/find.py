@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _GIST, _CONTEXT = "Criterion gist", "Criterion context"
 
 
-@takes("nooch.suites.find:find", leave=["path"], overlay={"type": list[Path]})
+@takes("nooch.suites.find:find", leave=["path"])
 @takes(
     "nooch.criteria.ce:CE",
     "ce",

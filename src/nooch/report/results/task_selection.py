@@ -24,7 +24,15 @@ def losses_by_class(
     method: str = "erm",
     scale: str | None = None,
 ) -> pl.DataFrame:
-    """``nooch.evaluation.class_losses`` of predictions, or of a folder of runs."""
+    """``nooch.evaluation.class_losses`` of predictions, or of a folder of runs.
+
+    Args:
+        suite: the suite.
+        source: predictions, or a folder of runs.
+        split: whose images.
+        method: of a folder of runs, the method whose jobs count, over all seeds.
+        scale: of predictions, as for ``nooch.load_predictions``.
+    """
     if isinstance(source, str | Path) and (Path(source) / RUNS_MARKER).is_file():
         runs = _of_method(RunsFolder.open(source), method)
     else:
