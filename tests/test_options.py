@@ -1,4 +1,4 @@
-"""Options that travel together: defaults, single fields by name, other names, other types."""
+"""Settings that are checked against their annotations: types and ranges."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from msgspec import Meta
 from refusals import fails
 
-from nooch.base.calls import Count, Options, Share, options_from
+from nooch.base.calls import Count, Options, Share
 from nooch.base.errors import ParameterError, WrongTypeError
 
 
@@ -29,21 +29,6 @@ class DrawOptions(Options):
     strict: bool = False
 
 
-def test_named_fields_replace_those_of_the_given_options():
-    assert options_from(DrawOptions, None, {}) == DrawOptions()
-    made = options_from(DrawOptions, DrawOptions(seed=3), {"draws": 5})
-    assert made == DrawOptions(draws=5, seed=3)
-
-
-def test_a_name_that_is_no_field_is_refused():
-    fails(
-        lambda: options_from(DrawOptions, None, {"drawz": 5}),
-        "'drawz' is not an option of DrawOptions",
-        "did you mean draws?",
-        kind=ParameterError,
-    )
-
-
 RIGHT = [
     {"draws": np.int64(3)}, {"share": 1}, {"share": np.float32(0.5)}, {"names": ("a", "b")},
     {"names": pl.Series(["a"])}, {"names": np.array(["a"])}, {"names": None}, {"name": "a"},
@@ -55,7 +40,7 @@ RIGHT = [
 @pytest.mark.parametrize("named", RIGHT)
 def test_values_of_the_type_of_their_field_are_taken(named):
     (name, value), *_ = named.items()
-    assert getattr(options_from(DrawOptions, None, named), name) is value
+    assert getattr(DrawOptions(**named), name) is value
 
 
 WRONG = [
@@ -77,7 +62,7 @@ WRONG = [
 
 @pytest.mark.parametrize(("named", "message"), [(named, texts) for named, *texts in WRONG])
 def test_values_of_another_type_are_refused_with_an_example(named, message):
-    act = lambda: options_from(DrawOptions, None, named)  # noqa: E731
+    act = lambda: DrawOptions(**named)  # noqa: E731
     fails(act, f"`{next(iter(named))}`: ", *message, kind=WrongTypeError)
 
 
@@ -100,11 +85,7 @@ PLAIN = make_dataclass("PLAIN", FIELDS, bases=(Options,))
     ],
 )
 def test_the_type_of_any_field_is_worded(kind, named, allowed):
-    fails(lambda: options_from(kind, None, named), allowed, kind=WrongTypeError)
-
-
-def test_options_of_another_class_are_refused():
-    fails(lambda: options_from(DrawOptions, {"draws": 3}, {}), "`options`", kind=WrongTypeError)
+    fails(lambda: kind(**named), allowed, kind=WrongTypeError)
 
 
 @dataclass(frozen=True)
@@ -148,4 +129,3 @@ OUTSIDE = [
 @pytest.mark.parametrize(("named", "message"), [(named, texts) for named, *texts in OUTSIDE])
 def test_values_out_of_range_are_refused(named, message):
     fails(lambda: RangedOptions(**named), *message, kind=ParameterError)
-    fails(lambda: options_from(RangedOptions, None, named), *message, kind=ParameterError)

@@ -1,4 +1,4 @@
-"""Shared by public functions: a ``map``, progress, and options whose fields can be named."""
+"""Shared by public functions: a ``map``, progress, and settings that are checked."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ import operator
 import re
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import cache, wraps
 from inspect import formatannotation
-from types import NoneType, UnionType
+from types import UnionType
 from typing import Annotated, Any, ParamSpec, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from msgspec import Meta
@@ -44,18 +43,6 @@ def tracked(results: Iterable[T], total: int, what: str, progress: Progress) -> 
     for done, result in enumerate(results, 1):
         yield result
         progress(what, done, total)
-
-
-def options_from(kind: type[T], options: T | None, named: Mapping[str, Any]) -> T:
-    """``options``, or the defaults of ``kind``, with the fields that were given by name
-    replaced.
-    """
-    owner: Any = kind
-    for name in named:
-        check_one_of("option", name, _hints(owner), owner=kind.__name__)
-    if not isinstance(options, kind | NoneType):
-        raise wrong_type("options", options, kind.__name__, f"options=nooch.{kind.__name__}()")
-    return replace(kind() if options is None else options, **named)  # type: ignore[type-var]
 
 
 Count = Annotated[int, Meta(ge=1)]
