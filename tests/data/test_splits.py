@@ -257,7 +257,7 @@ TABLES = {
     # rows separated by spaces
     "other columns": ("id,split 1,train", "has columns id, split", "image_id and split"),
     "unknown names": (
-        f"{HEAD} 1,day 2,night", "split values day, night are not known", "`split_values`"
+        f"{HEAD} 1,day 2,night", "split values day, night are not known", "`values`"
     ),
     "no name": (f"{HEAD} 1,train 2,", "split values None are not known"),
     "an image in two splits": (f"{HEAD} 1,train 2,test 1,test", "images are in two splits: 1"),

@@ -170,7 +170,7 @@ COLUMNS = [
     {},
     {"attributes": ["place", "weight"]},
     {"attributes": []},
-    {"split": "fold", "split_values": {"7": "test"}},
+    {"split": "fold", "values": {"7": "test"}},
     {"file_name": "place"},
 ]
 FILES = {"kind": st.sampled_from(list(WRITERS)), "n_files": st.sampled_from([1, 1, 2])}
@@ -366,7 +366,7 @@ def test_image_files_and_split_files_are_found(tmp_path, name, ids, part_size):
 ROWS = "".join(f"{i},cat,0.5,{i}\n" for i in range(9))
 TABLE = f"id,class,area,w\n{ROWS}"
 AREA, LABELED = LongTable("class", "area"), TableOfImages(["w"])
-FOLDS_OF_ROWS = {"split": "w", "split_values": {str(i): "x" for i in range(9)}}
+FOLDS_OF_ROWS = {"split": "w", "values": {str(i): "x" for i in range(9)}}
 
 
 @pytest.mark.parametrize(

@@ -103,7 +103,7 @@ def test_text_ids_of_parquet_are_taken_as_in_csv(tmp_path):
 def test_columns_become_what_they_are_said_to_be(tmp_path):
     text = "id,path,y,fold,place,weight,width,height\n"
     text += "2,a/2.jpg,1,0,sea,0.5,30,20\n1,a/1.jpg,0,2,land,,40,20\n"
-    parts = {"file_name": "path", "split": "fold", "split_values": {"0": "train", "2": "test"}}
+    parts = {"file_name": "path", "split": "fold", "values": {"0": "train", "2": "test"}}
     data = _wide(tmp_path, text, **parts)
     columns = ["image_id", "file_name", "width", "height", "split", "path", "place", "weight"]
     assert data.images.columns == columns
@@ -184,7 +184,7 @@ WIDE = {
     "infinity as a label": ("id,y\n1,1.0\n2,inf\n", {},
         "label y contains fractions, NaN, infinity"),
     "an unknown split": ("id,y,s\n1,1,train\n2,1,night\n", {"split": "s"},
-        "split values night are not known", "`split_values`"),
+        "split values night are not known", "`values`"),
     "no split in a row": ("id,y,s\n1,1,train\n2,1,\n", {"split": "s"},
         "split values None are not known"),
     "a column called split": ("id,y,split\n1,1,train\n", {},
@@ -216,7 +216,7 @@ def test_arguments_that_are_refused(tmp_path):
     parts = "no label column was given", "id, y", "`label`"
     refused(partial(_wide, tmp_path, "id,y\n1,1\n", []), *parts)
     fails(partial(_wide, tmp_path, "id,y\n1,1\n", ["y", "y"]), "class 'y' is listed twice")
-    act = partial(_wide, tmp_path, "id,y,s\n1,1,0\n", split="s", split_values={"0": "night"})
+    act = partial(_wide, tmp_path, "id,y,s\n1,1,0\n", split="s", values={"0": "night"})
     refused(act, "night is not a split")
 
 

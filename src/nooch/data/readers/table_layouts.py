@@ -32,14 +32,14 @@ class Columns:
     Attributes:
         id: image ids (integers or text).
         file_name: paths of the images, or None.
-        split: split names, or None; ``split_values`` maps them if they are not the usual names.
+        split: split names, or None; ``values`` maps them if they are not the usual names.
         attributes: columns to keep as attributes; None keeps all that have no other part.
     """
 
     id: str
     file_name: str | None = None
     split: str | None = None
-    split_values: Mapping[str, str] = field(default_factory=dict)
+    values: Mapping[str, str] = field(default_factory=dict)
     attributes: Sequence[str] | None = None
 
     def attribute_names(

@@ -122,7 +122,7 @@ class TableReading:
         if nulls := seen[key].nulls:
             raise InputError(f"{nulls} rows have no {key}", where=self.path)
         if split:
-            named_splits(seen[split].values(), self.columns.split_values, self.path)
+            named_splits(seen[split].values(), self.columns.values, self.path)
         return seen
 
 
@@ -224,7 +224,7 @@ class ScannedTable(ScannedRows):
         if columns.file_name:
             every = every.with_columns(table[columns.file_name].cast(pl.String).alias("file_name"))
         if split := columns.split:
-            every = every.with_columns(named_splits(table[split], columns.split_values, path))
+            every = every.with_columns(named_splits(table[split], columns.values, path))
         attributes = columns.attribute_names(table.columns[2:], layout.columns, path)
         every = every.with_columns(table[name] for name in attributes)
         first = np.empty(len(images), np.int64)
