@@ -14,7 +14,7 @@ FUNCTIONS = {
     for name in dir(space)
     if ">>> " in (getattr(function := getattr(space, name), "__doc__", None) or "")
 }
-LEAST = 18
+LEAST = 25
 
 
 @pytest.fixture(scope="module")

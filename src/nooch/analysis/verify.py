@@ -61,6 +61,11 @@ def verify(
         InputError: the suites share no criterion, task or image, have ids of different types, or
             a suite, if not compared with the published sets, contains only hard images.
         ParameterError: a negative number of resamples.
+
+    Examples:
+        >>> compared = nooch.verify("suite", "suite")
+        >>> compared.select("set", "metric", "first", "second").row(0)
+        ('hard_positive', 'jaccard', 78, 78)
     """
     first = as_suite(suite)
     pairs: dict[str, tuple[_Cells, _Cells]] = {}

@@ -244,15 +244,12 @@ def find(
             lack; more than half of what a set would stand on was not annotated.
         OutputError: the folder exists, cannot be written, or is in use by another process.
 
-    Example:
-        >>> import polars as pl
-        >>> labels = {"boat": [1, 1, 0, 0, 1, 0], "sea": [1, 1, 0, 0, 0, 1]}
-        >>> split = ["train"] * 4 + ["test"] * 2
-        >>> table = pl.DataFrame({"image_id": range(6), "split": split, **labels})
-        >>> data = nooch.import_dataset(table)
-        >>> suite = nooch.find(data, nooch.Context(), tasks="boat")
-        >>> suite.set("context", "boat", "test").ids("hard_positive").to_list()
-        [4]
+    Examples:
+        >>> suite = nooch.find("data", ["ce", nooch.Context()], tasks=["car"])
+        >>> suite.criteria
+        ('ce', 'context')
+        >>> suite.record("ce", "car", "test").hard_positives
+        78
     """
     target = None if out is None else check_output(out, overwrite=overwrite, marker=SUITE_MARKER)
     folder, data = data, as_dataset(data)

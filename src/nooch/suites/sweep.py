@@ -150,6 +150,11 @@ def sweep_thresholds(
         ParameterError: nothing to sweep, alpha without beta or the reverse, thresholds out of
             range, tau without an embedding.
         InputError: unknown areas, an empty training split; too much that was not annotated.
+
+    Examples:
+        >>> sweep = nooch.sweep_thresholds("data", alpha=[0, 0.05], beta=[0.1], tasks=["car"])
+        >>> sweep.cues.rows()
+        [('car', 0.0, 1), ('car', 0.05, 1)]
     """
     data = as_dataset(data)
     grids = Grids.checked(data, alpha, beta, tau, lift, embedding)

@@ -47,6 +47,10 @@ def environments(
         ParameterError: no such class or attribute, or no split ``train``.
         UndefinedError: the task has no context cue; the task or its cue was not annotated in all
             images of train and valid.
+
+    Examples:
+        >>> nooch.training.environments("data", "car")[:5]
+        array([1, 2, 0, 1, 3], dtype=uint8)
     """
     data = as_dataset(data)
     check_one_of("class", task, data.classes, owner="the dataset")

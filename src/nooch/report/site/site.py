@@ -106,6 +106,11 @@ def write_report(
             its range.
         InputError: results that do not belong to the suite; a folder of images that is not there.
         OutputError: ``out`` exists (and ``overwrite`` is false) or cannot be written.
+
+    Examples:
+        >>> sources = nooch.paper.Sources(suite=nooch.load_suite("suite"))
+        >>> nooch.write_report(sources, "site").path.name
+        'site'
     """
     suite = needed(sources.suite, "a suite", "give `suite` SUITE")
     data, progress = sources.data, sources.progress
