@@ -44,6 +44,11 @@ class Predictions:
         in_words: whether values are 1 for yes, 0 for no, and NaN for neither.
         said: of answers: their frame, with the model's words (see ``Answers``); of captions
             ``image_id, task, yes`` (the share that mentions the task), ``weight, skipped``.
+
+    Examples:
+        >>> values = [[0.1, 2.5], [-0.3, 1.0]]
+        >>> nooch.Predictions.from_arrays(values, [7, 9], ["car", "boat"], scale="logit")
+        Predictions(predictions: 2 images, 2 tasks, logits)
     """
 
     run: str
