@@ -4,6 +4,7 @@ import doctest
 
 import polars as pl
 import pytest
+from coco_files import document, image, write
 from planted import planted_data, planted_predictions
 
 import nooch
@@ -23,6 +24,9 @@ def folder(tmp_path_factory):
     path, data = tmp_path_factory.mktemp("examples"), planted_data()
     nooch.save_dataset(data, path / "data")
     nooch.save_suite(nooch.find(path / "data", "ce", tasks=["car"]), path / "suite")
+    images = [image(1, 10, 10), image(2, 10, 10)]
+    car = {"image_id": 1, "category_id": 3, "area": 25.0}
+    write(path / "instances.json", document(images, [car], {3: "car"}))
     runs = {"model": {}, "other": {"missed": 0.2, "claimed": 0.2, "seed": 2}}
     for name, rates in runs.items():
         answers = planted_predictions(data, **rates)

@@ -66,6 +66,11 @@ class Attribute:
             (presence, 0 or 1), ``present(class)`` (true or false) and ``area(class)`` (a fraction
             of the image, 0 if it is absent), such as ``place != y``, ``unseen(camera) AND year
             >= 2013`` or ``present(sky) AND area(road) > 0.1``; ``presets`` has those of Table 1.
+
+    Examples:
+        >>> suite = nooch.find("data", nooch.Attribute("present(tree) AND NOT present(road)"))
+        >>> suite.criteria
+        ('attribute',)
     """
 
     phi: str

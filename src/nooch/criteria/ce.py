@@ -74,6 +74,13 @@ class CE:
             area is scaled so that its own beta becomes ``beta``. Images between the two are neither
             hard nor easy.
         expected: what is known of verdicts with these betas, recorded in suites (JSON-like).
+
+    Examples:
+        >>> train = nooch.load_dataset("data").select("train")
+        >>> nooch.CE(alpha=0.05).fit(train).cues("car")
+        ('road',)
+        >>> nooch.CE(cues={"car": ["tree"]}).fit(train).cues("car")
+        ('tree',)
     """
 
     alpha: float = 0.05

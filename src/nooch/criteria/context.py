@@ -84,6 +84,11 @@ class Context:
         include: classes that are context although they imply the task's class.
         folds: of images, by a hash of their ids, each given support by a regression on the others;
             0 where no image is searched that was fitted. ``nooch.find`` chooses it.
+
+    Examples:
+        >>> train = nooch.load_dataset("data").select("train")
+        >>> nooch.Context(lift=5, exclude=["tree"]).fit(train, ["car"]).cues("car")
+        ('road',)
     """
 
     lift: float | None = 3.0

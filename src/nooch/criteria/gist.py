@@ -57,6 +57,10 @@ class Gist:
         tau: threshold on the cosine for hard positives and negatives; or by task a pair, of
             positives and of negatives (None for a task without a challenge set); or None where
             counts are matched.
+
+    Examples:
+        >>> nooch.Gist(tau={"car": (0.3, 0.4)}).thresholds["car"]
+        Thresholds(positive=0.3, negative=0.4)
     """
 
     embedding: str = ""

@@ -68,6 +68,12 @@ def import_dataset(
             counts in the message are of one part. Nothing is written then.
         OutputError: the folder exists or cannot be written, or another process is importing this
             dataset.
+
+    Examples:
+        >>> split = nooch.io.SplitPlan("70/10/20", seed=1)
+        >>> reading = nooch.io.CocoReading(things=["instances.json"])
+        >>> nooch.import_dataset(reading, "imported").header.n_images
+        2
     """
     target = check_output(out, overwrite=overwrite, marker=DATASET_MARKER)
     reading.check(split)

@@ -82,6 +82,11 @@ def export(
             that the format does not have, or another dataset than the suite's.
         InputError: what a format needs is missing; see the format.
         OutputError: ``out`` exists (and ``overwrite`` is false) or cannot be written.
+
+    Examples:
+        >>> done = nooch.export("suite", "ids", "car.json", tasks=["car"], splits=["test"])
+        >>> done.sets, done.files
+        (1, ['car.json'])
     """
     suite = as_suite(suite)
     data = None if data is None else as_dataset(data)

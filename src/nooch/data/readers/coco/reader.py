@@ -62,6 +62,11 @@ def read_coco(
         InputError: a file that cannot be read, is truncated or of another structure, or contains
             ids, sizes or areas that are not allowed; images that two things files share, sizes or
             category names that disagree between files, and unsafe file names.
+
+    Examples:
+        >>> data = nooch.io.read_coco(things=["instances.json"])
+        >>> data.classes, data.area("car").tolist()
+        (('car',), [0.25, 0.0])
     """
     from nooch.data.readers.contract import read
 
