@@ -31,17 +31,17 @@ KINDS = {"things": "instances", "stuff": "stuff", "captions": "captions"}
 FILES = " ".join(f"--{kind} annotations/{name}.json" for kind, name in KINDS.items())
 FIRST = {
     "import coco": f"import coco {FILES} --split 70/10/20 data",
-    "embed --encoder lexical": "embed data --encoder lexical",
+    "embed --encoder lexical": "tools embed data --encoder lexical",
     "find": "find data --criterion ce --split train,valid,test --out suite",
 }
 """Commands whose results the others need."""
 COMMANDS = {
     "import table": "import table areas.csv --id id --class class --area area out/table",
     "info": "info data",
-    "fsck": "fsck data",
+    "fsck": "tools fsck data",
     "show --all": "show suite --all",
     "explain": "explain suite --task person --image 285",
-    "sweep-thresholds": "sweep-thresholds data --alpha 0:0.2:20 --beta 0.01:0.5:20 --out out/sweep",
+    "sweep": "sweep data --alpha 0:0.2:20 --beta 0.01:0.5:20 --out out/sweep",
     "evaluate --bootstrap 0": "evaluate suite said.parquet --bootstrap 0",
     "evaluate --bootstrap 1000": "evaluate suite said.parquet --bootstrap 1000",
     "check": "check data said.parquet --out out/check",
@@ -49,14 +49,14 @@ COMMANDS = {
     "audit": "audit suite --predictions said.parquet --out out/audit",
     "captions": "captions suite said.json",
     "calibrate": "calibrate data data --out out/betas.json",
-    "weights": "weights data --task car --out out/weights.parquet",
-    "bench --dry-run": "bench data suite --embedding lexical-256 --out out/runs --dry-run",
+    "weights": "train weights data --task car --out out/weights.parquet",
+    "bench --dry-run": "train bench data suite --embedding lexical-256 --out out/runs --dry-run",
     "repair": "repair suite --features features.npz --predictions said.parquet --out out/repaired",
     "report": "report suite --predictions said.parquet --out out/site",
     "export --to csv": "export suite out/csv --to csv",
     "export --to hf": "export suite out/hf --to hf",
     "export --to pope": "export suite out/pope --to pope",
-    "verify": "verify suite suite",
+    "verify": "tools verify suite suite",
 }
 
 

@@ -2,8 +2,8 @@
 
     python benchmarks/bench_scenes.py [--images 4000] [--runs 3] [--json FILE]
 
-Whole processes, start included, in turns: ``nooch scenes`` at 128 pixels with one and with two
-workers (the peer of two is one), and with a quarter of the images, to compare the first round's
+Whole processes, start included, in turns: ``nooch tools scenes`` at 128 pixels with one and with
+two workers (the peer of two is one), and with a quarter of the images, to compare the first round's
 peak of memory. Files are in memory if there is a folder for that, so that the disk is not measured.
 """
 

@@ -29,11 +29,11 @@ _BENCH = "--embedding made --config bench.yaml"
 _PICTURES = "W/pictures-suite --dataset W/pictures"
 COMMANDS = {one.words: one.typed(PLAIN) for one in every_command.COMMANDS if one.kind} | {
     "import, parts": f"import coco {_COCO} --split 50/25/25 --part-size 40 --engine local:2 out",
-    "embed": "embed ds --encoder lexical",
+    "embed": "tools embed ds --encoder lexical",
     "embed, parts": "embed parts --encoder lexical --engine local:2",
     "find, parts": "find parts --criterion ce --alpha 0.001 --engine local:2 --out out",
     "bench, engine": f"bench ds suite {_BENCH} --engine local:2 --out out",
-    "features": "features W/pictures --backbone W/resnet --out out",
+    "features": "train features W/pictures --backbone W/resnet --out out",
     "predict": f"predict {_PICTURES} --model W/clip --out out.csv",
     "ask": f"ask {_PICTURES} --endpoint ENDPOINT/v1 --model m --out out.parquet",
 }

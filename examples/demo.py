@@ -82,7 +82,7 @@ def main() -> None:
 def challenge_sets(out: Path, images: int) -> None:
     """Scenes, dataset, suite."""
     say("Scenes whose context is known, in COCO's format")
-    run(f"nooch scenes {out}/scenes --images {images} --size 128 --seed 0")
+    run(f"nooch tools scenes {out}/scenes --images {images} --size 128 --seed 0")
     annotations = f"{out}/scenes/annotations"
     say("Import: things, stuff and captions joined by image, split 70/10/20")
     run(
@@ -106,15 +106,15 @@ def challenge_sets(out: Path, images: int) -> None:
         run(f"nooch explain {out}/suite --task car --image {image}")
     say("Do the criteria find objects that are against context?")
     truth = f"{out}/suite {out}/scenes/truth.parquet"
-    run(f"nooch find-score {truth} --split test --out {out}/truth-scores.csv")
+    run(f"nooch tools scenes-score {truth} --split test --out {out}/truth-scores.csv")
 
 
 def heads(out: Path, images: int) -> None:
     """A small network for all classes, and the paper's methods on its features in one pass."""
     say("One small network for all classes, from scratch: its loss on hard images")
-    run(f"nooch pixels {out}/dataset --size 64 --out {out}/pixels")
+    run(f"nooch train pixels {out}/dataset --size 64 --out {out}/pixels")
     run(
-        f"nooch classes {out}/dataset --pixels {out}/pixels --backbone"
+        f"nooch paper class-network {out}/dataset --pixels {out}/pixels --backbone"
         f" config:{HERE}/small_network.json --set epochs=8 --set batch=32 --set channels_last=true"
         f" --out {out}/classes"
     )
@@ -125,11 +125,11 @@ def heads(out: Path, images: int) -> None:
     select_tasks(out, images)
     say("The paper's nine methods with the values of Table 8, as heads on that network's features")
     run(
-        f"nooch features {out}/dataset --backbone {out}/classes/network --pixels {out}/pixels"
+        f"nooch train features {out}/dataset --backbone {out}/classes/network --pixels {out}/pixels"
         f" --size 64 --out {out}/features"
     )
-    run(f"nooch bench {out}/dataset {out}/suite --features {out}/features --out {out}/runs")
-    quietly(f"nooch collect {out}/runs {out}/suite --out {out}/scores")
+    run(f"nooch train bench {out}/dataset {out}/suite --features {out}/features --out {out}/runs")
+    quietly(f"nooch train score {out}/runs {out}/suite --out {out}/scores")
 
 
 def select_tasks(out: Path, images: int) -> None:
@@ -148,10 +148,14 @@ def select_tasks(out: Path, images: int) -> None:
     network = f"{out}/suite-all {out}/classes/predictions.parquet"
     predictions = f"--predictions {out}/classes/predictions.parquet"
     run(
-        f"nooch figure fig3 --suite {out}/suite-all {predictions} --formats svg --out {out}/losses",
+        f"nooch paper figures fig3 --suite {out}/suite-all {predictions}"
+        f" --formats svg --out {out}/losses",
         shown=False,
     )
-    run(f"nooch select-tasks {network} --min-hard {least} --similar nooch --out {out}/suite-chosen")
+    run(
+        f"nooch paper select-tasks {network} --min-hard {least} --similar nooch"
+        f" --out {out}/suite-chosen"
+    )
 
 
 def fine_tuning(out: Path, *, full: bool) -> None:
@@ -162,23 +166,23 @@ def fine_tuning(out: Path, *, full: bool) -> None:
         tasks, seeds, epochs = f"[{TASKS}]", "[0, 1, 2]", 8
         methods = "{erm: , environment-reweight: {alpha: [1, 2]}, gdro: {K: [5, 30]}}"
     run(
-        f"nooch bench {out}/dataset {out}/suite --pixels {out}/pixels --backbone"
+        f"nooch train bench {out}/dataset {out}/suite --pixels {out}/pixels --backbone"
         f" {out}/classes/network --set lr=0.003 --set epochs={epochs} --set channels_last=true"
         f" --set networks=3 --set 'tasks={tasks}' --set 'seeds={seeds}' --set"
         f" 'methods={methods}' --out {out}/tuned"
     )
-    quietly(f"nooch collect {out}/tuned {out}/suite --out {out}/tuned-scores")
+    quietly(f"nooch train score {out}/tuned {out}/suite --out {out}/tuned-scores")
 
 
 def conclusions(out: Path, *, full: bool) -> None:
     """The paper's tables and conclusions, and a summary."""
     say("The paper's conclusions, on these runs")
     run(
-        f"nooch results {out}/runs --suite {out}/suite --like table2,table6,table7,all --out"
+        f"nooch paper tables {out}/runs --suite {out}/suite --like table2,table6,table7,all --out"
         f" {out}/tables.md",
         shown=False,
     )
-    run(f"nooch statements {out}/runs --suite {out}/suite", lines=17)
+    run(f"nooch paper statements {out}/runs --suite {out}/suite", lines=17)
     say("The report, a static site")
     inputs = f"{out}/suite --dataset {out}/dataset --runs {out}/runs"
     run(f"nooch report {inputs} --bootstrap 200 --out {out}/site")

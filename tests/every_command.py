@@ -34,7 +34,7 @@ __all__ = [
 N = 120
 _TABLE = """
 info ds                                                           | ds, parts |  |
-fsck ds                                                           | ds, suite, runs |  |
+tools fsck ds                                                           | ds, suite, runs |  |
 find ds {find} --out out                                          | ds | suite | 1000
 find ds {gist} --out out                                          | ds | suite | 1000
 find ds --fitted suite --tasks {car} --out out                    | ds, suite | suite | 1000
@@ -49,36 +49,36 @@ evaluate suite p.jsonl --out out.json                             | suite, p.jso
 evaluate suite p.npz                                              | suite, p.npz |  |
 evaluate suite answers.jsonl                                      | suite, answers.jsonl |  |
 captions suite captions.jsonl {words} --out out.csv | suite, captions.jsonl, words.yaml | file | 700
-select-tasks suite p.csv --n 1 --min-hard 1 --out out             | suite, p.csv | suite | 1000
+paper select-tasks suite p.csv --n 1 --min-hard 1 --out out | suite, p.csv | suite | 1000
 slices suite p.csv --min-support 2 --out out.csv                  | suite, p.csv | file | 300
 validity suite p.csv other.csv --out out.csv                      | suite, p.csv | file | 300
 audit suite --predictions p.parquet --out out                     | suite, p.parquet | folder | 1000
 audit suite --captions captions.jsonl --out out | suite, captions.jsonl | folder | 1000
 check ds p.csv --criterion ce --alpha 0.001 --min-hard 1 --out out| ds, p.csv | folder | 1000
-weights ds --task {car} --alpha 0.001 --out out.csv               | ds | file | 1000
-sweep-thresholds ds {sweep} --out out                             | ds | folder | 700
+train weights ds --task {car} --alpha 0.001 --out out.csv               | ds | file | 1000
+sweep ds {sweep} --out out                             | ds | folder | 700
 calibrate predicted ds {calibrate} --out out.json                 | ds, predicted | file | 300
-bench ds suite {bench} --embedding made --out out | ds, suite, bench.yaml | resumed | 2500
-bench ds suite {bench} --features features --out out              | features | resumed | 2500
-status runs                                                       | runs |  |
-collect runs suite --out out                                      | runs, suite | added | 1000
-results runs --suite suite --out out.csv                          | runs, suite | file | 700
-results scores                                                    | scores |  |
-statements scores                                                 | scores, runs |  |
+train bench ds suite {bench} --embedding made --out out | ds, suite, bench.yaml | resumed | 2500
+train bench ds suite {bench} --features features --out out              | features | resumed | 2500
+train status runs                                                       | runs |  |
+train score runs suite --out out                                      | runs, suite | added | 1000
+paper tables runs --suite suite --out out.csv                          | runs, suite | file | 700
+paper tables scores                                                    | scores |  |
+paper statements scores                                                 | scores, runs |  |
 repair suite {repair} --out out | suite, vectors.npz, p.parquet | folder | 1000
 report suite --predictions p.csv --out out                        | ds, suite, p.csv | folder | 2000
 report suite --runs runs --out out                                | suite, runs | folder | 2000
 gallery suite --task {car} --predictions p.csv --out out.png      | suite, p.csv | file | 700
-figure fig4 --suite suite --predictions p.csv --formats svg --out out| suite, p.csv | added | 1000
-pixels ds --size 8 --out out                                      | ds | folder | 1000
+paper figures fig4 --suite suite --predictions p.csv --formats svg --out out| suite, p.csv | added | 1000
+train pixels ds --size 8 --out out                                      | ds | folder | 1000
 export suite out --to ids                                         | suite | file | 700
 export suite out --to csv                                         | suite | folder | 700
 export suite out --to table --split test --predictions p.csv      | suite, p.csv | folder | 700
 export suite out --to hf                                          | suite | folder | 700
 export suite out --to pope                                        | suite | folder | 300
-verify suite suite                                                | suite |  |
-add-attributes ds weather.csv out                                 | ds, weather.csv | data | 1000
-embed ds --encoder vectors.npz                                    | ds, vectors.npz |  |
+tools verify suite suite                                                | suite |  |
+tools add-attributes ds weather.csv out | ds, weather.csv | data | 1000
+tools embed ds --encoder vectors.npz                                    | ds, vectors.npz |  |
 import table areas.parquet {table} out                            | areas.parquet | data | 2500
 import coco --things train.json {captions} out | train.json, captions.json | data | 700
 import auto train.json out                                       | train.json | data | 700
@@ -87,14 +87,15 @@ import label-maps maps out --classes names.txt                    |  | data | 70
 import boxes labels out --boxes yolo --classes names.txt            |  | data | 700
 import image-folder by-class out                                  |  | data | 700
 import waterbirds birds out                                       | birds | data | 700
-import-suite published published --out out                        | published | suite | 700
+paper published published --out out                        | published | suite | 700
 collect-next suite --pool more --out out.csv                      | more, suite | file | 100
-scenes out --images 3                                             |  | data | 2000
+tools scenes out --images 3                                             |  | data | 2000
 """
 """A command | what it reads | what ``out`` is | bytes that a file has on a full disk.
 
 ``added``: a folder to which files are added; ``resumed``: one in which the same command goes on.
 """
+_GROUPS = {"import", "train", "paper", "tools"}
 _PARTS = {
     "find": "--criterion ce --alpha 0.001 --tasks {car}",
     "gist": "--criterion gist --encoder lexical --tau 0.5 --cues bowl=table --tasks bowl",
@@ -108,9 +109,11 @@ _PARTS = {
 }
 ELSEWHERE = {
     "annotate": "cli/test_annotate.py", "predict": "cli/test_predict.py", "ask": "cli/test_ask.py",
-    "features": "cli/test_training_features.py", "classes": "cli/test_choosing.py",
-    "intervene": "analysis/test_intervention.py", "find-score": "scenes/test_truth_scores.py",
-    "waterbirds score": "cli/test_waterbirds.py", "download coco-stuff": "cli/test_download.py",
+    "train features": "cli/test_training_features.py", "paper class-network": "cli/test_choosing.py",
+   
+    "intervene": "analysis/test_intervention.py", "tools scenes-score": "scenes/test_truth_scores.py",
+    "paper waterbirds": "cli/test_waterbirds.py",
+    "download coco-stuff": "cli/test_download.py",
     "download nooch-published": "cli/test_download.py",
 }  # fmt: skip
 """A command that the world has no input for -> where its promises are tested."""
@@ -129,7 +132,7 @@ class Command:
     def name(self) -> str:
         """``import table`` or ``find``, as one has it in the help."""
         first, second, *_ = self.words.split()
-        return f"{first} {second}" if first in {"import", "import-suite"} else first
+        return f"{first} {second}" if first in _GROUPS else first
 
     @property
     def out(self) -> str:
@@ -348,8 +351,8 @@ def annotation_files(folder: Path) -> None:
 _FIND = "find ds --criterion ce --criterion gist --encoder lexical --match ce --alpha 0.001"
 _FIRST = (
     f"{_FIND} --tasks {{car}},bowl --split train,valid,test --out suite",
-    "embed parts --encoder lexical",
-    "bench ds suite --embedding made --config bench.yaml --out runs",
-    "collect runs suite --out scores",
+    "tools embed parts --encoder lexical",
+    "train bench ds suite --embedding made --config bench.yaml --out runs",
+    "train score runs suite --out scores",
     "calibrate predicted ds --tasks bowl --cues bowl=table --alpha 0.001 --out betas.json",
 )

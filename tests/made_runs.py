@@ -1,4 +1,4 @@
-"""Folders of runs as nooch bench writes them, with random predictions: nothing is trained."""
+"""Folders of runs as nooch train bench writes them, with random predictions: nothing is trained."""
 
 from __future__ import annotations
 

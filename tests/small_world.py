@@ -53,7 +53,7 @@ def make_world(folder, epochs=4):
 def bench_command(world, out, more=""):
     """``bench`` of a world into a folder, with further options."""
     data = f"{world / 'dataset'} {world / 'suite'} --embedding made"
-    return f"bench {data} --config {world / 'bench.yaml'} --out {out} {more}"
+    return f"train bench {data} --config {world / 'bench.yaml'} --out {out} {more}"
 
 
 def contents(folder: Path) -> dict[str, bytes]:

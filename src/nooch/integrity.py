@@ -1,4 +1,4 @@
-"""Datasets, suites, runs, features, pixels and exports, checked whole: ``nooch fsck``."""
+"""Datasets, suites, runs, features, pixels and exports, checked whole: ``nooch tools fsck``."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def _dataset(checked: FolderCheck, again: str) -> None:
     files = open_parts(checked.folder).header.files
     embeddings = {name: entry for name, entry in files.items() if name.startswith("embeddings/")}
     tables = {name: entry for name, entry in files.items() if name not in embeddings}
-    embed = f"{again}, then run nooch embed {checked.folder}"
+    embed = f"{again}, then run nooch tools embed {checked.folder}"
     if checked.compare(tables, again) & checked.compare(embeddings, embed):
         load_dataset(checked.folder)
 
@@ -198,7 +198,7 @@ def _export(checked: FolderCheck, again: str) -> None:
 _KINDS: dict[str, tuple[str, Callable[[FolderCheck, str], None], str]] = {
     DATASET_MARKER: ("dataset", _dataset, "import again with nooch import and `overwrite`"),
     SUITE_MARKER: ("suite", _suite, "find again with nooch find and `overwrite`"),
-    RUNS_MARKER: ("runs", _runs, "run the same nooch bench command again"),
+    RUNS_MARKER: ("runs", _runs, "run the same nooch train bench command again"),
     FEATURES.marker: _array(FEATURES),
     PIXELS.marker: _array(PIXELS),
     EXPORT_MARKER: ("export", _export, "export again with nooch export and `overwrite`"),

@@ -5,8 +5,8 @@
     nooch.plot.support(suite.set("ce", "car", "test"))
     nooch.plot.levels(results, "auc")
 
-Functions take what nooch computes: suites' sets, scores, results, sweeps. ``nooch figure`` draws
-the paper's whole figures from them.
+Functions take what nooch computes: suites' sets, scores, results, sweeps. ``nooch paper figures``
+draws the paper's whole figures from them.
 """
 
 from __future__ import annotations

@@ -146,14 +146,14 @@ def test_the_command_compares_suites_and_says_what_it_compared(run_cli, tmp_path
     nooch.save_dataset(dataset_of(images, CLASSES), tmp_path / "data")
     for name, beta in (("a", 0.1), ("b", 0.15)):
         run_cli(f"find data --cues car=road --tasks car --beta {beta} --out {name}").ok()
-    shown = run_cli("verify a b --bootstrap 50").ok()
+    shown = run_cli("tools verify a b --bootstrap 50").ok()
     assert "all tasks" in shown.out
     assert "precision: the share of the first set" in shown.err
-    answer = run_cli("verify a b --bootstrap 0 --format json").json
+    answer = run_cli("tools verify a b --bootstrap 0 --format json").json
     (row,) = [
         row
         for row in answer
         if (row["task"], row["set"], row["metric"]) == ("car", "hard_negative", "precision")
     ]
     assert (row["value"], row["first"], row["second"], row["both"]) == (0.5, 2, 1, 1)
-    run_cli("verify a data").refused("contains no published set")
+    run_cli("tools verify a data").refused("contains no published set")

@@ -172,7 +172,7 @@ def test_a_bench_whose_worker_is_killed(flag, world, undisturbed, run_cli, tmp_p
     assert len(logs) == N_PASSES
     # the one that was killed is begun twice, the others once
     assert sorted(log.read_text().count("began") for log in logs) == [1] * (N_PASSES - 1) + [2]
-    # what nooch status says while it runs is so, and never goes back
+    # what nooch train status says while it runs is so, and never goes back
     assert all(before <= facts["done"] <= after for before, facts, after in watcher.facts)
     counts = [facts["done"] for _, facts, _ in watcher.facts]
     assert counts == sorted(counts)
@@ -180,7 +180,7 @@ def test_a_bench_whose_worker_is_killed(flag, world, undisturbed, run_cli, tmp_p
         epochs = [facts["passes"][number]["epochs"] for _, facts, _ in watcher.facts]
         known = [epoch for epoch in epochs if epoch is not None]
         assert known == sorted(known)
-    final = run_cli("status runs --format json").json
+    final = run_cli("train status runs --format json").json
     assert (final["done"], final["jobs"]) == (N_JOBS, N_JOBS)
 
 

@@ -62,7 +62,7 @@ def pictures(tmp_path_factory):
     folder = tmp_path_factory.mktemp("pictures")
     save_dataset(picture_dataset(folder, n_train=96, n_other=60), folder / "dataset")
     completed(
-        f"pixels {folder / 'dataset'} --size 16 --out {folder / 'pixels'}",
+        f"train pixels {folder / 'dataset'} --size 16 --out {folder / 'pixels'}",
         f"find {folder / 'dataset'} --tasks car,road --out {folder / 'suite'}",
     )
     (folder / "small.json").write_text(json.dumps(CONFIG))

@@ -122,10 +122,10 @@ def test_find_in_parts_embeds_first(folder, run_cli):
 
 
 def test_embed_in_workers_and_without(folder, run_cli):
-    done = run_cli("embed parts --encoder lexical --engine local:2").ok()
+    done = run_cli("tools embed parts --encoder lexical --engine local:2").ok()
     assert "embedding lexical-256" in done.out
     assert len(list((folder / "parts-logs").glob("job-*.log"))) == 3
-    run_cli("embed whole --encoder lexical --engine local:2").ok()
+    run_cli("tools embed whole --encoder lexical --engine local:2").ok()
     found, expected = (
         load_dataset(folder / kind).embeddings["lexical-256"] for kind in ("parts", "whole")
     )

@@ -144,7 +144,7 @@ def test_commands_that_need_every_image_refuse_a_sample(run_cli, tmp_path):
     ids = suite.set("ce", "car", "test").ids("hard_negative")[:3]
     rows = [{"image_id": i, "task": "car", "answer": "Yes"} for i in ids[:2]]
     (tmp_path / "a.json").write_text(json.dumps(rows))
-    run_cli(f"select-tasks {SUITE} a.json --out no").refused("have no prediction")
+    run_cli(f"paper select-tasks {SUITE} a.json --out no").refused("have no prediction")
     words = [f"explain {SUITE} --task car --image {i} --predictions a.json" for i in ids[1:]]
     answered, unasked = (run_cli(f"{text} --format json").ok().json for text in words)
     assert answered["answers"][0]["error"] is True

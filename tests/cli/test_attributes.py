@@ -1,4 +1,4 @@
-"""``nooch add-attributes`` and ``nooch find --criterion scores``: custom support."""
+"""``nooch tools add-attributes`` and ``nooch find --criterion scores``: custom support."""
 
 import numpy as np
 import polars as pl
@@ -39,7 +39,7 @@ def scores(tmp_path):
 
 
 def test_columns_join_by_id(run_cli, folder, scores, tmp_path):
-    done = run_cli("add-attributes data scores.csv new --id id --format json").ok()
+    done = run_cli("tools add-attributes data scores.csv new --id id --format json").ok()
     assert done.json["images_listed"] == N - 1
     assert done.json["rows_left_out"] == 1
     data = load_dataset(tmp_path / "new")
@@ -52,7 +52,7 @@ def test_columns_join_by_id(run_cli, folder, scores, tmp_path):
 
 
 def test_what_is_left_out_is_told(run_cli, folder, scores, tmp_path):
-    done = run_cli("add-attributes data scores.csv new --id id --columns camera")
+    done = run_cli("tools add-attributes data scores.csv new --id id --columns camera")
     assert "1 images are not in the table" in done.err
     assert "1 rows are of images that the dataset does not hold" in done.err
     assert "camera for 59 of 60 images" in done.out
@@ -60,7 +60,7 @@ def test_what_is_left_out_is_told(run_cli, folder, scores, tmp_path):
 
 
 def test_hard_images_by_scores_of_ones_own(run_cli, folder, scores, tmp_path):
-    run_cli("add-attributes data scores.csv new --id id").ok()
+    run_cli("tools add-attributes data scores.csv new --id id").ok()
     engine = "--engine local:1" if open_dataset(folder).n_parts > 1 else ""
     scores = "--criterion scores --scores 'context_{task}' --tau 0.4"
     run_cli(f"find new {scores} --out suite {engine}").ok()
@@ -88,7 +88,7 @@ def test_hard_images_by_scores_of_ones_own(run_cli, folder, scores, tmp_path):
 )
 def test_a_table_that_cannot_join_is_refused(run_cli, folder, tmp_path, table, words):
     (tmp_path / "table.csv").write_text(table)
-    run_cli("add-attributes data table.csv new").refused(words, "table.csv")
+    run_cli("tools add-attributes data table.csv new").refused(words, "table.csv")
     assert not (tmp_path / "new").exists()
 
 
@@ -96,7 +96,7 @@ def test_a_table_that_cannot_join_is_refused(run_cli, folder, tmp_path, table, w
 def test_an_id_that_fits_no_image_is_left_out(run_cli, folder, tmp_path, kind, id):
     table = pl.DataFrame({"image_id": pl.Series([3, id], dtype=kind), "a": [5, 6]})
     table.write_parquet(tmp_path / "table.parquet")
-    done = run_cli("add-attributes data table.parquet new --format json")
+    done = run_cli("tools add-attributes data table.parquet new --format json")
     assert (done.ok().json["images_listed"], done.json["rows_left_out"]) == (1, 1)
 
 
@@ -106,7 +106,7 @@ def test_ids_of_another_kind_are_refused(run_cli, tmp_path, ids):
     named = data.images.with_columns(pl.col("image_id").cast(pl.String))
     save_dataset(Dataset.build(named.drop("split"), data.classes, data.areas), tmp_path / "data")
     pl.DataFrame({"image_id": ids, "a": [5]}).write_parquet(tmp_path / "table.parquet")
-    run_cli("add-attributes data table.parquet new").refused("table.parquet: ")
+    run_cli("tools add-attributes data table.parquet new").refused("table.parquet: ")
 
 
 def test_scores_need_a_column(run_cli, folder, tmp_path):

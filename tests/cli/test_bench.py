@@ -23,7 +23,7 @@ CONFIG = f"{GRID}epochs: 4\npatience: 2\n"
 def world(scenes, tmp_path_factory):
     """Made-up scenes with an embedding, a suite of them, and a configuration."""
     folder = shutil.copytree(scenes, tmp_path_factory.mktemp("world"), dirs_exist_ok=True)
-    completed(f"embed {folder / 'dataset'} --encoder lexical")
+    completed(f"tools embed {folder / 'dataset'} --encoder lexical")
     (folder / "bench.yaml").write_text(CONFIG)
     return folder
 
@@ -38,7 +38,7 @@ def embedding(world):
 def bench(world, embedding):
     """The command into a folder, with further options."""
     data = f"{world / 'dataset'} {world / 'suite'} --embedding {embedding}"
-    return f"bench {data} --config {world / 'bench.yaml'} --out {{}} {{}}".format
+    return f"train bench {data} --config {world / 'bench.yaml'} --out {{}} {{}}".format
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +49,7 @@ def undisturbed(bench, tmp_path_factory):
 
 
 def test_the_records_of_a_grid(undisturbed, world, run_cli):
-    facts = run_cli(f"status {undisturbed} --format json").json
+    facts = run_cli(f"train status {undisturbed} --format json").json
     assert (facts["done"], facts["jobs"]) == (N_JOBS, N_JOBS)
     assert [p["jobs"] for p in facts["passes"]] == [N_JOBS // 2] * 2
     data, suite = load_dataset(world / "dataset"), load_suite(world / "suite")
@@ -91,7 +91,7 @@ def test_the_records_of_a_grid(undisturbed, world, run_cli):
 
 def test_collect_scores_and_chooses(undisturbed, world, run_cli, tmp_path):
     done = run_cli(
-        f"collect {undisturbed} {world / 'suite'} --out c --rule"
+        f"train score {undisturbed} {world / 'suite'} --out c --rule"
         " worst-hard,mean,auc-hard,easy,worst-environment,oracle --format json"
     ).ok()
     selected = done.json["selected"]
@@ -136,7 +136,7 @@ def test_collect_scores_and_chooses(undisturbed, world, run_cli, tmp_path):
         "oracle",
     }
     assert {r["split"] for r in selected if r["rule"] == "oracle"} == {"test"}
-    shown = run_cli(f"collect {undisturbed} {world / 'suite'} --out d")
+    shown = run_cli(f"train score {undisturbed} {world / 'suite'} --out d")
     assert "AUC on hard images, ce (d, test images, settings chosen by worst-hard)" in shown.out
 
 
@@ -161,7 +161,7 @@ def test_a_lost_job_alone_is_made_again(undisturbed, bench, tmp_path, run_cli):
     (out / "jobs" / f".{min(times)}.lock").touch()
     (out / "jobs" / f".{min(times)}.partial").mkdir()
     (out / "jobs" / f".{min(times)}.partial" / ".nooch").touch()
-    assert run_cli(f"status {out} --format json").json["done"] == N_JOBS - 1
+    assert run_cli(f"train status {out} --format json").json["done"] == N_JOBS - 1
     run_cli(bench(out, "")).ok()
     assert contents(out) == contents(undisturbed)
     assert {f.name: f.stat().st_mtime_ns for f in (out / "jobs").iterdir() if f != lost} == times
@@ -196,9 +196,8 @@ def test_methods_that_need_environments_need_a_cue(world, embedding, run_cli, tm
         f"find dataset --criterion gist --encoder {embedding} --tau 0.3 --tasks"
         f" car,airplane --out labels"
     ).ok()
-    words = (
-        f"bench dataset labels --embedding {embedding} --out runs --set epochs=1 --set 'seeds=[0]'"
-    )
+    words = f"train bench dataset labels --embedding {embedding} --out runs --set epochs=1"
+    words += " --set 'seeds=[0]'"
     run_cli(f"{words} --set 'methods=[gdro]'").refused("method gdro: task car has no environments")
     # what needs none is trained, and cannot be chosen by environments
     run_cli(f"{words} --set 'methods=[erm]'").ok()
@@ -216,7 +215,7 @@ def test_folders_that_do_not_resume(undisturbed, world, bench, run_cli, tmp_path
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("x")
     assert run_cli(bench("mine", "")).code == 2
-    assert run_cli("status mine").code == 2
-    run_cli(f"bench {world / 'dataset'} {world / 'suite'} --out r").refused("--features")
+    assert run_cli("train status mine").code == 2
+    run_cli(f"train bench {world / 'dataset'} {world / 'suite'} --out r").refused("--features")
     run_cli(f"find {world / 'dataset'} --tasks car --beta 0.3 --out suite").ok()
-    run_cli(f"collect {undisturbed} suite --out c").refused("not the one that was trained for")
+    run_cli(f"train score {undisturbed} suite --out c").refused("not the one that was trained for")

@@ -129,7 +129,7 @@ def test_the_only_split_of_a_suite_is_taken_by_default(run_cli, tmp_path):
     long.filter(ids == 1, pl.col("task").is_in(tasks)).write_parquet(tmp_path / "p.parquet")
     words = "select-tasks suite p.parquet --n 1 --min-hard 0"
     assert len(run_cli(f"{words} --out chosen --format json").json["tasks"]) == 1
-    run_cli("select-tasks suite p.parquet --like paper --out paper").refused(
+    run_cli("paper select-tasks suite p.parquet --like paper --out paper").refused(
         "'test' is not a split"
     )
     several = nooch.find(data, nooch.CE(), tasks=tasks, splits=["train", "valid"])
@@ -261,7 +261,7 @@ def test_losses_selection_and_fig_3_are_of_the_same_split(found, run_cli, tmp_pa
     given = [folder / "suite", folder / "predictions.parquet"]
     losses = losses_by_class(nooch.load_suite(given[0]), given[1]).rows(named=True)
     chosen = run_cli(
-        "select-tasks", *given, "--min-hard", "0", "--out", tmp_path / "a", "--format", "json"
+        "paper select-tasks", *given, "--min-hard", "0", "--out", tmp_path / "a", "--format", "json"
     ).json
     words = f"figure fig3 --suite {given[0]} --predictions {given[1]} --formats svg"
     run_cli(f"{words} --out f").ok()
@@ -305,7 +305,7 @@ def test_one_network_for_all_classes(pictures, network, run_cli, tmp_path):
     )
     assert len((tmp_path / "a" / "metrics.jsonl").read_text().splitlines()) == facts["epochs"] == 3
     outputs = "--predictions a/predictions.parquet --formats svg"
-    run_cli(f"figure fig3 --suite {pictures / 'suite'} {outputs} --out losses").ok()
+    run_cli(f"paper figures fig3 --suite {pictures / 'suite'} {outputs} --out losses").ok()
     for more in ("a", "b --set blcok=3", "b --tasks cra"):
         run_cli(f"{classes} {more}").refused()
     data = nooch.load_dataset(pictures / "dataset")
@@ -329,10 +329,10 @@ def test_losses_of_a_folder_of_runs(pictures, network, run_cli, tmp_path):
     suite = pictures / "suite"
     settings = "--set 'methods={erm: , gdro: {K: [0, 5]}}' --set tasks=[car]"
     data = network.replace(" ", f" {suite} ", 1)
-    run_cli(f"bench {data} {settings} --set 'seeds=[0, 1]' --set epochs=1 --out runs").ok()
+    run_cli(f"train bench {data} {settings} --set 'seeds=[0, 1]' --set epochs=1 --out runs").ok()
     words = f"select-tasks {suite} runs --min-hard 0 --out"
     assert run_cli(f"{words} chosen --format json").ok().json["tasks"] == ["car"]
-    run_cli(f"figure fig3 --suite {suite} --runs runs --formats svg --out losses").ok()
+    run_cli(f"paper figures fig3 --suite {suite} --runs runs --formats svg --out losses").ok()
     assert set(pl.read_csv(tmp_path / "losses" / "fig3.csv").select("task", "runs").rows()) == {
         ("car", 2)
     }

@@ -62,7 +62,7 @@ def test_show_has_thresholds_as_probabilities_and_the_number_of_ties(data, run_c
 
 def test_lifts_are_swept_as_find_takes_them(data, run_cli, tmp_path):
     del data
-    done = run_cli("sweep-thresholds data --lift 1.5,3 --tasks car,cow --out swept --format json")
+    done = run_cli("sweep data --lift 1.5,3 --tasks car,cow --out swept --format json")
     assert done.ok().json["lift"] == [1.5, 3.0]
     swept = pl.read_parquet(tmp_path / "swept" / "lift.parquet")
     run_cli("find data --criterion context --lift 1.5 --tasks car,cow --out suite").ok()
@@ -71,7 +71,7 @@ def test_lifts_are_swept_as_find_takes_them(data, run_cli, tmp_path):
         assert row["hard_negatives"] == record.hard_negatives
     picture = (tmp_path / "swept" / "hard_by_lift_test.svg").read_text()
     assert "by the context criterion" in picture
-    again = run_cli("sweep-thresholds data --lift 0 --out bad")
+    again = run_cli("sweep data --lift 0 --out bad")
     assert "positive numbers" in again.err
 
 
@@ -123,7 +123,7 @@ BAD = {
         {"ill": OWN["car"], "well": lambda d: 1 - d["car"], "old": OWN["bus"]},
         0, "well (implies that ill is absent)", "Errors by context",
     ),
-    "classes in no image": (
+    "paper class-network in no image": (
         {**OWN, "unicorn": lambda d: 0 * d["car"]},
         0, "no training images have", "Errors by context",
     ),
@@ -191,6 +191,6 @@ def test_explanations_slices_and_reports_take_its_suites(data, run_cli, tmp_path
     assert "slices:" in run_cli("slices suite p.csv --scale probability").ok().err
     run_cli("report suite --predictions p.csv --scale probability --out page").ok()
     assert "context" in (tmp_path / "page" / "index.html").read_text()
-    done = run_cli("figure fig10 fig11 --suite suite --dataset data --out f")
+    done = run_cli("paper figures fig10 fig11 --suite suite --dataset data --out f")
     assert done.code == 2
     assert "areas are unknown" in done.err

@@ -149,7 +149,7 @@ HOSTILE_TOO = """
 evaluate suite p.csv --out out.md
 evaluate suite p.csv --out out.tex
 evaluate suite p.csv --fail-if auc@hard<2 -> 1
-figure all --suite suite --predictions p.csv --formats svg --out out
+paper figures all --suite suite --predictions p.csv --formats svg --out out
 find ds --criterion ce --tasks nothing{car} --out out -> 2
 evaluate suite missing{car}.csv -> 2
 """

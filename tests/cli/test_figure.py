@@ -1,4 +1,4 @@
-"""nooch figure as a user types it."""
+"""nooch paper figures as a user types it."""
 
 import shutil
 
@@ -36,7 +36,7 @@ def folder(inputs, tmp_path):
 def test_all_figures_at_once(folder, run_cli):
     words = "--suite suite --dataset dataset --predictions p.csv --bootstrap 10"
     grids = "--alpha 0,0.02 --beta 0.05:0.2:3 --tau -0.2:0.2:3 --dpi 40"
-    done = run_cli(f"figure all {words} {grids} --out out").ok()
+    done = run_cli(f"paper figures all {words} {grids} --out out").ok()
     assert {file.name for file in (folder / "out").iterdir()} == {
         f"{name}.{ending}" for name in FIGURES for ending in ("svg", "pdf", "png", "csv")
     }
@@ -53,7 +53,7 @@ def test_all_figures_at_once(folder, run_cli):
 
 def test_figures_of_runs_a_sweep_and_the_paper(folder, run_cli):
     words = "--runs runs --suite suite --sweep sweep --paper"
-    done = run_cli(f"figure all {words} --formats svg --out out").ok()
+    done = run_cli(f"paper figures all {words} --formats svg --out out").ok()
     names = ["fig3", "fig4", "fig5", "fig6", "fig7", "fig10", "fig12"]
     assert {file.stem for file in (folder / "out").iterdir()} == set(names)
     suite = nooch.load_suite(folder / "suite")
@@ -61,14 +61,14 @@ def test_figures_of_runs_a_sweep_and_the_paper(folder, run_cli):
     assert pl.read_csv(folder / "out" / "fig6.csv", schema=expected.schema).equals(expected)
     left_out = "left out because their input is not given: fig11, fig13, fig14, fig1, fig2"
     assert left_out in " ".join(done.err.split())
-    done = run_cli("figure all --paper --formats svg --out more --format json").ok()
+    done = run_cli("paper figures all --paper --formats svg --out more --format json").ok()
     assert list(done.json["figures"]) == names[1:5]
     assert done.json["files"][:2] == ["fig4.svg", "fig4.csv"]
 
 
 def test_a_folder_of_figures_is_added_to_but_files_are_kept(folder, run_cli):
     words = "--paper --out out --formats png --dpi 40"
-    run_cli(f"figure fig4 {words}").ok()
-    run_cli(f"figure fig5 {words}").ok()
-    run_cli(f"figure fig4 {words}").refused("exists already")
-    run_cli(f"figure fig4 {words} --overwrite").ok()
+    run_cli(f"paper figures fig4 {words}").ok()
+    run_cli(f"paper figures fig5 {words}").ok()
+    run_cli(f"paper figures fig4 {words}").refused("exists already")
+    run_cli(f"paper figures fig4 {words} --overwrite").ok()

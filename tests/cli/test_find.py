@@ -176,7 +176,7 @@ def test_a_fitted_criterion_is_used_again(dataset, run_cli, tmp_path):
 
 
 def test_the_embedding_is_kept_and_found_again(dataset, run_cli, tmp_path):
-    run_cli("embed dataset --encoder lexical").ok()
+    run_cli("tools embed dataset --encoder lexical").ok()
     facts = run_cli("info dataset --format json").json
     ((name, shape),) = facts["embeddings"].items()
     assert shape[0] == 600
@@ -195,7 +195,7 @@ def test_two_precisions_never_mix(dataset, run_cli, tmp_path):
     save_dataset(load_dataset(dataset).select(rows=np.arange(24)), dataset, overwrite=True)
     gist = "find dataset --criterion gist --tau 0.5 --tasks car --out suite"
     # what an earlier version kept on a CPU with bfloat16
-    kept = run_cli("embed dataset --encoder minilm --precision bf16").ok()
+    kept = run_cli("tools embed dataset --encoder minilm --precision bf16").ok()
     name = "all-MiniLM-L6-v2-bf16"
     assert name in kept.out
     info = run_cli("info dataset --format json").json
@@ -233,7 +233,7 @@ def test_a_file_of_embeddings_has_no_precision_to_choose(dataset, run_cli, tmp_p
     np.savez(tmp_path / "clip.npz", image_ids=ids, embeddings=np.ones((len(ids), 2), np.float32))
     words = "find dataset --criterion gist --encoder clip.npz --tau 0 --tasks car"
     run_cli(f"{words} --precision bf16 --out suite").refused("taken as they are")
-    run_cli("embed dataset --encoder clip.npz").ok()
+    run_cli("tools embed dataset --encoder clip.npz").ok()
     assert run_cli("info dataset --format json").json["embedding_precision"] == {
         "file-clip": "unknown"
     }
@@ -295,11 +295,11 @@ def test_explain_of_published_sets_says_what_they_lack(run_cli):
 
 def test_verify_needs_published_files(dataset, run_cli, tmp_path):
     run_cli("find dataset --tasks car --out suite")
-    run_cli(f"verify suite {tmp_path}").refused("contains no published set")
+    run_cli(f"tools verify suite {tmp_path}").refused("contains no published set")
     np.save(tmp_path / "nooch_ids_CE_car_hard_positive_test.npy", np.array([1, 2, 3]))
-    shown = run_cli(f"verify suite {tmp_path}")
+    shown = run_cli(f"tools verify suite {tmp_path}")
     assert "Agreement of the suites" in shown.out
-    verdicts = run_cli(f"verify suite {tmp_path} --format json").json
+    verdicts = run_cli(f"tools verify suite {tmp_path} --format json").json
     (verdict,) = (
         v
         for v in verdicts
@@ -326,7 +326,7 @@ def test_version_and_help(run_cli):
 
 
 def test_found_part_by_part_it_is_the_same_suite(dataset, run_cli, tmp_path):
-    run_cli("embed dataset --encoder lexical").ok()
+    run_cli("tools embed dataset --encoder lexical").ok()
     (name,) = load_dataset(dataset).embeddings
     save_dataset(divide(load_dataset(dataset), 3), tmp_path / "parts")
     assert load_dataset(tmp_path / "parts").fingerprint == load_dataset(dataset).fingerprint

@@ -41,7 +41,7 @@ def bench(world, out, more="", **settings):
     values = {**SETTINGS, **settings}
     chosen = " ".join(f"--set '{name}={value}'" for name, value in values.items())
     data = f"{world / 'dataset'} {world / 'suite'} --pixels {world / 'pixels'} --device cpu"
-    return f"bench {data} --out {out} {backbone} {chosen} {more}"
+    return f"train bench {data} --out {out} {backbone} {chosen} {more}"
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +52,7 @@ def undisturbed(world, tmp_path_factory):
 
 
 def test_fine_tuned_and_collected(world, undisturbed, run_cli, tmp_path):
-    facts = run_cli(f"status {undisturbed} --format json").json
+    facts = run_cli(f"train status {undisturbed} --format json").json
     assert (facts["done"], facts["jobs"]) == (N_JOBS, N_JOBS)
     assert max(p["jobs"] for p in facts["passes"]) == 2
     header = json.loads((undisturbed / "runs.json").read_text())
@@ -67,7 +67,7 @@ def test_fine_tuned_and_collected(world, undisturbed, run_cli, tmp_path):
         "valid": 60,
         "test": 60,
     }
-    done = run_cli(f"collect {undisturbed} {world / 'suite'} --out scores --format json").ok()
+    done = run_cli(f"train score {undisturbed} {world / 'suite'} --out scores --format json").ok()
     assert {row["method"] for row in done.json["selected"]} == {
         "erm",
         "gdro",
@@ -175,7 +175,9 @@ def test_pixels_of_another_dataset(world, run_cli, tmp_path):
     save_dataset(other, tmp_path / "dataset")
     run_cli("find dataset --tasks car --out suite").ok()
     words = f"dataset suite --pixels {world / 'pixels'} --out runs"
-    run_cli(f"bench {words} --backbone config:{world}/small.json").refused("contains no pixels of")
+    run_cli(f"train bench {words} --backbone config:{world}/small.json").refused(
+        "contains no pixels of"
+    )
 
 
 def test_memory_that_runs_out_suggests_a_smaller_batch(world, run_cli, tmp_path, monkeypatch):

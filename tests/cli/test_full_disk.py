@@ -33,7 +33,7 @@ def _contents(folder):
     ("kind", "more"), [("whole", ""), ("parts", ""), ("parts", "--engine local:2")]
 )
 def test_an_embedding_that_does_not_fit_is_an_error(folder, run_cli, kind, more):
-    command = f"embed {kind} --encoder lexical {more}"
+    command = f"tools embed {kind} --encoder lexical {more}"
     before = _contents(folder / kind)
     with full_disk(2000):
         done = run_cli(command)
@@ -90,7 +90,7 @@ def test_an_empty_array_is_an_error_and_not_the_end_of_a_dialogue(run_cli, tmp_p
     (tmp_path / "published").mkdir()
     (tmp_path / "published" / "nooch_ids_CE_car_hard_positive_test.npy").touch()
     np.savez(tmp_path / "labels.npz", image_ids=[1], car=[1])
-    done = run_cli("import-suite published published --labels labels.npz --out suite")
+    done = run_cli("paper published published --labels labels.npz --out suite")
     assert done.code == 2
     assert "hard_positive_test.npy: cannot be read as an array" in done.err
     assert "Aborted" not in done.err
@@ -108,7 +108,7 @@ def test_what_was_not_expected_is_an_error_too(run_cli, folder, monkeypatch, err
         raise error
 
     monkeypatch.setattr("nooch.data.as_dataset", fail)
-    done = run_cli("embed whole --encoder lexical")
+    done = run_cli("tools embed whole --encoder lexical")
     assert done.code == 2
     assert f"error: {words}" in done.err
     assert "Aborted" not in done.err

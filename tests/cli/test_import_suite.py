@@ -1,4 +1,4 @@
-"""import-suite published: the official benchmark from 96 files, and incomplete folders."""
+"""paper published: the official benchmark from 96 files, and incomplete folders."""
 
 import numpy as np
 import polars as pl
@@ -19,7 +19,7 @@ def official(shared_data):
 
 def test_the_official_benchmark(official, run_cli, tmp_path):
     folder, labels = official
-    done = run_cli(f"import-suite published {folder} --labels {labels} --out suite")
+    done = run_cli(f"paper published {folder} --labels {labels} --out suite")
     assert "have no labels" not in done.err
     assert done.code == 0, done.err
     assert "48 challenge sets" in done.out
@@ -34,7 +34,7 @@ def test_the_official_benchmark(official, run_cli, tmp_path):
             images = counts.positives + counts.negatives
             assert (counts.positives, images) == (task.positives, 24657)
             assert suite.set(criterion, task.task, "test").support is None
-    verdicts = run_cli(f"verify suite {folder} --format json").json
+    verdicts = run_cli(f"tools verify suite {folder} --format json").json
     verdicts = [v for v in verdicts if v["set"].startswith("hard") and v["metric"] == "jaccard"]
     assert len(verdicts) == 2 * (12 + 2) * 2
     assert all(v["value"] == 1 and not v["only_second"] for v in verdicts)
@@ -63,7 +63,7 @@ def test_the_official_benchmark(official, run_cli, tmp_path):
 
 def test_json_stands_alone(run_cli, tmp_path):
     folder = _small(tmp_path / "p")
-    words = f"import-suite published {folder} --labels dataset --out suite --format json"
+    words = f"paper published {folder} --labels dataset --out suite --format json"
     done = run_cli(words)
     assert [record["task"] for record in done.json["sets"]] == ["car"]
     shown = run_cli("show suite --format json").json
@@ -98,7 +98,7 @@ def _small(folder, **change):
 
 def test_labels_of_a_dataset(run_cli, tmp_path):
     folder = _small(tmp_path / "p")
-    run_cli(f"import-suite published {folder} --labels dataset --out suite").ok()
+    run_cli(f"paper published {folder} --labels dataset --out suite").ok()
     challenge = nooch.load_suite(tmp_path / "suite").set("ce", "car", "test")
     assert challenge.labels.tolist() == small_data().select("test").labels("car").tolist()
     assert len(challenge.ids("hard")) == 6
@@ -119,7 +119,7 @@ def test_labels_of_a_dataset(run_cli, tmp_path):
 )
 def test_folders_that_are_refused_leave_nothing(run_cli, tmp_path, change, message):
     folder = _small(tmp_path / "p", **change)
-    run_cli(f"import-suite published {folder} --labels dataset --out suite").refused(message)
+    run_cli(f"paper published {folder} --labels dataset --out suite").refused(message)
     assert {file.name for file in tmp_path.iterdir()} == {"p", "dataset"}
 
 
@@ -133,15 +133,15 @@ def test_other_things_that_are_missing(run_cli, tmp_path):
         (folder, tmp_path / "nowhere.npz", "cannot be read"),
         (folder, folder, "is not a dataset folder"),
     ):
-        run_cli(f"import-suite published {source} --labels {labels} --out suite").refused(message)
+        run_cli(f"paper published {source} --labels {labels} --out suite").refused(message)
         assert not (tmp_path / "suite").exists()
     # only hard images need neither labels nor the split
-    run_cli(f"import-suite published {folder} --out suite").ok()
+    run_cli(f"paper published {folder} --out suite").ok()
 
 
 def test_without_labels_the_suite_holds_hard_images_alone(official, run_cli, tmp_path):
     folder, _ = official
-    done = run_cli(f"import-suite published {folder} --out hard --format json").ok()
+    done = run_cli(f"paper published {folder} --out hard --format json").ok()
     assert done.json["hard_only"] is True
     suite, whole = nooch.load_suite(tmp_path / "hard"), nooch.load_suite("nooch-coco")
     ids, random = whole.set("ce", "car", "test").image_ids, np.random.default_rng(0)
@@ -187,7 +187,7 @@ def test_without_labels_the_suite_holds_hard_images_alone(official, run_cli, tmp
     assert "The suite contains only hard images" in page
     # 1,539 hard positives under CE and under gist, and not a third time as all positives
     assert page.count(">1,539<") == 2
-    tabled = run_cli("results hard --like table2 --compare paper --out t.csv").ok()
+    tabled = run_cli("paper tables hard --like table2 --compare paper --out t.csv").ok()
     assert "how many positives there are is not known" in " ".join(tabled.err.split())
     counts = pl.read_csv(tmp_path / "t.csv")
     assert counts.height == 24
@@ -195,7 +195,7 @@ def test_without_labels_the_suite_holds_hard_images_alone(official, run_cli, tmp
         assert counts[column].null_count() == 24
     assert counts["difference_hard_positives"].to_list() == [0] * 24
     run_cli(f"evaluate hard {options} --average test").refused("needs the easy images")
-    run_cli(f"select-tasks hard {options} --out no").refused("needs the easy images")
+    run_cli(f"paper select-tasks hard {options} --out no").refused("needs the easy images")
 
 
 def test_labels_of_coco_files(official, shared_data, run_cli, tmp_path):
@@ -207,7 +207,7 @@ def test_labels_of_coco_files(official, shared_data, run_cli, tmp_path):
     files = [real / "coco128" / "annotations" / "instances_train2017.json"]
     tiny = real / "coco-tiny" / "annotations"
     files += [tiny / f"instances_{part}2017.json" for part in ("train", "val")]
-    published = f"import-suite published {folder} --labels {' --labels '.join(map(str, files))}"
+    published = f"paper published {folder} --labels {' --labels '.join(map(str, files))}"
     done = run_cli(f"{published} --out suite").ok()
     assert "of 24,657 images of split test have no labels" in " ".join(done.err.split())
     suite, whole = nooch.load_suite(tmp_path / "suite"), nooch.load_suite("nooch-coco")

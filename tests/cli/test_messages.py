@@ -59,4 +59,4 @@ def test_notes_are_shown_so_on_both_outputs(shown, capsys):
 
 
 def test_an_error_of_the_library_is_shown_so(run_cli, tmp_path):
-    run_cli(f"scenes {tmp_path}").refused("choose another path, or give --overwrite")
+    run_cli(f"tools scenes {tmp_path}").refused("choose another path, or give --overwrite")

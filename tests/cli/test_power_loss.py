@@ -27,7 +27,7 @@ COMMANDS = {
         [IMPORT.format("a.json")], f"{IMPORT.format('b.json')} --overwrite", "data", None
     ),
     "embed": ([IMPORT.format("a.json")], "embed data --encoder lexical", "data", None),
-    "embed in parts": (
+    "tools embed in parts": (
         [f"{IMPORT.format('a.json')} --part-size 8"], "embed data --encoder lexical", "data", None
     ),
     "find": (["world"], "find dataset --criterion ce --out found", "found", "exists already"),
@@ -36,7 +36,8 @@ COMMANDS = {
     ),
     "bench": (
         ["world"],
-        "bench dataset suite --embedding made --config ../bench.yaml --out runs", "runs", None,
+        "train bench dataset suite --embedding made --config ../bench.yaml --out runs",
+        "runs", None,
     ),
 }  # fmt: skip
 

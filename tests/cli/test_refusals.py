@@ -40,7 +40,7 @@ REFUSED = {
 --out a.parquet/out.csv -> cannot make the folder
 --out a.parquet --overwrite -> a.parquet: is a file of predictions
 """,
-    "scored: sweep-thresholds dataset --out out {}": """
+    "scored: sweep dataset --out out {}": """
 -> nothing to sweep
 --alpha 0.05 -> alpha together with beta
 --beta 0.05 -> alpha together with beta
@@ -198,7 +198,7 @@ coco --things train.json --images nowhere -> no such folder of images
 show photos -> is not a suite
 explain photos --task car --image 1 -> is not a suite
 info photos -> is not a dataset
-sweep-thresholds photos --alpha 0.05 --beta 0.1 --out out -> is not a dataset
+sweep photos --alpha 0.05 --beta 0.1 --out out -> is not a dataset
 import coco ds --things missing.json -> exists already
 import coco ds --things no.json --overwrite -> no.json
 import coco photos --things train.json --overwrite -> contains no dataset.json

@@ -18,7 +18,7 @@ def words(text):
 
 
 def test_a_table_in_the_terminal(run_cli):
-    done = run_cli("results runs --suite suite --like table3,16").ok()
+    done = run_cli("paper tables runs --suite suite --like table3,16").ok()
     assert (
         "Table 3: AUC on hard images, ce (runs, test images, settings chosen by worst-hard)"
         in done.out
@@ -34,7 +34,7 @@ def test_a_table_in_the_terminal(run_cli):
 
 
 def test_half_a_grid_is_said(run_cli):
-    done = run_cli("results half --suite suite --like 16").ok()
+    done = run_cli("paper tables half --suite suite --like 16").ok()
     assert "[2/3 seeds]" in done.out
     assert "1 of 24 jobs are not done" in words(done.err)
     assert "car: erm, seed 1" in words(done.err)
@@ -79,33 +79,33 @@ def test_counts_next_to_results(run_cli, tmp_path):
 
 
 def test_the_papers_own_tables(run_cli, tmp_path):
-    run_cli(f"results paper --like all --out {tmp_path}/r.csv").ok()
+    run_cli(f"paper tables paper --like all --out {tmp_path}/r.csv").ok()
     assert len((tmp_path / "r.csv").read_text().splitlines()) == 1 + 22 * 13 * 9 + 3 * 9
 
 
 def test_collected_scores(run_cli, tmp_path):
     scores = tmp_path / "scores"
-    run_cli(f"collect runs suite --out {scores}").ok()
+    run_cli(f"train score runs suite --out {scores}").ok()
     one, other = (
-        run_cli(f"results {source} --like 16 --format json").json["cells"]
+        run_cli(f"paper tables {source} --like 16 --format json").json["cells"]
         for source in (scores, "runs --suite suite")
     )
     assert [c["mean"] for c in one] == pytest.approx([c["mean"] for c in other])
-    run_cli(f"results {scores} --like 16 --paired all").refused("no predictions to resample")
+    run_cli(f"paper tables {scores} --like 16 --paired all").refused("no predictions to resample")
 
 
 def test_two_folders_of_one_criterion_are_refused(run_cli):
-    command = "results few half --suite suite --like 16"
+    command = "paper tables few half --suite suite --like 16"
     run_cli(command).refused("both have results under ce")
 
 
 def test_statements(run_cli):
-    done = run_cli("statements paper").ok()
+    done = run_cli("paper statements paper").ok()
     assert all(statement.sentence in done.out for statement in STATEMENTS.values())
-    found = run_cli("statements paper --format json").json
+    found = run_cli("paper statements paper --format json").json
     assert [f["name"] for f in found] == list(STATEMENTS)
     assert all(f["verdict"] == f["paper"] and f["checks"] and f["rule"] for f in found)
-    mine = run_cli("statements runs --suite suite --only cvar-worst-calibrated --format json")
+    mine = run_cli("paper statements runs --suite suite --only cvar-worst-calibrated --format json")
     (finding,) = mine.json
     assert (finding["verdict"], finding["scope"], finding["paper"]) == (
         "inconclusive",
@@ -113,7 +113,7 @@ def test_statements(run_cli):
         "inconclusive",
     )
     assert "no average of cvar" in finding["checks"][0]["numbers"]
-    markdown = run_cli("statements paper --format markdown").out
+    markdown = run_cli("paper statements paper --format markdown").out
     assert markdown.startswith("**Statements: the paper's tables**")
     assert "| CVaR is worst calibrated on easy images. | inconclusive | inconclusive |" in markdown
-    run_cli("statements paper --only gist-is-easier").refused("did you mean gist-is-harder")
+    run_cli("paper statements paper --only gist-is-easier").refused("did you mean gist-is-harder")

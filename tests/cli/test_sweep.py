@@ -1,4 +1,4 @@
-"""sweep-thresholds as a user types it."""
+"""sweep as a user types it."""
 
 import json
 import shutil
@@ -18,7 +18,7 @@ def dataset(tmp_path):
 
 
 def test_the_exact_form(dataset, run_cli, tmp_path):
-    done = run_cli("sweep-thresholds dataset --alpha 0:0.2:20 --beta 0.01:0.5:20 --out out").ok()
+    done = run_cli("sweep dataset --alpha 0:0.2:20 --beta 0.01:0.5:20 --out out").ok()
     assert "Where both sides are hard equally often" in done.out
     assert "all tasks" in done.out
     grid = pl.read_parquet(tmp_path / "out" / "grid.parquet")
@@ -37,7 +37,7 @@ def test_the_exact_form(dataset, run_cli, tmp_path):
 
 
 def test_counts_are_those_that_find_finds(dataset, run_cli, tmp_path):
-    run_cli("sweep-thresholds dataset --alpha 0,0.02,0.04 --beta 0.1,0.08,0.3,0.16 --out o")
+    run_cli("sweep dataset --alpha 0,0.02,0.04 --beta 0.1,0.08,0.3,0.16 --out o")
     grid = pl.read_parquet(tmp_path / "o" / "grid.parquet")
     cues = pl.read_parquet(tmp_path / "o" / "cues.parquet")
     for alpha, beta in [(0.0, 0.1), (0.02, 0.08), (0.04, 0.3), (0.0, 0.16)]:
@@ -57,7 +57,7 @@ def test_counts_are_those_that_find_finds(dataset, run_cli, tmp_path):
 
 def test_lists_single_values_and_json(dataset, run_cli, tmp_path):
     words = "--alpha 0.04 --beta '0.3, 0.1,0.2' --tasks fire_hydrant --split test --format json"
-    done = run_cli(f"sweep-thresholds dataset {words} --out out").ok()
+    done = run_cli(f"sweep dataset {words} --out out").ok()
     facts = [done.json[name] for name in ("alpha", "beta", "splits")]
     assert facts == [[0.04], [0.3, 0.1, 0.2], ["test"]]
     equal = pl.read_parquet(tmp_path / "out" / "equal.parquet")
@@ -71,7 +71,7 @@ def test_tau_over_embeddings_from_a_file(dataset, run_cli, tmp_path):
     values = np.random.default_rng(0).normal(size=(len(data), 4))
     np.savez(tmp_path / "e.npz", image_ids=data.image_ids, embeddings=values)
     words = "--tau -0.5:0.5:3 --encoder e.npz --tasks car --out out"
-    done = run_cli(f"sweep-thresholds dataset {words} --format json").ok()
+    done = run_cli(f"sweep dataset {words} --format json").ok()
     assert done.json["tau"] == [-0.5, 0.0, 0.5]
     tau = pl.read_parquet(tmp_path / "out" / "tau.parquet")
     for row in tau.filter(task="car").iter_rows(named=True):
@@ -85,10 +85,10 @@ def test_tau_over_embeddings_from_a_file(dataset, run_cli, tmp_path):
 
 
 def test_nothing_hard_on_both_sides_is_said(dataset, run_cli, tmp_path):
-    done = run_cli("sweep-thresholds dataset --alpha 0.9 --beta 0.9 --split test --out out").ok()
+    done = run_cli("sweep dataset --alpha 0.9 --beta 0.9 --split test --out out").ok()
     assert "no point of the grid has hard images on both sides" in done.err
 
 
 def test_an_altered_dataset(dataset, run_cli, tmp_path):
     shutil.copy(dataset / "images.parquet", dataset / "areas.parquet")
-    run_cli("sweep-thresholds dataset --alpha 0.05 --beta 0.1 --out out").refused("areas.parquet")
+    run_cli("sweep dataset --alpha 0.05 --beta 0.1 --out out").refused("areas.parquet")

@@ -28,16 +28,16 @@ def weights(tmp_path):
 
 
 def test_pixels_then_features(data, weights, run_cli, tmp_path):
-    done = run_cli("pixels dataset --out px --size 40 --format json").ok()
+    done = run_cli("train pixels dataset --out px --size 40 --format json").ok()
     cache = PixelCache.load(tmp_path / "px", data)
     assert done.json == {
         "pixels": "px", "images": 6, "size": [40, 40], "bytes": 6 * 40 * 40 * 3,
         "codec": cache.header.made["codec"], "identity": cache.identity,
     }  # fmt: skip
-    command = f"features dataset --backbone {weights} --pixels px --device cpu --out f"
+    command = f"train features dataset --backbone {weights} --pixels px --device cpu --out f"
     done = run_cli(f"{command} --batch 4").ok()
     assert "6 images x 16 features of resnet at 40 x 40" in done.out
-    assert "next: nooch bench dataset SUITE --features f" in " ".join(done.out.split())
+    assert "next: nooch train bench dataset SUITE --features f" in " ".join(done.out.split())
     made = load_features(tmp_path / "f", data)
     assert made.header.made["backbone"]["preprocessing"]["size"] == [40, 40]
     done = run_cli(f"{command} --half --overwrite --format json")
@@ -46,17 +46,17 @@ def test_pixels_then_features(data, weights, run_cli, tmp_path):
 
 
 def test_text_names_the_next_step(data, run_cli, tmp_path):
-    done = run_cli("pixels dataset --out px --size 16 --codec pil")
+    done = run_cli("train pixels dataset --out px --size 16 --codec pil")
     assert "6 images of 16 x 16, 0 MB, codec pil" in done.out
-    command = "nooch features dataset --pixels px --backbone"
+    command = "nooch train features dataset --pixels px --backbone"
     assert f"next: {command}" in " ".join(done.out.split())
 
 
 def test_features_of_images_at_the_backbones_size(data, weights, run_cli, tmp_path):
-    done = run_cli(f"features dataset --backbone {weights} --out f --format json").ok()
+    done = run_cli(f"train features dataset --backbone {weights} --out f --format json").ok()
     assert done.json["backbone"]["preprocessing"]["size"] == [32, 32]
     done = run_cli(
-        f"features dataset --backbone config:{weights} --seed 7 --size 24 --images"
+        f"train features dataset --backbone config:{weights} --seed 7 --size 24 --images"
         f" images --out g --format json"
     )
     assert done.json["backbone"]["preprocessing"]["size"] == [24, 24]
@@ -71,17 +71,17 @@ def test_what_is_refused(data, weights, run_cli, tmp_path):
     run_cli(f"{features} resnet-5000").refused("is not a backbone", "config:NAME")
     run_cli(f"{features} {weights} --device cuda:77").refused("no device 'cuda:77'")
     run_cli(f"{features} {weights} --pixels out --images out").refused("exclude each other")
-    run_cli("pixels dataset --out px --size 32")
+    run_cli("train pixels dataset --out px --size 32")
     of_pixels = f"{features} {weights} --pixels px"
     run_cli(f"{of_pixels} --size 40").refused("--size 40", "contains 32 x 32")
     header = json.loads((tmp_path / "px" / "pixels.json").read_bytes())
     header["blocks"] = ["0" * 64]
     write_header(tmp_path / "px" / "pixels.json", header)
-    run_cli(of_pixels).refused("was altered", "nooch pixels DATASET")
-    run_cli("pixels dataset --out px").refused("exists already", "--overwrite")
-    run_cli("pixels dataset --out out --codec quick").refused("'quick' is not a codec")
+    run_cli(of_pixels).refused("was altered", "nooch train pixels DATASET")
+    run_cli("train pixels dataset --out px").refused("exists already", "--overwrite")
+    run_cli("train pixels dataset --out out --codec quick").refused("'quick' is not a codec")
     (tmp_path / "images" / "002.jpg").unlink()
     missing = "1 of 6 images are not there: 2 (002.jpg)"
-    run_cli("pixels dataset --out out").refused(missing, "--images")
+    run_cli("train pixels dataset --out out").refused(missing, "--images")
     run_cli(f"{features} {weights}").refused(missing)
     assert not (tmp_path / "out").exists()

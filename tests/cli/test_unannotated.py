@@ -68,5 +68,5 @@ def test_little_of_the_stuff_is_there(annotations, run_cli, tmp_path):
     record = load_suite(tmp_path / "suite").record("ce", "car", "test")
     assert record.excluded_positives + record.excluded_negatives > 60
     grid = "--alpha 0.05 --beta 0.1 --tasks car"
-    run_cli(f"sweep-thresholds {few} {grid} --out sweep").refused("would be left out")
-    run_cli(f"sweep-thresholds {few} {grid} --allow-unannotated --out sweep").ok()
+    run_cli(f"sweep {few} {grid} --out sweep").refused("would be left out")
+    run_cli(f"sweep {few} {grid} --allow-unannotated --out sweep").ok()

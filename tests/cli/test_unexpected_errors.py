@@ -70,8 +70,10 @@ def test_columns_that_name_no_class_are_refused(world, run_cli, kind, layout, mo
 )
 def test_yaml_that_cannot_be_read_is_refused(world, run_cli, text):
     Path("c.yaml").write_text(f"seeds: {text}")
-    assert "c.yaml" in _refused(run_cli("bench ds suite --features f --out o --config c.yaml"))
-    _refused(run_cli("bench ds suite --features f --out o --set", f"seeds={text}"))
+    assert "c.yaml" in _refused(
+        run_cli("train bench ds suite --features f --out o --config c.yaml")
+    )
+    _refused(run_cli("train bench ds suite --features f --out o --set", f"seeds={text}"))
 
 
 @pytest.mark.parametrize("header", ["(" * 118, "{" * 118, "9" * 118, "[" * 60 + "]" * 58])

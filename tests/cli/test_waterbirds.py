@@ -1,4 +1,4 @@
-"""``nooch import waterbirds`` and ``nooch waterbirds score``."""
+"""``nooch import waterbirds`` and ``nooch paper waterbirds``."""
 
 import numpy as np
 import polars as pl
@@ -40,14 +40,14 @@ def test_from_the_standard_folder_to_scores(birds, run_cli, tmp_path):
     test = data.select("test")
     predictions(test, tmp_path / "bird.csv")
     predictions(test, tmp_path / "place.csv", 8.0)
-    scored = run_cli("waterbirds score suite bird.csv place.csv --format json").ok()
+    scored = run_cli("paper waterbirds suite bird.csv place.csv --format json").ok()
     bird, place = scored.json
     assert (bird["run"], place["run"]) == ("bird", "place")
     assert bird["worst_group_error"] < 0.6
     assert place["worst_group_error"] > 0.9
     assert bird["auc_hard"] > 0.6
     assert place["auc_hard"] < 0.1
-    shown = run_cli("waterbirds score suite bird.csv place.csv")
+    shown = run_cli("paper waterbirds suite bird.csv place.csv")
     for name in ("worst_group_error", "worst_of_four_nll", "error_by_training_groups"):
         assert name in shown.out
 
@@ -57,7 +57,7 @@ def test_evaluate_gives_the_same(birds, run_cli, tmp_path):
     run_cli("import waterbirds birds data")
     run_cli(FIND("train,test"))
     file = predictions(load_dataset(tmp_path / "data").select("test"), tmp_path / "p.csv", 1.0)
-    scored = run_cli(f"waterbirds score suite {file} --format json").json[0]
+    scored = run_cli(f"paper waterbirds suite {file} --format json").json[0]
     rows = run_cli(
         f"evaluate suite {file} --average train --average uniform --by group --format json"
     ).json["scores"]
@@ -85,14 +85,14 @@ def test_the_genuine_table(shared_data, run_cli, tmp_path):
     easy = train["negatives"] - hard[0], train["positives"] - hard[1]
     assert (easy[0], *hard, easy[1]) == (3498, 184, 56, 1057)
     file = predictions(load_dataset(tmp_path / "data").select("test"), tmp_path / "p.csv", 1.0)
-    run_cli(f"waterbirds score suite {file}").ok()
+    run_cli(f"paper waterbirds suite {file}").ok()
 
 
 def test_what_score_refuses(shared_data, run_cli, tmp_path):
     run_cli(f"import waterbirds {shared_data / 'waterbirds'} data")
     run_cli(FIND("test"))
     file = predictions(load_dataset(tmp_path / "data").select("test"), tmp_path / "p.csv")
-    assert "'valid' is not a split" in run_cli(f"waterbirds score suite {file} --split valid").err
+    assert "'valid' is not a split" in run_cli(f"paper waterbirds suite {file} --split valid").err
     (tmp_path / "data").rename(tmp_path / "moved")
-    run_cli(f"waterbirds score suite {file}").refused("give --dataset")
-    run_cli(f"waterbirds score suite {file} --dataset moved").ok()
+    run_cli(f"paper waterbirds suite {file}").refused("give --dataset")
+    run_cli(f"paper waterbirds suite {file} --dataset moved").ok()

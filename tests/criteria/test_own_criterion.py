@@ -75,7 +75,7 @@ def test_without_its_fitted_class_it_is_not_read_back(folder, run_cli, monkeypat
 
 def test_the_encoder_embeds_several_parts_as_one(folder, run_cli):
     for kind, engine in (("whole", ""), ("parts", "--engine local:2")):
-        done = run_cli(f"embed {folder / kind} --encoder own_letters:Letters {engine}")
+        done = run_cli(f"tools embed {folder / kind} --encoder own_letters:Letters {engine}")
         assert done.code == 0, done.err
     vectors, whole = (load_dataset(folder / k).embeddings["letters"] for k in ("parts", "whole"))
     assert vectors[3].tolist()[:6] == [0, 0, 1, 0, 2, 1]

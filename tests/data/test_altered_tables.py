@@ -209,7 +209,7 @@ def _refused(stored, kind, word, run_cli, tmp_path):
     out = tmp_path / "suite"
     command = f"find {stored.folder} {gist} --tasks boat --allow-unannotated --out {out}"
     if kind == "captions":
-        command = f"embed {stored.folder} --encoder lexical"
+        command = f"tools embed {stored.folder} --encoder lexical"
     done = run_cli(command)
     assert done.code == 2, done.err
     assert str(stored.folder) in done.err.replace("\n", "")

@@ -217,9 +217,9 @@ def twins(tmp_path):
 def test_commands_see_the_same_pixels(twins, capsys):
     for kind, options in (("png", ""), ("wide.png", ""), ("tif", "--range 0,1")):
         out, data = twins / f"{kind}-px", twins / f"{kind}-data"
-        completed(f"pixels {data} --out {out} --size 32 {options}")
+        completed(f"train pixels {data} --out {out} --size 32 {options}")
         backbone = "config:resnet-18 --size 32 --processes 1"
-        completed(f"features {data} --backbone {backbone} --out {out}-f {options}")
+        completed(f"train features {data} --backbone {backbone} --out {out}-f {options}")
         header = json.loads((out / "pixels.json").read_bytes())["made"]
         assert header["orientation"] == "upright"
         assert header.get("range") == ([0, 1] if options else None)
@@ -235,9 +235,9 @@ def test_twelve_bits_are_noted_on_the_command_line(twins, capsys):
     folder = twins / "wide.png"
     for file in folder.iterdir():
         Image.fromarray(np.full((4, 4), 4095, np.uint16)).save(file)
-    completed(f"pixels {twins}/wide.png-data --out {twins}/dark --size 8")
+    completed(f"train pixels {twins}/wide.png-data --out {twins}/dark --size 8")
     noted = " ".join(capsys.readouterr().err.split())
     assert "nearly black; give --range 0,4095" in noted
     shutil.rmtree(twins / "dark")
-    completed(f"pixels {twins}/wide.png-data --out {twins}/dark --size 8 --range 0,4095")
+    completed(f"train pixels {twins}/wide.png-data --out {twins}/dark --size 8 --range 0,4095")
     assert "--range" not in capsys.readouterr().err

@@ -36,14 +36,15 @@ def world(tmp_path_factory):
     folder = tmp_path_factory.mktemp("world")
     save_dataset(picture_dataset(folder, n_train=96, n_other=60), folder / "dataset")
     (folder / "small.json").write_text(json.dumps(CONFIG))
-    run(f"pixels {folder}/dataset --size 16 --out {folder}/pixels")
+    run(f"train pixels {folder}/dataset --size 16 --out {folder}/pixels")
     run(f"find {folder}/dataset --tasks car --out {folder}/suite")
     return folder
 
 
 def bench(world, out, device, more=""):
     return (
-        f"bench {world}/dataset {world}/suite --pixels {world}/pixels --device {device} --out {out}"
+        f"train bench {world}/dataset {world}/suite --pixels {world}/pixels"
+        f" --device {device} --out {out}"
         f" --backbone config:{world}/small.json --set 'methods={{erm: , gdro: {{K: 5}}}}'"
         " --set seeds=[0] --set lr=0.002 --set batch=16 --set epochs=3 --set networks=1"
         f" --set keep_weights=true {more}"

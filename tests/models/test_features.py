@@ -162,7 +162,7 @@ def test_altered_features_are_refused(data, backbone, pixels, tmp_path):
     content[-3] ^= 8
     file.write_bytes(content)
     load = partial(load_features, made.folder, data)
-    fails(load, "was altered", "nooch features", kind=FormatError)
+    fails(load, "was altered", "nooch train features", kind=FormatError)
     header = json.loads((made.folder / "features.json").read_bytes())
     write_header(made.folder / "features.json", {**header, "format": "nooch-pixels"})
     fails(load, "nooch-features", kind=FormatError)

@@ -261,7 +261,7 @@ def test_images_and_header_are_checked(data, tmp_path):
     header["version"] = 9
     write_header(folder / "pixels.json", header)
     _fails(load, "nooch-pixels version 9")
-    _fails(lambda: PixelCache.load(tmp_path, data), "is not a pixels folder", "nooch pixels")
+    _fails(lambda: PixelCache.load(tmp_path, data), "is not a pixels folder", "nooch train pixels")
 
 
 @pytest.mark.parametrize(
@@ -281,7 +281,7 @@ def test_altered_images_with_their_hash_are_refused(data, tmp_path, change, word
     images, header = folder / "images.parquet", folder / "pixels.json"
     change(pl.read_parquet(images)).write_parquet(images)
     write_header(header, {**json.loads(header.read_bytes()), "images": sha256_of(images)})
-    _fails(lambda: PixelCache.load(folder, data), "images.parquet", word, "nooch pixels")
+    _fails(lambda: PixelCache.load(folder, data), "images.parquet", word, "nooch train pixels")
 
 
 @pytest.mark.parametrize("text_ids", [False, True])

@@ -131,7 +131,7 @@ def test_tokenizers_that_are_missing_or_know_nothing(tmp_path):
 
 def test_other_models_are_refused(tmp_path):
     text = "a model of type resnet answers no tasks"
-    fails(lambda: loaded(tiny_resnet(tmp_path / "resnet")), text, "nooch features")
+    fails(lambda: loaded(tiny_resnet(tmp_path / "resnet")), text, "nooch train features")
     fails(lambda: loaded(tmp_path / "no"), "is not a backbone")
     tower = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1}
     tower["num_attention_heads"] = 2

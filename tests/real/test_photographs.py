@@ -106,7 +106,7 @@ def test_labels_and_areas_of_the_rule_from_official_json(shared_data, run_cli, t
     options = f"--cues {cues} --tasks {','.join(RULE)} --out {tmp_path / 'suite'}"
     found = run_cli(f"find {tmp_path / 'real'} --criterion ce {options}")
     assert found.code == 0, found.err
-    verdicts = run_cli(f"verify {tmp_path / 'suite'} {published} --format json").json
+    verdicts = run_cli(f"tools verify {tmp_path / 'suite'} {published} --format json").json
     verdicts = [v for v in verdicts if v["task"] in RULE and v["metric"] == "jaccard"]
     # the other 193 images are of the published training split: 95 of 288 can be compared
     assert {(v["task"], v["images"]) for v in verdicts} == {(task, 95) for task in RULE}

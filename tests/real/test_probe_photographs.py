@@ -107,7 +107,7 @@ def test_hard_photographs_are_harder_and_environments_help(collected):
 def test_tables_and_statements_of_real_runs(folder, run_cli, tmp_path):
     base, out = f"{folder}/runs --suite {folder}/suite", tmp_path / "tables.parquet"
     options = f"--like all --compare paper --paired erm --bootstrap 100 --out {out}"
-    done = run_cli(f"results {base} {options}")
+    done = run_cli(f"paper tables {base} {options}")
     assert done.code == 0, done.err
     assert "no results under gist" in done.err
     assert "are missing" not in done.err
@@ -129,7 +129,7 @@ def test_tables_and_statements_of_real_runs(folder, run_cli, tmp_path):
     differences = pl.read_parquet(tmp_path / "tables-differences.parquet")
     assert differences.filter(task="average", metric="auc", subset="hard").height == 8
 
-    found = {f["name"]: f for f in run_cli(f"statements {base} --format json").json}
+    found = {f["name"]: f for f in run_cli(f"paper statements {base} --format json").json}
     gist = ("environments-lead-gist", "gist-is-harder", "lead-shrinks-under-gist")
     for name in (*gist, "waterbirds-lead-larger"):
         assert found[name]["verdict"] == "inconclusive"

@@ -299,9 +299,11 @@ def test_the_commands(run_cli, world, tmp_path, monkeypatch):
     done = run_cli("gallery suite --task car --task cow --dataset data --out a.pdf --format json")
     assert {row["task"] for row in done.json["images"]} == {"car", "cow"}
     run_cli("gallery suite --task car").refused("--dataset")
-    done = run_cli("figure fig1 --suite suite --dataset data --out figures --format json").ok()
+    done = run_cli(
+        "paper figures fig1 --suite suite --dataset data --out figures --format json"
+    ).ok()
     assert done.json["files"] == ["fig1.svg", "fig1.pdf", "fig1.png", "fig1.csv"]
-    run_cli("figure fig8 --suite suite --dataset data --out f").refused("--runs")
+    run_cli("paper figures fig8 --suite suite --dataset data --out f").refused("--runs")
 
 
 def test_a_sheet_is_as_wide_as_its_images_and_never_too_large(sources, tmp_path):

@@ -135,7 +135,9 @@ def test_all_leaves_out_what_a_suite_of_hard_images_cannot_give(sources, run_cli
     save_suite(hard.suite, tmp_path / "suite")
     logits(suite).write_parquet(tmp_path / "p.parquet")
     given = f"--suite {tmp_path}/suite --predictions {tmp_path}/p.parquet"
-    done = run_cli(f"figure all {given} --out {tmp_path}/figures --bootstrap 5 --formats svg")
+    done = run_cli(
+        f"paper figures all {given} --out {tmp_path}/figures --bootstrap 5 --formats svg"
+    )
     assert "left out because their input is not given: fig3" in done.ok().err
     drawn = {file.stem for file in (tmp_path / "figures").glob("*.svg")}
     assert drawn == {"fig4", "fig5", "fig6", "fig7"}
@@ -257,9 +259,7 @@ def test_a_dataset_of_one_split_is_drawn_as_it_is(tmp_path):
 def test_a_sweep_that_cannot_be_read(tmp_path):
     sweep = nooch.sweep_thresholds(small_data(), alpha=[0.0], beta=[0.1], splits=["test"])
     folder = save_sweep(sweep, tmp_path / "s")
-    fails(
-        lambda: load_sweep(tmp_path), "is not a sweep", "nooch sweep-thresholds", kind=FormatError
-    )
+    fails(lambda: load_sweep(tmp_path), "is not a sweep", "nooch sweep", kind=FormatError)
     (folder / "grid.parquet").write_bytes(b"PAR1 nothing")
     fails(lambda: load_sweep(folder), "grid.parquet", "sweep again", kind=FormatError)
     sweep.cues.write_parquet(folder / "grid.parquet")
@@ -282,7 +282,7 @@ def test_embeddings_are_named_where_there_are_several(sources):
     refused(lambda: figure_data("fig14", two), "2 embeddings", "`embedding`")
     refused(lambda: figure_data("fig11", replace(two, embedding="g")), "'g' is not an embedding")
     assert figure_data("fig14", replace(two, embedding="e")).equals(figure_data("fig14", sources))
-    refused(lambda: figure_data("fig14", replace(sources, data=small_data())), "nooch embed")
+    refused(lambda: figure_data("fig14", replace(sources, data=small_data())), "nooch tools embed")
 
 
 def test_nothing_is_written_where_one_figure_cannot_be(sources, tmp_path):

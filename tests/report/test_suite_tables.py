@@ -47,7 +47,9 @@ def test_the_papers_own_numbers(shared_data):
 
 
 def test_the_papers_own_tables(run_cli, tmp_path):
-    done = run_cli(f"results paper --like table2,table6,table7 --out {tmp_path / 't.json'}").ok()
+    done = run_cli(
+        f"paper tables paper --like table2,table6,table7 --out {tmp_path / 't.json'}"
+    ).ok()
     lines = [" ".join(line.split()) for line in done.out.splitlines()]
     assert "kite 55 6,725 451" in lines
     assert "fire_hydrant 0.74 0.35" in lines
@@ -60,7 +62,7 @@ def test_the_papers_own_tables(run_cli, tmp_path):
 def test_a_table_of_thresholds_is_what_find_takes(run_cli, tmp_path):
     for ending in ("csv", "parquet"):
         out = tmp_path / f"t.{ending}"
-        run_cli(f"results paper --like 6 --out {out}").ok()
+        run_cli(f"paper tables paper --like 6 --out {out}").ok()
         tau = {name: task.tau for name, task in paper_tasks().items()}
         sides = (("test", "positive"), ("test", "negative"))
         assert read_thresholds(out) == {n: tuple(map(t.get, sides)) for n, t in tau.items()}
@@ -155,7 +157,7 @@ def test_a_suite_without_such_sets(suite):
 
 def test_all_formats_on_the_command_line(suite, run_cli, tmp_path):
     save_suite(suite, tmp_path / "suite")
-    command = f"results {tmp_path / 'suite'} --like 2,6,7 --compare paper"
+    command = f"paper tables {tmp_path / 'suite'} --like 2,6,7 --compare paper"
     endings = ("md", "tex", "csv", "parquet", "json")
     run_cli(" ".join([command, *(f"--out {tmp_path / 'r'}.{ending}" for ending in endings)])).ok()
     frame = pl.read_parquet(tmp_path / "r.parquet")
@@ -168,7 +170,7 @@ def test_all_formats_on_the_command_line(suite, run_cli, tmp_path):
     assert "Table 7: Thresholds on support" in (tmp_path / "r.tex").read_text()
     assert len(run_cli(f"{command} --format json").json["sets"]) == 12
     both = tmp_path / "both.csv"
-    run_cli(f"results paper --suite {tmp_path / 'suite'} --like table2 --out {both}").ok()
+    run_cli(f"paper tables paper --suite {tmp_path / 'suite'} --like table2 --out {both}").ok()
     assert set(pl.read_csv(both)["source"]) == {"suite", "paper"}
 
 
@@ -185,12 +187,12 @@ REFUSED = {
 def test_what_has_no_tables_of_sets_is_refused(suite, run_cli, tmp_path, words):
     save_suite(suite, tmp_path / "suite")
     (tmp_path / "runs").mkdir()
-    run_cli(f"results {words} --out r.md", cwd=tmp_path).refused(REFUSED[words])
+    run_cli(f"paper tables {words} --out r.md", cwd=tmp_path).refused(REFUSED[words])
     assert not (tmp_path / "r.md").exists()
 
 
 def test_the_suite_of_the_package_is_a_source(run_cli):
-    ran = run_cli("results nooch-coco --like table2 --compare paper --format json").ok()
+    ran = run_cli("paper tables nooch-coco --like table2 --compare paper --format json").ok()
     rows = [row for row in ran.json["sets"] if row["criterion"] == "ce"]
     assert [row["task"] for row in rows] == list(NOOCH_TASKS)
     for name in ("hard_positives", "hard_negatives"):

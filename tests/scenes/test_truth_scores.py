@@ -138,18 +138,18 @@ def test_files_of_scores(scores, tmp_path, ending):
 
 def test_the_commands(run_cli, tmp_path, data, suite, scenes):
     out = tmp_path / "out"
-    done = run_cli(f"scenes {out} --images 3 --size 32 --processes 1 --format json").ok()
+    done = run_cli(f"tools scenes {out} --images 3 --size 32 --processes 1 --format json").ok()
     assert done.json["images"] == 3
     assert len(list((out / "images").iterdir())) == 3
-    run_cli(f"scenes {out} --images 3").refused("exists already")
-    run_cli(f"scenes {out} --images 2 --size 32 --processes 1 --overwrite").ok()
-    done = run_cli(f"scenes {tmp_path / 'b'} --images 1 --processes 1")
+    run_cli(f"tools scenes {out} --images 3").refused("exists already")
+    run_cli(f"tools scenes {out} --images 2 --size 32 --processes 1 --overwrite").ok()
+    done = run_cli(f"tools scenes {tmp_path / 'b'} --images 1 --processes 1")
     assert "next: nooch import coco" in done.out
-    assert "stray: " in run_cli("scenes --print-config").out
-    assert "no folder was given" in run_cli("scenes").err
+    assert "stray: " in run_cli("tools scenes --print-config").out
+    assert "no folder was given" in run_cli("tools scenes").err
     save_dataset(data, tmp_path / "data")
     save_suite(suite, tmp_path / "suite")
-    command = f"find-score {tmp_path / 'suite'} {scenes / 'truth.parquet'}"
+    command = f"tools scenes-score {tmp_path / 'suite'} {scenes / 'truth.parquet'}"
     scored = run_cli(f"{command} --out {tmp_path / 's.csv'}").ok()
     assert "Against the truth: ce (test)" in scored.out
     assert (tmp_path / "s-thresholds.csv").is_file()

@@ -207,7 +207,7 @@ def own(tmp_path, monkeypatch):
 
 def test_finished_parts_are_not_repeated_after_a_kill(tmp_path, own):
     folder = _parts(tmp_path, 10)
-    command = f"embed {folder} --encoder own_encoders:Slow --engine local:2"
+    command = f"tools embed {folder} --encoder own_encoders:Slow --engine local:2"
     words = [sys.executable, "-m", "nooch", *command.split()]
     killed = 0
     for pause in ("0.4", "0.4", "0"):

@@ -128,13 +128,15 @@ def test_the_command_writes_the_same_weights(tmp_path, run_cli, ending):
     data = _data([0, 1, 2, 3] * 12 + [3, 3, 3, 3])
     save_dataset(data, tmp_path / "ds")
     out = tmp_path / f"w.{ending}"
-    ran = run_cli(f"weights {tmp_path / 'ds'} --task car --cues car=road --out {out}").ok()
+    ran = run_cli(f"train weights {tmp_path / 'ds'} --task car --cues car=road --out {out}").ok()
     assert "car, environment-undersample" in ran.out
     read = pl.read_parquet(out) if ending == "parquet" else pl.read_csv(out)
     expected = nooch.training.sample_weights(data, "car", criterion=CUES)
     assert read["weight"].to_list() == expected["weight"].to_list()
-    assert run_cli(f"weights {tmp_path / 'ds'} --task car --out {out}").code == 2
-    assert run_cli(f"weights {tmp_path / 'ds'} --task car --out {tmp_path / 'w.txt'}").code == 2
+    assert run_cli(f"train weights {tmp_path / 'ds'} --task car --out {out}").code == 2
+    assert (
+        run_cli(f"train weights {tmp_path / 'ds'} --task car --out {tmp_path / 'w.txt'}").code == 2
+    )
 
 
 def test_the_recipes_run(tmp_path, monkeypatch):

@@ -43,6 +43,7 @@ from nooch.cli.terminal import fail, speak_for
 from nooch.cli.tree import Group, group
 
 _LISTED = """\
+check: data model.csv --out checked | instances.json model.csv --out checked --fail-if worse
 import coco: --things instances.json data | --things a.json --stuff b.json --split 70/10/20 data
 import coco-stuff: downloads data --split downloads/split.npz | downloads data --part-size 125000
 import label-maps: maps data --classes names.txt | maps data --classes names.txt --void 255
@@ -50,49 +51,48 @@ import boxes: data.yaml data --boxes yolo | Annotations data --boxes voc --image
 import image-folder: photos data | photos data --split 70/10/20 --seed 1
 import auto: annotations.json data | photos data --split 70/10/20
 import table: a.csv data --id id --label car,boat | b.csv data --id id --class name --area area
-annotate: photos data --segmenter segformer-b0 | photos data --segmenter deeplab --labels a.csv
 import waterbirds: waterbird_complete95_forest2water2 data | birds data --overwrite
-import-suite published: npy-files --out suite | npy-files --labels data --out suite
+annotate: photos data --segmenter segformer-b0 | photos data --segmenter deeplab --labels a.csv
+info: data | data --format json
 download coco-stuff: downloads | downloads --images --no-keep-zips
 download nooch-published: downloads | downloads --format json
-scenes: scenes --images 1000 | --print-config
-waterbirds score: suite model.parquet | suite model.parquet --split valid
-info: data | data --format json
-fsck: data | runs --format json
-add-attributes: data weather.csv data2 | data weather.csv data2 --id image --columns rain
-embed: data --encoder sentence-transformers/all-MiniLM-L6-v2 | data --encoder embeddings.npz
 find: data --criterion context --out suite | data --criterion ce --criterion gist --out suite
 show: suite | nooch-coco --tasks car,boat
 explain: suite --task car --image 285 | suite --task car --image 285 --predictions model.csv
-sweep-thresholds: data --alpha 0:0.2:20 --beta 0.1 --out sweep | data --tau 0:1:50 --out sweep
-calibrate: predicted data --out c.json | predicted data --match cow=animal --out c.json
-find-score: suite scenes/truth.parquet | suite scenes/truth.parquet --tasks car --out scores.csv
-select-tasks: suite p.parquet --n 20 --out chosen | suite p.parquet --like paper --out chosen
-check: data model.csv --out checked | instances.json model.csv --out checked --fail-if worse
-predict: suite --model clip --out p.csv | suite --model resnet-50 --map imagenet --out p.csv
-intervene: suite --model clip --annotations a.json --out o | suite --model m --annotations d --out o
-ask: suite --model llava --out a.parquet | suite --model llava --describe --out c.parquet
+sweep: data --alpha 0:0.2:20 --beta 0.1 --out sweep | data --tau 0:1:50 --out sweep
+export: suite ids --to ids | suite coco-suite --to coco --annotations instances.json
 evaluate: suite model.csv | suite old.csv new.csv --bootstrap 1000 --out scores.md
+predict: suite --model clip --out p.csv | suite --model resnet-50 --map imagenet --out p.csv
+ask: suite --model llava --out a.parquet | suite --model llava --describe --out c.parquet
 captions: suite captions.json | suite llava.json blip.json --synonyms words.yaml
-audit: suite --predictions a.csv --out audit | suite --captions llava.json --out audit
-slices: suite model.csv | suite model.csv --tasks car --min-support 20 --out slices.csv
-validity: suite a.csv b.csv | suite --captions llava.json --captions blip.json --out v.csv
-pixels: data --out pixels | data --size 224 --images photos --out pixels
-features: data --pixels pixels --out features | data --backbone facebook/dinov2-small --out features
-weights: data --task car --out weights.parquet | data --task car --cues car=road --out w.csv
-repair: suite --features F --out repaired | suite --features f.npz --predictions p.csv --out r
-collect-next: suite --pool more --out next.csv | suite --pool more --budget 100 --out next.parquet
-bench: data suite --features F --out runs --dry-run | data suite --pixels P --out runs
-status: runs | runs --format json
-collect: runs suite --out scores | runs suite --rule worst-hard,mean --out scores
-classes: data --pixels P --out classes | data --pixels P --tasks nooch --seed 1 --out classes
 report: suite --out site | suite --predictions model.csv --images photos --out site
 gallery: suite --task car | suite --task car --predictions model.csv --out car.png
-figure: fig1 --suite suite --predictions p.csv --out figures | all --suite suite --out figures
-results: runs --suite suite | paper --like table3
-statements: runs --suite suite | paper --format markdown
-export: suite ids --to ids | suite coco-suite --to coco --annotations instances.json
-verify: suite npy-files | predicted-suite suite --bootstrap 0
+slices: suite model.csv | suite model.csv --tasks car --min-support 20 --out slices.csv
+audit: suite --predictions a.csv --out audit | suite --captions llava.json --out audit
+validity: suite a.csv b.csv | suite --captions llava.json --captions blip.json --out v.csv
+intervene: suite --model clip --annotations a.json --out o | suite --model m --annotations d --out o
+repair: suite --features F --out repaired | suite --features f.npz --predictions p.csv --out r
+collect-next: suite --pool more --out next.csv | suite --pool more --budget 100 --out next.parquet
+calibrate: predicted data --out c.json | predicted data --match cow=animal --out c.json
+train features: data --pixels P --out F | data --backbone facebook/dinov2-small --out F
+train pixels: data --out pixels | data --size 224 --images photos --out pixels
+train weights: data --task car --out weights.parquet | data --task car --cues car=road --out w.csv
+train bench: data suite --features F --out runs --dry-run | data suite --pixels P --out runs
+train status: runs | runs --format json
+train score: runs suite --out scores | runs suite --rule worst-hard,mean --out scores
+paper tables: runs --suite suite | paper --like table3
+paper statements: runs --suite suite | paper --format markdown
+paper figures: fig1 --suite suite --predictions p.csv --out f | all --suite suite --out figures
+paper select-tasks: suite p.parquet --n 20 --out chosen | suite p.parquet --like paper --out chosen
+paper class-network: data --pixels P --out c | data --pixels P --tasks nooch --seed 1 --out c
+paper waterbirds: suite model.parquet | suite model.parquet --split valid
+paper published: npy-files --out suite | npy-files --labels data --out suite
+tools embed: data --encoder sentence-transformers/all-MiniLM-L6-v2 | data --encoder embeddings.npz
+tools add-attributes: data weather.csv data2 | data weather.csv data2 --id image --columns rain
+tools scenes: scenes --images 1000 | --print-config
+tools scenes-score: suite scenes/truth.parquet | suite truth.parquet --tasks car --out scores.csv
+tools verify: suite npy-files | predicted-suite suite --bootstrap 0
+tools fsck: data | runs --format json
 """
 EXAMPLES = dict(line.split(": ", 1) for line in _LISTED.splitlines())
 """Command -> its examples without its name, divided by bars."""
@@ -174,47 +174,61 @@ _DOWNLOADS = group(
     "Download real data; it resumes.",
     {"Commands": {"coco-stuff": download.coco_stuff, "nooch-published": download.nooch_published}},
 )
-_WATERBIRDS = group(
-    "Waterbirds: predictions scored as in Table 5.", {"Commands": {"score": scenes.score_command}}
-)
-_SUITES = group(
-    "Import challenge sets as a suite folder.", {"Commands": {"published": share.published}}
-)
+_TRAIN = group(
+    "Train linear heads and networks on features or pixels, and score the runs.",
+    {
+        "Commands": {
+            "features": caches.features_command, "pixels": caches.pixels_command,
+            "weights": repair.weights_command, "bench": bench.bench_command,
+            "status": bench.status_command, "score": bench.score_command,
+        }
+    },
+)  # fmt: skip
+_PAPER = group(
+    "Reproduce the tables, figures and data of the paper.",
+    {
+        "Commands": {
+            "tables": results.tables_command, "statements": results.statements_command,
+            "figures": report.figures_command, "select-tasks": classes.select_tasks_command,
+            "class-network": classes.class_network_command,
+            "waterbirds": scenes.waterbirds_command, "published": share.published_command,
+        }
+    },
+)  # fmt: skip
+_TOOLS = group(
+    "Embed captions, add attributes, draw scenes, and check folders.",
+    {
+        "Commands": {
+            "embed": find.embed_command, "add-attributes": dataset.add_attributes_command,
+            "scenes": scenes.scenes_command, "scenes-score": scenes.scenes_score_command,
+            "verify": info.verify_command, "fsck": info.fsck_command,
+        }
+    },
+)  # fmt: skip
 _SECTIONS = {
+    "Start here": {"check": check.check_command},
     "Data": {
         "import": _IMPORTS, "annotate": import_data.annotate_command,
-        "download": _DOWNLOADS, "scenes": scenes.scenes_command,
-        "waterbirds": _WATERBIRDS, "add-attributes": dataset.add_attributes_command,
-        "embed": find.embed_command, "info": info.info_command, "fsck": info.fsck_command,
+        "info": info.info_command, "download": _DOWNLOADS,
     },
-    "Find": {
+    "Challenge": {
         "find": find.find_command, "show": info.show_command, "explain": info.explain_command,
-        "sweep-thresholds": sweep.sweep_thresholds_command, "calibrate": sweep.calibrate_command,
-        "find-score": scenes.find_score_command, "select-tasks": classes.select_tasks_command,
+        "sweep": sweep.sweep_command, "export": share.export_command,
     },
-    "Score": {
-        "check": check.check_command, "predict": predict.predict_command,
-        "intervene": repair.intervene_command, "ask": ask.ask_command,
-        "evaluate": evaluate.evaluate_command, "captions": ask.captions_command,
-        "slices": check.slices_command, "audit": check.audit_command,
-        "validity": check.validity_command,
-    },
-    "Train": {
-        "pixels": caches.pixels_command, "features": caches.features_command,
-        "bench": bench.bench_command, "status": bench.status_command,
-        "collect": bench.collect_command, "repair": repair.repair_command,
-        "weights": repair.weights_command, "collect-next": repair.collect_next_command,
-        "classes": classes.classes_command,
-    },
-    "See": {
+    "Evaluate": {
+        "evaluate": evaluate.evaluate_command, "predict": predict.predict_command,
+        "ask": ask.ask_command, "captions": ask.captions_command,
         "report": report.report_command, "gallery": report.gallery_command,
-        "figure": report.figure_command, "results": results.results_command,
-        "statements": results.statements_command,
     },
-    "Share": {
-        "export": share.export_command, "import-suite": _SUITES,
-        "verify": info.verify_command,
+    "Understand": {
+        "slices": check.slices_command, "audit": check.audit_command,
+        "validity": check.validity_command, "intervene": repair.intervene_command,
     },
+    "Improve": {
+        "repair": repair.repair_command, "collect-next": repair.collect_next_command,
+        "calibrate": sweep.calibrate_command,
+    },
+    "Groups": {"train": _TRAIN, "paper": _PAPER, "tools": _TOOLS},
 }  # fmt: skip
 """Purpose -> name -> command or group, as the help lists them."""
 

@@ -91,7 +91,7 @@ SizeOption: Any = Option(
     None, min=1, help="Height and width in pixels; by default the model's own."
 )
 BackboneOption: Any = Option(
-    None, help="The custom package.module:Name that a network of nooch bench was trained on."
+    None, help="The custom package.module:Name that a network of nooch train bench was trained on."
 )
 CodecOption: Any = Option(
     "auto", help="How images are decoded: fast (pip install 'nooch[pixels]'), pil, or auto."

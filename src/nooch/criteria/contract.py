@@ -287,8 +287,8 @@ def read_thresholds(path: str | Path) -> dict[str, tuple[float, float]]:
 def read_task_numbers(path: str | Path, columns: Sequence[str]) -> dict[str, tuple[float, ...]]:
     """Numbers per task from a table.
 
-    Columns other than ``task`` and these are ignored, so that a Table 6 of ``nooch results`` can be
-    read.
+    Columns other than ``task`` and these are ignored, so that a Table 6 of ``nooch paper tables``
+    can be read.
 
     ``columns``: of numbers.
     """

@@ -84,8 +84,8 @@ def predict(
     """Logits of every task for every image.
 
     Images are decoded by threads, a few batches ahead, and resized to the model's input as ``nooch
-    pixels`` does: the whole image, without its aspect. On a CPU the same batch size and number of
-    threads give the same bytes.
+    train pixels`` does: the whole image, without its aspect. On a CPU the same batch size and
+    number of threads give the same bytes.
 
     Args:
         model: from ``load_task_model``.

@@ -373,5 +373,5 @@ def load_task_model(
             raise InputError(f"gives outputs of shape {shape}", where=model.name, allowed=allowed)
         return model
     problem = f"a model of type {request.resolved.config['model_type']} answers no tasks by itself"
-    remedy = "train heads on its features: nooch features, then nooch bench"
+    remedy = "train heads on its features: nooch train features, then nooch train bench"
     raise InputError(problem, where=request.resolved.name, remedy=remedy)

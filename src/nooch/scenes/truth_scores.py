@@ -80,7 +80,7 @@ def load_truth(path: str | Path) -> pl.DataFrame:
     """
     frame = read_table(path)
     if missing := [name for name in _COLUMNS if name not in frame.columns]:
-        allowed = f"{', '.join(_COLUMNS)}, as nooch scenes writes"
+        allowed = f"{', '.join(_COLUMNS)}, as nooch tools scenes writes"
         raise InputError(f"has no column {', '.join(missing)}", where=path, allowed=allowed)
     try:
         frame = frame.select(pl.col(name).cast(kind) for name, kind in _COLUMNS.items())

@@ -109,7 +109,7 @@ def load_world(path: str | Path | None = None) -> World:
     try:
         world = msgspec.convert(content, World)
     except msgspec.ValidationError as error:
-        remedy = "start from what nooch scenes `print_config` prints"
+        remedy = "start from what nooch tools scenes `print_config` prints"
         raise InputError(f"is not a world: {error}", where=where, remedy=remedy) from error
     _check(world, where)
     return world

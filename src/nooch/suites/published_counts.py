@@ -74,7 +74,7 @@ class SetTable:
 
     @property
     def name(self) -> str:
-        """The name by which ``nooch results`` knows it."""
+        """The name by which ``nooch paper tables`` knows it."""
         return f"table{self.number}"
 
     @property

@@ -125,7 +125,7 @@ class RunsFolder:
         Raises FormatError if there is none, or it is of a newer version.
         """
         path = Path(path)
-        file, make = path / RUNS_MARKER, "make one with nooch bench"
+        file, make = path / RUNS_MARKER, "make one with nooch train bench"
         again = "start again"
         header = load_header(file, RunsHeader, name="runs", version=VERSION, make=make, again=again)
         if not {"dataset", "suite"} <= header.data.keys():
@@ -287,7 +287,7 @@ class RunsFolder:
         """
         lock = self.path / "passes" / "held.lock"
         return locked(
-            lock, "training these runs", self.path, remedy="wait for it; see nooch status"
+            lock, "training these runs", self.path, remedy="wait for it; see nooch train status"
         )
 
     def training(

@@ -1,4 +1,4 @@
-"""Environments and weights of images for any training loop, as ``nooch bench`` has them."""
+"""Environments and weights of images for any training loop, as ``nooch train bench`` has them."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""``nooch bench``, ``status`` and ``collect``: train a grid of methods, score and select."""
+"""``nooch train bench``, ``status`` and ``collect``: train a grid of methods, score and select."""
 
 from __future__ import annotations
 
@@ -25,9 +25,13 @@ def bench_command(
     dataset: str = shared.DatasetArgument,
     suite: Path = shared.SuiteArgument,
     out: Path = Option(..., help="Folder of runs; an interrupted bench resumes."),
-    features: Path = Option(None, help="Folder of nooch features: heads are trained on them."),
+    features: Path = Option(
+        None, help="Folder of nooch train features: heads are trained on them."
+    ),
     embedding: str = Option(None, help="An embedding of the dataset, instead of features."),
-    pixels: Path = Option(None, help="Folder of nooch pixels: whole networks are fine-tuned."),
+    pixels: Path = Option(
+        None, help="Folder of nooch train pixels: whole networks are fine-tuned."
+    ),
     backbone: str = Option(
         None, help="With --pixels: hub id, folder, config:NAME from scratch, package.module:Name."
     ),
@@ -84,10 +88,10 @@ def bench_command(
         print_json({"runs": str(out), **status(runs)})
         return
     done = f"{counted(len(plan.jobs), 'job')} done"
-    hint(f"{out}: {done}; next: nooch collect {out} {suite} --out SCORES")
+    hint(f"{out}: {done}; next: nooch train score {out} {suite} --out SCORES")
 
 
-def collect_command(
+def score_command(
     runs: Path = Argument(..., metavar="RUNS", help="Folder of runs."),
     suite: Path = shared.SuiteArgument,
     out: Path = Option(..., help="Folder to write: scores.parquet and selected.csv."),

@@ -1,4 +1,4 @@
-"""``nooch pixels`` and ``nooch features``: arrays made once for all training."""
+"""``nooch train pixels`` and ``nooch train features``: arrays made once for all training."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def pixels_command(
         format,
         facts,
         f"{out}: {counted(len(cache), 'image')} of {size_text}",
-        f"nooch features {dataset} --pixels {out} {following}",
+        f"nooch train features {dataset} --pixels {out} {following}",
     )
 
 
@@ -150,7 +150,7 @@ def features_command(
     note(*features.header.made["pixels"].get("notes", []))
     height, width = loaded.size
     contents = f"{len(features):,} images x {features.n_features:,} features of {loaded.name}"
-    following = f"nooch bench {dataset} SUITE --features {out} --out RUNS"
+    following = f"nooch train bench {dataset} SUITE --features {out} --out RUNS"
     print_result(format, facts, f"{out}: {contents} at {height} x {width}", following)
 
 
@@ -162,6 +162,6 @@ def _cache_of_size(pixels: Path, data: Dataset, size: int | None) -> PixelCache:
         raise ParameterError(
             f"--size {size}, but --pixels contains {cache.size[0]} x {cache.size[1]}",
             where=pixels,
-            remedy=f"leave --size out, or run nooch pixels DATASET --size {size} --out PIXELS",
+            remedy=f"omit --size, or run nooch train pixels DATASET --size {size} --out PIXELS",
         )
     return cache

@@ -1,4 +1,4 @@
-"""``nooch classes`` and ``select-tasks``: one network for all classes, and tasks by its losses."""
+"""``nooch paper class-network``, ``select-tasks``: one network, and tasks by its losses."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ _SOURCE = Argument(
     ...,
     metavar="PREDICTIONS",
     help=(
-        "Predictions for the classes (of nooch classes, or any model), or a folder of nooch bench."
+        "Predictions for the classes (of nooch paper class-network, or any model), or a folder of"
+        " nooch train bench."
     ),
 )
 _PAIRS = "cow=sheep,cup=bottle+wine_glass"
@@ -31,9 +32,9 @@ _PAPERS = "nooch"
 
 
 @takes("nooch.training.bench.class_network:train_classes", only=["seed"])
-def classes_command(
+def class_network_command(
     dataset: str = shared.DatasetArgument,
-    pixels: Path = Option(..., help="Folder of nooch pixels."),
+    pixels: Path = Option(..., help="Folder of nooch train pixels."),
     out: Path = Option(..., help="Folder to write: predictions, network, metrics."),
     backbone: str = Option(None, help="Hub id, folder, config:NAME, or package.module:Name."),
     tasks: str = shared.TaskSelectionOption,
@@ -84,7 +85,7 @@ def classes_command(
     if format is shared.Format.json:
         print_json({"out": str(out)})
     else:
-        hint(f"{out}: next: nooch select-tasks SUITE {out}/predictions.parquet")
+        hint(f"{out}: next: nooch paper select-tasks SUITE {out}/predictions.parquet")
 
 
 @takes("nooch.training.selection:select_tasks", only=["criterion", "n", "min_hard"])

@@ -1,4 +1,4 @@
-"""``nooch add-attributes``: columns of a table join a dataset."""
+"""``nooch tools add-attributes``: columns of a table join a dataset."""
 
 from __future__ import annotations
 

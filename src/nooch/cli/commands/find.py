@@ -1,4 +1,4 @@
-"""``nooch find`` and ``nooch embed``."""
+"""``nooch find`` and ``nooch tools embed``."""
 
 from __future__ import annotations
 

@@ -108,7 +108,7 @@ def weights_command(
 @with_reading
 def repair_command(
     suite: Path = shared.SuiteArgument,
-    features: Path = Option(..., help="Folder of nooch features, or a file: .parquet, .npz."),
+    features: Path = Option(..., help="Folder of nooch train features, or a file: .parquet, .npz."),
     out: Path = Option(..., help="Folder to write: head, predictions, changes."),
     dataset: str = shared.DatasetOption,
     overwrite: bool = shared.OverwriteOption,

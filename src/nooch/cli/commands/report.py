@@ -30,7 +30,7 @@ def report_command(
         False, "--no-dataset", help="Leave the dataset out: no areas, captions or pictures."
     ),
     runs: list[Path] = Option(
-        [], help="Folder of nooch bench or of nooch collect; repeat for several."
+        [], help="Folder of nooch train bench or of nooch train score; repeat for several."
     ),
     predictions: list[Path] = Option(
         [], help="File of predictions of any model, for scores and losses; repeat for several."
@@ -77,17 +77,19 @@ def report_command(
     "sources",
     leave=["split", "scale", "alpha", "beta", "tau", "runs"],
 )
-def figure_command(
+def figures_command(
     names: list[str] = Argument(..., metavar="NAME...", help="fig1 to fig26, or all."),
     out: Path = Option(..., help="Folder to write to: NAME.svg, .pdf, .png and .csv."),
     suite: Path = Option(None, help="Suite folder: fig1 to fig9, fig15 to fig26."),
     dataset: str = shared.DatasetOption,
     predictions: list[Path] = Option([], help="Predictions: all but fig10 to fig12. Repeatable."),
-    runs: Path = Option(None, help="Folder of nooch bench, or of nooch collect (fig4 to fig7)."),
-    sweep: Path = Option(None, help="Folder of nooch sweep-thresholds: fig10 to fig12."),
+    runs: Path = Option(
+        None, help="Folder of nooch train bench, or of nooch train score (fig4 to fig7)."
+    ),
+    sweep: Path = Option(None, help="Folder of nooch sweep: fig10 to fig12."),
     split: str = Option(LOSS_SPLIT, help="Split whose images are taken."),
     criteria: str = Option(None, help="KIND=NAME,...: the criterion that stands for ce or gist."),
-    alpha: str = Option(None, help="fig10, fig12, fig13: as for nooch sweep-thresholds."),
+    alpha: str = Option(None, help="fig10, fig12, fig13: as for nooch sweep."),
     beta: str = Option(None, help="fig12, fig13: likewise."),
     tau: str = Option(None, help="fig11, fig14: likewise."),
     overwrite: bool = shared.OverwriteOption,
@@ -147,7 +149,7 @@ def gallery_command(
         ..., help="Task to show; repeat for several.", autocompletion=shared.complete_tasks
     ),
     dataset: str = shared.DatasetOption,
-    runs: Path = Option(None, help="Folder of nooch bench: the highest losses are shown."),
+    runs: Path = Option(None, help="Folder of nooch train bench: the highest losses are shown."),
     predictions: list[Path] = Option([], help="Predictions of any model, likewise. Repeatable."),
     out: Path = Option(None, help="File: .png, .pdf, .svg or .jpg; gallery-TASK.png by default."),
     overwrite: bool = shared.OverwriteOption,

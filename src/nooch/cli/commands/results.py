@@ -1,4 +1,4 @@
-"""``nooch results`` and ``nooch statements``: the paper's tables and conclusions from runs."""
+"""``nooch paper tables`` and ``statements``: the paper's tables and conclusions from runs."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _SOURCES = Argument(
     ...,
     metavar="SOURCE...",
     help=(
-        "Folders of nooch bench (with --suite) or of nooch collect; paper for the paper's own"
-        " numbers; for nooch results also suites (tables 2, 6 and 7)."
+        "Folders of nooch train bench (with --suite) or of nooch train score; paper for the paper's"
+        " own numbers; for nooch paper tables also suites (tables 2, 6 and 7)."
     ),
 )
 _SUITES = Option(
@@ -53,7 +53,7 @@ class StatementFormat(StrEnum):
 
 @takes("nooch.report.results.paper_sheet:paper_sheet")
 @_with_results
-def results_command(
+def tables_command(
     sources: list[str] = _SOURCES,
     like: list[str] = Option(
         ["table3"],

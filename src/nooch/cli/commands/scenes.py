@@ -1,4 +1,4 @@
-"""``nooch scenes`` and ``nooch find-score``."""
+"""``nooch tools scenes`` and ``nooch tools scenes-score``."""
 
 from __future__ import annotations
 
@@ -48,7 +48,8 @@ def scenes_command(
         return
     if out is None:
         raise ParameterError(
-            "no folder was given", allowed="nooch scenes OUT, or nooch scenes --print-config"
+            "no folder was given",
+            allowed="nooch tools scenes OUT, or nooch tools scenes --print-config",
         )
     check_output(out, overwrite=overwrite, marker=SCENES_MARKER)
     plan = ScenesPlan(images, size, seed, context_strength, load_world(config))
@@ -70,7 +71,7 @@ def scenes_command(
 _ROLES = (("things", "instances"), ("stuff", "stuff"), ("captions", "captions"))
 
 
-def find_score_command(
+def scenes_score_command(
     suite: Path = Argument(..., metavar="SUITE", help="Suite folder found in generated scenes."),
     truth: Path = Argument(..., metavar="TRUTH", help="truth.parquet of these scenes."),
     criterion: list[str] = shared.CriterionOption,
@@ -112,7 +113,7 @@ def find_score_command(
 
 
 @with_reading
-def score_command(
+def waterbirds_command(
     suite: Path = Argument(
         ..., metavar="SUITE", help="Suite folder, found with --preset waterbirds."
     ),

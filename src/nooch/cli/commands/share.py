@@ -60,7 +60,7 @@ def export_command(
     print_result(format, asdict(done), f"{out}: {contents}; licences: {listed or 'not recorded'}")
 
 
-def published(
+def published_command(
     folder: Path = Argument(
         ..., metavar="PUBLISHED_DIR", help="Folder of the authors' .npy files."
     ),

@@ -1,4 +1,4 @@
-"""``nooch sweep-thresholds`` and ``calibrate``: what other thresholds give."""
+"""``nooch sweep`` and ``calibrate``: what other thresholds give."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _TEXT = {"type": str, "metavar": "FROM:TO:COUNT | A,B"}
     lift=_TEXT,
 )
 @takes("nooch.suites.embed:embed", "vectors", only=["precision"])
-def sweep_thresholds_command(
+def sweep_command(
     dataset: str = shared.DatasetArgument,
     out: Path = Option(..., help="Folder to write; it must not exist."),
     encoder: str = shared.EncoderOption,

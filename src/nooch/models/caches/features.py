@@ -30,7 +30,9 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-FEATURES = ArrayKind("features", 1, "nooch features DATASET `backbone` BACKBONE `out` FEATURES")
+FEATURES = ArrayKind(
+    "features", 1, "nooch train features DATASET `backbone` BACKBONE `out` FEATURES"
+)
 BATCH = 32
 """Images in a batch."""
 

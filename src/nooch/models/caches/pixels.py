@@ -21,7 +21,7 @@ from nooch.models.images import (
     use_one_thread,
 )
 
-PIXELS = ArrayKind("pixels", 1, "nooch pixels DATASET `out` PIXELS")
+PIXELS = ArrayKind("pixels", 1, "nooch train pixels DATASET `out` PIXELS")
 SIZE = 321
 """Height and width in pixels, the paper's."""
 

@@ -297,7 +297,7 @@ def load_sweep(folder: str | Path) -> Sweep:
         _Header,
         name="sweep",
         version=_VERSION,
-        make="make one with nooch sweep-thresholds",
+        make="make one with nooch sweep",
         again="sweep again",
     )
     tables = {

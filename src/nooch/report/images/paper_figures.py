@@ -84,7 +84,7 @@ class SheetPreset:
             remedy = "give `images` DIR where the folder that the dataset records is missing"
             raise MissingSourceError("needs the dataset's images", remedy=remedy)
         if len(sources.image_losses.methods) < self.methods:
-            remedy = "give `runs` RUNS of nooch bench, or `predictions` FILE"
+            remedy = "give `runs` RUNS of nooch train bench, or `predictions` FILE"
             problem = f"needs losses of {counted(self.methods, 'method')}"
             raise MissingSourceError(problem, remedy=remedy)
         groups = self.groups(source, tasks)

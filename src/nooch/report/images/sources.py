@@ -51,8 +51,8 @@ class Sources(Options):
         suite: challenge sets.
         data: the dataset.
         predictions: as ``nooch.evaluate`` takes them.
-        runs: folders of ``nooch bench`` (the suite must be the one that was trained for) or of
-            ``nooch collect``, or one.
+        runs: folders of ``nooch train bench`` (the suite must be the one that was trained for) or
+            of ``nooch train score``, or one.
         paper: the paper's own numbers for Figs. 4 to 7, below the numbers of runs or predictions,
             if any.
         sweep: of ``nooch.sweep_thresholds``; if it is missing, the dataset is swept.
@@ -139,14 +139,14 @@ class Sources(Options):
         """Losses by class on the suite's sets."""
         suite = self._suite
         if suite.header.hard_only:
-            remedy = "make the suite with labels of all images (nooch import-suite published)"
+            remedy = "make the suite with labels of all images (nooch paper published)"
             problem = "needs easy images, and the suite contains only hard images"
             raise MissingSourceError(problem, remedy=remedy)
         suite = suite if self.tasks is None else suite.only(self.tasks)
         if self.outputs:
             return class_losses(suite, self.outputs, split=self.of_split)
         if len(self.folders) != 1:
-            remedy = "give `predictions` FILE, or `runs` RUNS of nooch bench, one folder"
+            remedy = "give `predictions` FILE, or `runs` RUNS of nooch train bench, one folder"
             raise MissingSourceError("needs outputs of a model", remedy=remedy)
         return losses_by_class(suite, self.folders[0], split=self.of_split, method=self.method)
 
@@ -220,7 +220,7 @@ class Sources(Options):
             cells = self.results.cells
             metrics = cells["metric"].unique(maintain_order=True)
             if metric not in metrics:
-                remedy = "run nooch collect again"
+                remedy = "run nooch train score again"
                 raise UndefinedError(f"the results have no {metric}", remedy=remedy)
             parts.append(level_points(cells, metric, subsets=subsets))
         elif self.suite is not None and self._predictions is not None:
@@ -268,7 +268,7 @@ class Sources(Options):
 
     def _swept(self, *names: str) -> Sweep:
         options = " ".join(f"`{name}`" for name in names)
-        sweep = f"`sweep` SWEEP of nooch sweep-thresholds {options}"
+        sweep = f"`sweep` SWEEP of nooch sweep {options}"
         data = needed(self.data, "counts over thresholds", f"give {sweep}, or `dataset` DATASET")
         grids: dict[str, Any] = {name: getattr(self, name) for name in names}
         if "tau" in names:
@@ -302,7 +302,7 @@ class Sources(Options):
         names = list(self._data.embeddings)
         if not names:
             raise MissingSourceError(
-                "needs an embedding of the dataset", remedy="make one with nooch embed"
+                "needs an embedding of the dataset", remedy="make one with nooch tools embed"
             )
         if self.embedding is not None or len(names) == 1:
             return check_one_of("embedding", self.embedding or names[0], names, owner="the dataset")

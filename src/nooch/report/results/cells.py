@@ -60,7 +60,7 @@ def cells_of(
     values = own.select(*_RUN, "value", "n", "n_positive", "reason")
     if not values.height or values.select(_RUN).is_duplicated().any():
         problem = "scores and chosen settings do not belong together, or a run is there twice"
-        raise InputError(problem, remedy="run nooch collect again")
+        raise InputError(problem, remedy="run nooch train score again")
     values = with_worst_hard(values)
     grid = places.join(values.select("metric", "subset").unique(maintain_order=True), how="cross")
     left: dict[str, Any] = {"how": "left", "maintain_order": "left"}

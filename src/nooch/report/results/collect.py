@@ -63,7 +63,7 @@ def score_runs(
         raise ParameterError("the suite is not the one that was trained for", where=runs.path)
     done, total = runs.done(), len(runs.header.jobs)
     if not done:
-        remedy = "run nooch bench again; it resumes"
+        remedy = "run nooch train bench again; it resumes"
         raise InputError("no job is done", where=runs.path, remedy=remedy)
     records = [runs.read_job(name) for name in done]
     trained = [record for record in records if not record.diverged]

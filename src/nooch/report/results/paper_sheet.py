@@ -32,8 +32,8 @@ def read_sources(
     reading: Mapping[str, Any] | None = None,
     progress: Progress = no_progress,
 ) -> Results:
-    """Results of several folders of ``nooch bench`` or ``nooch collect``, or of ``paper``, under
-    different criteria.
+    """Results of several folders of ``nooch train bench`` or ``nooch train score``, or of
+    ``paper``, under different criteria.
 
     ``suites``: those that were trained for; ``reading``: keywords of ``nooch.paper.read_results``.
     """
@@ -94,7 +94,7 @@ def paper_sheet(
         return ResultSheet([], notes, sets=sets)
     runs = [source for source in sources if not _is_suite(source)]
     if not runs:
-        allowed = "a folder of nooch bench or nooch collect, or paper"
+        allowed = "a folder of nooch train bench or nooch train score, or paper"
         problem = f"there are no runs for {', '.join(of_results)}"
         raise ParameterError(problem, where="SOURCE", allowed=allowed)
     trained = list(suites.values())

@@ -128,7 +128,7 @@ def read_results(
     strict: bool = False,
     progress: Progress = no_progress,
 ) -> Results:
-    """Results of a folder of runs, or of one that ``nooch collect`` wrote.
+    """Results of a folder of runs, or of one that ``nooch train score`` wrote.
 
     Args:
         source: folder with ``runs.json``, or with ``scores.parquet`` and ``selected.csv``.
@@ -156,7 +156,9 @@ def read_results(
     elif (source / "scores.parquet").is_file() and (source / "selected.csv").is_file():
         frames, sees, notes = _of_collected(source, split)
     else:
-        allowed = f"{RUNS_MARKER} of nooch bench, or scores.parquet and selected.csv of collect"
+        allowed = (
+            f"{RUNS_MARKER} of nooch train bench, or scores.parquet and selected.csv of collect"
+        )
         raise InputError("contains no results", where=source, allowed=allowed)
     called = roles_of(frames["places"]["criterion"], suites, roles or {})
     cells = cells_of(**frames, rule=rule, split=split, sees=sees, strict=strict)
@@ -254,7 +256,7 @@ def _of_runs(runs: RunsFolder, suite: Suite, rule: str, split: str, progress: Pr
 def _of_collected(source: Path, split: str) -> _Source:
     table, selected = (
         check_columns(
-            read_table(source / name), schema, source / name, "collect again: nooch collect"
+            read_table(source / name), schema, source / name, "collect again: nooch train score"
         )
         for name, schema in (("scores.parquet", _SCORES), ("selected.csv", _CHOSEN))
     )

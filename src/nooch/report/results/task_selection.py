@@ -61,7 +61,7 @@ def _of_method(runs: RunsFolder, method: str) -> list[Predictions]:
     missing = [name for name in mine if not runs.is_done(name)]
     if missing:
         problem = f"{len(missing)} of {len(mine)} jobs of {method} are not done"
-        raise InputError(problem, where=runs.path, remedy="run nooch bench again; it resumes")
+        raise InputError(problem, where=runs.path, remedy="run nooch train bench again; it resumes")
     records = [runs.read_job(name) for name in mine]
     return runs_predictions(runs, [record for record in records if not record.diverged])
 

@@ -49,7 +49,7 @@ _NO_DATA = (
 _NO_RUNS = "No runs were given (`runs`): there are no losses, results and comparisons of methods."
 _NO_TABLES = (
     "No runs were given (`runs`): the paper's tables, its conclusions and what methods may see are"
-    " of runs of nooch bench."
+    " of runs of nooch train bench."
 )
 _COLLECTED = "The results were collected: losses of single images are only in the folder of runs."
 _WORDS = "Answers in words have no probabilities: there are no losses of images."
