@@ -69,7 +69,7 @@ repair suite {repair} --out out | suite, vectors.npz, p.parquet | folder | 1000
 report suite --predictions p.csv --out out                        | ds, suite, p.csv | folder | 2000
 report suite --runs runs --out out                                | suite, runs | folder | 2000
 gallery suite --task {car} --predictions p.csv --out out.png      | suite, p.csv | file | 700
-paper figures fig4 --suite suite --predictions p.csv --formats svg --out out| suite, p.csv | added | 1000
+paper figures fig4 --suite suite --predictions p.csv --formats svg --out out|suite, p.csv|added|1000
 train pixels ds --size 8 --out out                                      | ds | folder | 1000
 export suite out --to ids                                         | suite | file | 700
 export suite out --to csv                                         | suite | folder | 700
@@ -110,8 +110,8 @@ _PARTS = {
 ELSEWHERE = {
     "annotate": "cli/test_annotate.py", "predict": "cli/test_predict.py", "ask": "cli/test_ask.py",
     "train features": "cli/test_training_features.py", "paper class-network": "cli/test_choosing.py",
-   
-    "intervene": "analysis/test_intervention.py", "tools scenes-score": "scenes/test_truth_scores.py",
+    "intervene": "analysis/test_intervention.py",
+    "tools scenes-score": "scenes/test_truth_scores.py",
     "paper waterbirds": "cli/test_waterbirds.py",
     "download coco-stuff": "cli/test_download.py",
     "download nooch-published": "cli/test_download.py",

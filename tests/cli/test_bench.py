@@ -201,7 +201,7 @@ def test_methods_that_need_environments_need_a_cue(world, embedding, run_cli, tm
     run_cli(f"{words} --set 'methods=[gdro]'").refused("method gdro: task car has no environments")
     # what needs none is trained, and cannot be chosen by environments
     run_cli(f"{words} --set 'methods=[erm]'").ok()
-    chosen = "collect runs labels --rule"
+    chosen = "train score runs labels --rule"
     run_cli(f"{chosen} worst-environment --out none").refused("no job has environments")
     both = run_cli(f"{chosen} worst-environment,mean --out both").ok()
     assert "worst-environment is left out" in both.err

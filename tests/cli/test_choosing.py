@@ -99,7 +99,8 @@ def test_losses_are_those_of_loops(found):
 def test_planted_tasks_are_chosen(found, run_cli, tmp_path):
     folder, _, _ = found
     out = tmp_path / "chosen"
-    words = f"select-tasks {folder / 'suite'} {folder / 'predictions.parquet'} --n 3 --min-hard 5"
+    words = f"paper select-tasks {folder / 'suite'} {folder / 'predictions.parquet'}"
+    words += " --n 3 --min-hard 5"
     done = run_cli(f"{words} --out {out} --format json").ok()
     assert set(done.json["tasks"]) == set(PLANTED)
     suite = nooch.load_suite(out)
@@ -127,7 +128,7 @@ def test_the_only_split_of_a_suite_is_taken_by_default(run_cli, tmp_path):
     tasks, ids = list(PLANTED), pl.col("image_id") % 3
     nooch.find(data, nooch.CE(), tasks=tasks, splits=["valid"], out=tmp_path / "suite")
     long.filter(ids == 1, pl.col("task").is_in(tasks)).write_parquet(tmp_path / "p.parquet")
-    words = "select-tasks suite p.parquet --n 1 --min-hard 0"
+    words = "paper select-tasks suite p.parquet --n 1 --min-hard 0"
     assert len(run_cli(f"{words} --out chosen --format json").json["tasks"]) == 1
     run_cli("paper select-tasks suite p.parquet --like paper --out paper").refused(
         "'test' is not a split"
@@ -146,7 +147,8 @@ def test_means_over_different_runs_are_noted(found, run_cli):
     )
     pl.concat(runs).write_csv("both.csv")
     said = "note: losses are means over 2 runs, but over fewer for car: "
-    words = f"select-tasks {folder / 'suite'} both.csv --split valid --min-hard 1 --out chosen"
+    words = f"paper select-tasks {folder / 'suite'} both.csv --split valid"
+    words += " --min-hard 1 --out chosen"
     assert said in " ".join(run_cli(words).ok().err.split())
 
 
@@ -240,7 +242,7 @@ def test_the_papers_rule_on_the_command_line(run_cli, tmp_path):
     data, long = world(18_000)
     nooch.save_suite(nooch.find(data, {"ce": nooch.CE()}, tasks=list(CONTEXT)), tmp_path / "suite")
     long.filter(pl.col("image_id") % 3 == 2).write_parquet(tmp_path / "predictions.parquet")
-    words = "select-tasks suite predictions.parquet --out"
+    words = "paper select-tasks suite predictions.parquet --out"
     like = run_cli(f"{words} like --like paper --format json").ok()
     spelled = "--split test --min-hard 50 --n 12 --similar nooch --criterion ce"
     same = run_cli(f"{words} same {spelled} --format json")
@@ -263,7 +265,7 @@ def test_losses_selection_and_fig_3_are_of_the_same_split(found, run_cli, tmp_pa
     chosen = run_cli(
         "paper select-tasks", *given, "--min-hard", "0", "--out", tmp_path / "a", "--format", "json"
     ).json
-    words = f"figure fig3 --suite {given[0]} --predictions {given[1]} --formats svg"
+    words = f"paper figures fig3 --suite {given[0]} --predictions {given[1]} --formats svg"
     run_cli(f"{words} --out f").ok()
     points = pl.read_csv(tmp_path / "f" / "fig3.csv").filter(side="positive").sort("task")
     of_losses = [(row["task"], row["positive"]) for row in losses]
@@ -290,7 +292,7 @@ def network(pictures):
 
 
 def test_one_network_for_all_classes(pictures, network, run_cli, tmp_path):
-    classes = f"classes {network} --set epochs=3 --set lr=0.01 --out"
+    classes = f"paper class-network {network} --set epochs=3 --set lr=0.01 --out"
     run_cli(f"{classes} a").ok()
     predictions = pl.read_parquet(tmp_path / "a" / "predictions.parquet")
     assert predictions.group_by("task", "split").len().sort("task", "split").rows() == [
@@ -313,7 +315,8 @@ def test_one_network_for_all_classes(pictures, network, run_cli, tmp_path):
     unknown[0, data.classes.index("car")] = True
     partly = nooch.Dataset.build(data.images, data.classes, data.areas, unknown=unknown)
     save_dataset(partly, tmp_path / "partly")
-    less = f"classes {tmp_path / 'partly'} {network.partition(' ')[2]} --set epochs=1 --out"
+    less = f"paper class-network {tmp_path / 'partly'} {network.partition(' ')[2]}"
+    less += " --set epochs=1 --out"
     done = run_cli(f"{less} d").ok()
     assert "the same: 1 class: car" in " ".join(done.err.split())
     run_cli(f"{less} e --tasks car").refused("labels are unknown for 1 of 1 class")
@@ -330,7 +333,7 @@ def test_losses_of_a_folder_of_runs(pictures, network, run_cli, tmp_path):
     settings = "--set 'methods={erm: , gdro: {K: [0, 5]}}' --set tasks=[car]"
     data = network.replace(" ", f" {suite} ", 1)
     run_cli(f"train bench {data} {settings} --set 'seeds=[0, 1]' --set epochs=1 --out runs").ok()
-    words = f"select-tasks {suite} runs --min-hard 0 --out"
+    words = f"paper select-tasks {suite} runs --min-hard 0 --out"
     assert run_cli(f"{words} chosen --format json").ok().json["tasks"] == ["car"]
     run_cli(f"paper figures fig3 --suite {suite} --runs runs --formats svg --out losses").ok()
     assert set(pl.read_csv(tmp_path / "losses" / "fig3.csv").select("task", "runs").rows()) == {

@@ -27,12 +27,12 @@ def shown(monkeypatch):
         # options with other names than their parameters
         ("import table f out", "give `class_column` and `area_column`", "give --class and --area"),
         ("predict suite", "give `task_map` FILE.yaml", "give --map FILE.yaml"),
-        ("bench dataset", "`set` batch=8", "--set batch=8"),
+        ("train bench dataset", "`set` batch=8", "--set batch=8"),
         # an argument of this command is an option of another
         ("export suite", "give `suite`, or `dataset` DATASET", "give SUITE, or --dataset DATASET"),
-        ("results runs", "give `suite` SUITE", "give --suite SUITE"),
+        ("paper tables runs", "give `suite` SUITE", "give --suite SUITE"),
         # what another command takes
-        ("embed data", "give `captions`, or `encoder`", "give --captions, or --encoder"),
+        ("tools embed data", "give `captions`, or `encoder`", "give --captions, or --encoder"),
         ("", "`fail_if` auc", "--fail-if auc"),
     ],
 )

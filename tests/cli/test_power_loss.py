@@ -26,9 +26,9 @@ COMMANDS = {
     "import again": (
         [IMPORT.format("a.json")], f"{IMPORT.format('b.json')} --overwrite", "data", None
     ),
-    "embed": ([IMPORT.format("a.json")], "embed data --encoder lexical", "data", None),
+    "embed": ([IMPORT.format("a.json")], "tools embed data --encoder lexical", "data", None),
     "tools embed in parts": (
-        [f"{IMPORT.format('a.json')} --part-size 8"], "embed data --encoder lexical", "data", None
+        [f"{IMPORT.format('a.json')} --part-size 8"], "tools embed data --encoder lexical", "data", None
     ),
     "find": (["world"], "find dataset --criterion ce --out found", "found", "exists already"),
     "find again": (

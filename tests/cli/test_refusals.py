@@ -62,7 +62,7 @@ REFUSED = {
 --alpha 0.1 --beta 0.1 --tasks cra -> did you mean car
 --alpha 0.1 --beta 0.1 --split tset -> did you mean test
 """,
-    "scored: figure {} --out out": """
+    "scored: paper figures {} --out out": """
 fig4 -> give --runs RUNS --suite SUITE
 fig3 --suite suite -> give --predictions FILE, or --runs RUNS
 fig12 -> give --sweep SWEEP
@@ -78,7 +78,7 @@ fig10 --sweep dataset -> is not a sweep
 fig4 --runs runs -> give --suite SUITE
 fig4 --paper --criteria ce -> is not a pair
 """,
-    "scored: results few --suite suite --like 16 {}": """
+    "scored: paper tables few --suite suite --like 16 {}": """
 --like table8 -> 'table8' is not a table of results
 --compare resnet -> 'resnet' is not a comparison
 --rule best -> 'best' is not a rule
@@ -89,7 +89,7 @@ fig4 --paper --criteria ce -> is not a pair
 --criteria gist=mine -> 'mine' is not a criterion
 --out table.docx -> '.docx' is not an ending
 """,
-    "scored: results few {}": """
+    "scored: paper tables few {}": """
 --like 16 -> which suite was trained for?
 --suite suite --like table4 -> no table can be made: table4: no results under gist
 """,
@@ -140,7 +140,7 @@ fig4 --paper --criteria ce -> is not a pair
 --to ids --dataset nowhere -> nowhere
 -> --to
 """,
-    "every: bench ds suite --embedding made --config bench.yaml --out out {}": """
+    "every: train bench ds suite --embedding made --config bench.yaml --out out {}": """
 --set 'methods={gdro: {k: 5}}' -> 'k' is not a hyperparameter of gdro
 --set 'methods=[gdor]' -> did you mean gdro
 --set learning_rate=1 -> is not a name of the configuration

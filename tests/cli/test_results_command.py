@@ -1,4 +1,4 @@
-"""results and statements as a user types them."""
+"""paper tables and statements as a user types them."""
 
 import json
 
@@ -41,7 +41,7 @@ def test_half_a_grid_is_said(run_cli):
 
 
 def test_all_formats(run_cli, tmp_path):
-    base = "results runs --suite suite --like table16 --compare paper --by-sight"
+    base = "paper tables runs --suite suite --like table16 --compare paper --by-sight"
     files = " ".join(f"--out {tmp_path}/r.{e}" for e in ("md", "tex", "csv", "parquet", "json"))
     done = run_cli(f"{base} {files} --paired erm --bootstrap 20").ok()
     assert "Differences from erm on ce challenge sets (test)" in done.out
@@ -63,7 +63,7 @@ def test_all_formats(run_cli, tmp_path):
 
 
 def test_counts_next_to_results(run_cli, tmp_path):
-    base = "results runs --suite suite --like"
+    base = "paper tables runs --suite suite --like"
     files = f"--out {tmp_path}/r.csv --out {tmp_path}/r.json"
     done = run_cli(f"{base} 2,16 {files}").ok()
     assert done.out.index("Table 2: Counts") < done.out.index("Table 16: NLL")

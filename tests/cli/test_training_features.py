@@ -1,4 +1,4 @@
-"""pixels and features as a user types them."""
+"""train pixels and train features as a user types them."""
 
 import json
 
@@ -64,7 +64,7 @@ def test_features_of_images_at_the_backbones_size(data, weights, run_cli, tmp_pa
 
 
 def test_what_is_refused(data, weights, run_cli, tmp_path):
-    features = "features dataset --out out --backbone"
+    features = "train features dataset --out out --backbone"
     (weights / "model.safetensors").rename(tmp_path / "away")
     run_cli(f"{features} {weights}").refused("contains no weights", f"config:{weights}")
     (tmp_path / "away").rename(weights / "model.safetensors")

@@ -56,7 +56,7 @@ class Page:
         return output.getvalue()
 
 
-SCENES = "scenes scenes --images 1500 --size 64"
+SCENES = "tools scenes scenes --images 1500 --size 64"
 
 
 @pytest.fixture(scope="module")

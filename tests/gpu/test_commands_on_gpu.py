@@ -105,7 +105,7 @@ def test_predictions(world, device, undisturbed, tmp_path):
 
 
 def test_features_and_a_dry_run(world, device, tmp_path):
-    found, text = {}, f"features {world}/dataset --backbone config:{world}/small.json"
+    found, text = {}, f"train features {world}/dataset --backbone config:{world}/small.json"
     for name, where in (("here", device), ("there", "cpu")):
         run(f"{text} --pixels {world}/pixels --device {where} --out {tmp_path / name}")
         found[name] = np.load(tmp_path / name / "features.npy", allow_pickle=False)
