@@ -37,12 +37,12 @@ METHODS = {
 TASKS = [f"task{number}" for number in range(12)]
 READ = {
     "resume": "",
-    "status": "status {runs}",
-    "collect": "collect {runs} {suite} --out {folder}/scores --overwrite",
-    "results": "results {runs} --suite {suite}",
-    "statements": "statements {runs} --suite {suite}",
+    "status": "train status {runs}",
+    "collect": "train score {runs} {suite} --out {folder}/scores --overwrite",
+    "results": "paper tables {runs} --suite {suite}",
+    "statements": "paper statements {runs} --suite {suite}",
     "report": "report {suite} --runs {runs} --out {folder}/report --overwrite",
-    "fsck": "fsck {runs}",
+    "fsck": "tools fsck {runs}",
 }
 
 
@@ -75,7 +75,7 @@ def made_up(folder: Path, images: int, settings: int, seeds: int) -> str:
     config = {"seeds": list(range(seeds)), "methods": {"erm": None, **grid}, "epochs": 4}
     (folder / "bench.yaml").write_text(json.dumps(config))
     inputs = f"{folder}/dataset {folder}/suite --embedding m --config {folder}/bench.yaml"
-    return f"bench {inputs} --out {folder}/runs"
+    return f"train bench {inputs} --out {folder}/runs"
 
 
 def trained(command: str, chunk: float) -> tuple[float, int]:

@@ -219,11 +219,11 @@ def _code(attacked: Attacked) -> Stops:
             command = f"evaluate suite x.{end}"
             yield f"pickle ({kind}): {command}", _refusal(attacked, f"x.{end}", content, command)
         for words in ("import table t.csv --id id --label car --split x.npz o",
-                      "embed data --encoder x.npz"):  # fmt: skip
+                      "tools embed data --encoder x.npz"):  # fmt: skip
             yield f"pickle ({kind}): {words}", _refusal(attacked, "x.npz", content, words)
     tags = ("apply:os.system [touch {}]", "name:os.system", "module:evil", "new:evil.Thing []")
     commands = (
-        "bench data suite --out r --features f --config c.yaml", "import auto c.yaml out",
+        "train bench data suite --out r --features f --config c.yaml", "import auto c.yaml out",
         "predict suite --model m --map c.yaml --out p2.csv", "scenes s --config c.yaml",
         "captions suite p.csv --synonyms c.yaml",
     )  # fmt: skip
@@ -275,7 +275,7 @@ def _bombs(attacked: Attacked) -> Stops:
     wide = {"counts": [10**10], "size": [10**5, 10**5]}
     mask = {"image_id": 1, "category_id": 1, "segmentation": wide}
     bench, captions = (
-        "bench data suite --features f --out r --config c.yaml",
+        "train bench data suite --features f --out r --config c.yaml",
         "captions suite d.json",
     )
     maps, voc = "import label-maps maps --classes names.txt out", "import boxes voc out --boxes voc"

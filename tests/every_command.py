@@ -109,7 +109,8 @@ _PARTS = {
 }
 ELSEWHERE = {
     "annotate": "cli/test_annotate.py", "predict": "cli/test_predict.py", "ask": "cli/test_ask.py",
-    "train features": "cli/test_training_features.py", "paper class-network": "cli/test_choosing.py",
+    "train features": "cli/test_training_features.py",
+    "paper class-network": "cli/test_choosing.py",
     "intervene": "analysis/test_intervention.py",
     "tools scenes-score": "scenes/test_truth_scores.py",
     "paper waterbirds": "cli/test_waterbirds.py",

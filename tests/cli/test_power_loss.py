@@ -28,7 +28,10 @@ COMMANDS = {
     ),
     "embed": ([IMPORT.format("a.json")], "tools embed data --encoder lexical", "data", None),
     "tools embed in parts": (
-        [f"{IMPORT.format('a.json')} --part-size 8"], "tools embed data --encoder lexical", "data", None
+        [f"{IMPORT.format('a.json')} --part-size 8"],
+        "tools embed data --encoder lexical",
+        "data",
+        None,
     ),
     "find": (["world"], "find dataset --criterion ce --out found", "found", "exists already"),
     "find again": (
