@@ -123,7 +123,7 @@ def _without_cues():
 
 def test_what_goes_wrong_with_images_and_memory(suite, data, model, tmp_path, monkeypatch):
     ids, paths = find_images(suite, ["car"], data=data)
-    refused(lambda: predict(model, ids, paths, batch=0), "batch of 0")
+    refused(lambda: predict(model, ids, paths, batch=0), "`batch`: is 0")
     (tmp_path / "images" / "004.jpg").write_bytes(b"broken")
     fails(lambda: predict(model, ids, paths), "1 images cannot be read", "004.jpg")
 

@@ -13,8 +13,9 @@ from typing import Annotated, Any, Self
 import msgspec
 import numpy as np
 import polars as pl
+from msgspec import Meta
 
-from nooch.base.calls import Progress, no_progress
+from nooch.base.calls import Progress, Seed, checked, no_progress
 from nooch.base.display import DisplayTable
 from nooch.base.errors import InputError, ParameterError, check_one_of, some_of, unreadable
 from nooch.base.words import counted, plural
@@ -232,7 +233,7 @@ def load_vocabulary(source: str | Path) -> Vocabulary:
 
 
 class _Synonyms(msgspec.Struct, forbid_unknown_fields=True):
-    mentions: Annotated[dict[str, list[str]], msgspec.Meta(min_length=1)]
+    mentions: Annotated[dict[str, list[str]], Meta(min_length=1)]
     other: list[str] = []
     plurals: bool = False
 
@@ -366,6 +367,7 @@ def _cell(estimate: Estimate, scale: float) -> str | None:
     return value if low is None else f"{value} [{low}, {high}]"
 
 
+@checked
 def score_captions(
     suite: Suite,
     captions: str | Path | Sequence[str | Path],
@@ -374,8 +376,8 @@ def score_captions(
     criteria: Sequence[str] | None = None,
     tasks: Sequence[str] | None = None,
     synonyms: str | Path = COCO,
-    bootstrap: int = 1000,
-    seed: int = 0,
+    bootstrap: Annotated[int, Meta(ge=0)] = 1000,
+    seed: Seed = 0,
     baseline: str | None = None,
     as_written: bool = False,
     progress: Progress = no_progress,

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from nooch.base.calls import StepProgress, no_progress
+from nooch.base.calls import Count, StepProgress, checked, no_progress
 from nooch.base.errors import InputError, ParameterError, check_one_of
 from nooch.base.limits import usable_cpus
 from nooch.data import Dataset, as_dataset
@@ -70,14 +70,15 @@ def find_images(
     return ids, files_of(ids.to_list(), data, images)
 
 
+@checked
 def predict(
     model: TaskModel,
     ids: pl.Series,
     paths: Sequence[Path],
     *,
-    batch: int = 32,
+    batch: Count = 32,
     codec: str | Decoding = "auto",
-    readers: int | None = None,
+    readers: Count | None = None,
     run: str | None = None,
     progress: StepProgress = no_progress,
 ) -> Predictions:

@@ -95,26 +95,17 @@ def _print_counts(facts: Mapping[str, int], server: Endpoint | None, format: sha
     print_result(format, facts, f"{', '.join(numbers)}; the image files have {size}{sends}")
 
 
+@takes("nooch.evaluation.captions:score_captions", synonyms={"type": str})
 def captions_command(
     suite: Path = shared.SuiteArgument,
     captions: list[Path] = Argument(
         ..., metavar="CAPTIONS...", help="Files of captions of one or several models."
     ),
     out: Path = Option(None, help="File of scores: .parquet, .csv or .json."),
-    synonyms: str = Option("coco", help="coco (its 80 things), or a YAML file of words by task."),
-    split: str = Option(None, help="Splits to score, separated by commas; test by default."),
-    criterion: list[str] = shared.CriterionOption,
-    tasks: str = shared.TasksOption,
-    bootstrap: int = Option(1000, min=0, help="Resamples of the images for 95 % intervals."),
-    seed: int = shared.ResamplesSeedOption,
-    baseline: str = shared.BaselineOption,
-    as_written: bool = Option(
-        False,
-        "--as-written",
-        help='Count objects after "no" or "without", and in a last sentence without an end.',
-    ),
     overwrite: bool = shared.OverwriteOption,
     format: shared.Format = shared.FormatOption,
+    *,
+    settings: Any,
 ) -> None:
     """Score captions: how often they mention absent objects. With and without their context."""
     from nooch.data.table_files import result_files
@@ -125,19 +116,7 @@ def captions_command(
     if out is not None:
         result_files(out, "scores file", overwrite=overwrite)
     with progress() as update:
-        scores = score_captions(
-            load_suite(suite),
-            captions,
-            split=list(dict.fromkeys(shared.split_names(split))) or None,
-            criteria=criterion or None,
-            tasks=shared.split_names(tasks) or None,
-            synonyms=synonyms,
-            bootstrap=bootstrap,
-            seed=seed,
-            baseline=baseline,
-            as_written=as_written,
-            progress=update,
-        )
+        scores = score_captions(load_suite(suite), captions, progress=update, **settings)
     if out is not None:
         save_scores(scores, out, overwrite=overwrite)
     if format is shared.Format.json:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from typer import Option
 
@@ -13,6 +13,7 @@ from nooch.base.errors import ParameterError, check_one_of
 from nooch.base.files import check_output
 from nooch.base.words import counted
 from nooch.cli import options as shared
+from nooch.cli.declared import takes
 from nooch.cli.terminal import note, print_result, progress
 
 if TYPE_CHECKING:
@@ -20,16 +21,17 @@ if TYPE_CHECKING:
     from nooch.models.caches.pixels import PixelCache
 
 
+@takes("nooch.models.caches.pixels:build_pixels", leave=["codec"])
 def pixels_command(
     dataset: str = shared.DatasetArgument,
     out: Path = Option(..., metavar="PIXELS", help="Folder to write; it must not exist."),
-    size: int = Option(321, min=1, help="Height and width in pixels; the aspect is not kept."),
-    images: Path = shared.ImagesOption,
     codec: str = shared.CodecOption,
     range: str = shared.RangeOption,
     processes: int = shared.ProcessesOption,
     overwrite: bool = shared.OverwriteOption,
     format: shared.Format = shared.FormatOption,
+    *,
+    settings: Any,
 ) -> None:
     """Decode and resize every image once. Run again, it resumes."""
     from nooch.models.caches.pixels import PIXELS, build_pixels
@@ -47,15 +49,9 @@ def pixels_command(
     data = load_dataset(dataset)
     with progress() as update:
         cache = build_pixels(
-            data,
-            out,
-            size=size,
-            images=images,
-            codec=decoding,
-            map=LocalEngine(processes).map,
-            overwrite=overwrite,
-            progress=partial(update, "decoding images"),
-        )
+            data, out, codec=decoding, map=LocalEngine(processes).map, overwrite=overwrite,
+            progress=partial(update, "decoding images"), **settings,
+        )  # fmt: skip
     facts = {
         "pixels": str(out),
         "images": len(cache),
@@ -65,7 +61,8 @@ def pixels_command(
         "identity": cache.identity,
     }
     note(*cache.header.made.get("notes", []))
-    size_text = f"{size} x {size}, {cache.array.nbytes / 1e6:,.0f} MB, codec {facts['codec']}"
+    height, width = cache.size
+    size_text = f"{height} x {width}, {cache.array.nbytes / 1e6:,.0f} MB, codec {facts['codec']}"
     following = "--backbone microsoft/resnet-50 --out FEATURES"
     print_result(
         format,
@@ -75,6 +72,13 @@ def pixels_command(
     )
 
 
+@takes(
+    "nooch.models.caches.features:extract_features",
+    leave=["codec"],
+    pixels={"type": Path},
+    readers={"flags": ["--processes"]},
+)
+@takes("nooch.models.backbones:load_backbone", "loading", leave=["channels_last"])
 def features_command(
     dataset: str = shared.DatasetArgument,
     backbone: str = Option(
@@ -83,26 +87,19 @@ def features_command(
         " package.module:Name.",
     ),
     out: Path = Option(..., metavar="FEATURES", help="Folder to write; it must not exist."),
-    pixels: Path = Option(None, help="Pixel cache; without it, images are decoded for this pass."),
-    images: Path = shared.ImagesOption,
-    size: int = Option(
-        None, min=1, help="Height and width; by default of --pixels or the backbone."
-    ),
-    batch: int = shared.BatchOption,
-    device: str = shared.DeviceOption,
-    half: bool = Option(False, "--half", help="Keep float16 numbers, half the size."),
-    bf16: bool = Option(False, "--bf16", help="Compute in bfloat16."),
-    seed: int = Option(0, help="Seed of random weights (config:NAME)."),
     codec: str = shared.CodecOption,
     range: str = shared.RangeOption,
-    processes: int = shared.ProcessesOption,
     overwrite: bool = shared.OverwriteOption,
     format: shared.Format = shared.FormatOption,
-) -> None:
+    *,
+    settings: Any,
+    loading: Any,
+) -> None:  # fmt: skip
     """Compute features of every image with a backbone. Run again, it resumes."""
     from nooch.models.caches.features import FEATURES, extract_features
 
-    if pixels is not None and images is not None:
+    pixels = settings.pop("pixels", None)
+    if pixels is not None and "images" in settings:
         raise ParameterError(
             "--pixels and --images exclude each other",
             allowed="one of them: the pixels are decoded already",
@@ -115,30 +112,15 @@ def features_command(
     decoding = Decoding(codec, shared.parse_range(range))
 
     data = load_dataset(dataset)
-    cache = None if pixels is None else _cache_of_size(pixels, data, size)
+    cache = None if pixels is None else _cache_of_size(pixels, data, loading.get("size"))
     # channels innermost: the order that CPUs and GPUs convolve fastest in
-    loaded = load_backbone(
-        backbone,
-        seed=seed,
-        size=cache.size if cache else size,
-        device=device,
-        bf16=bf16,
-        channels_last=True,
-    )
+    size = {} if cache is None else {"size": cache.size}
+    loaded = load_backbone(backbone, channels_last=True, **loading | size)
     with progress() as update:
         features = extract_features(
-            data,
-            loaded,
-            out,
-            codec=decoding,
-            batch=batch,
-            half=half,
-            readers=processes,
-            pixels=cache,
-            images=images,
-            overwrite=overwrite,
-            progress=partial(update, "extracting features"),
-        )
+            data, loaded, out, codec=decoding, pixels=cache, overwrite=overwrite,
+            progress=partial(update, "extracting features"), **settings,
+        )  # fmt: skip
     facts = {
         "features": str(out),
         "images": len(features),

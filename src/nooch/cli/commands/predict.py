@@ -4,42 +4,38 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from typer import Option
 
 from nooch.base.errors import check_one_of, some_of
 from nooch.base.words import counted
 from nooch.cli import options as shared
+from nooch.cli.declared import takes
 from nooch.cli.terminal import note, print_result, progress
 
 
+@takes("nooch.inference.predict:predict", leave=["codec"], readers={"flags": ["--processes"]})
+@takes("nooch.inference.predict:find_images", "where", only=["images", "splits"])
+@takes("nooch.models.task_models:load_task_model", "loading")
 def predict_command(
     suite: Path = shared.SuiteOrDatasetArgument,
     model: str = Option(
         ...,
         help="Hub id or folder: an image classifier, or a model of texts and images such as CLIP.",
     ),
-    backbone: str = shared.BackboneOption,
     out: Path = Option(..., metavar="PREDICTIONS", help="File to write: .parquet or .csv."),
-    images: Path = Option(None, help="Folder of images, where the dataset does not record it."),
     task_map: str = shared.TaskMapOption,
-    skip_unmapped: bool = Option(
-        False,
-        "--skip-unmapped",
-        help="Leave out --tasks that the model has no label for, as is done without --tasks.",
-    ),
     dataset: str = shared.DatasetOption,
     tasks: str = shared.TasksOption,
-    splits: str = shared.SplitsOption,
-    size: int = shared.SizeOption,
-    batch: int = shared.BatchOption,
-    device: str = shared.DeviceOption,
-    run: str = Option(None, help="Name of the run; by default the model's."),
     codec: str = shared.CodecOption,
     range: str = shared.RangeOption,
-    processes: int = shared.ProcessesOption,
     overwrite: bool = shared.OverwriteOption,
     format: shared.Format = shared.FormatOption,
+    *,
+    settings: Any,
+    where: Any,
+    loading: Any,
 ) -> None:
     """Predict the tasks of a suite with any classifier. Or the classes of a dataset."""
     from nooch.data.table_files import result_files
@@ -58,27 +54,16 @@ def predict_command(
     shown = known or data
     assert shown is not None  # noqa: S101 - one of them is there
     names = network_predictions.tasks_to_predict(shown, shared.split_names(tasks) or None)
-    ids, paths = network_predictions.find_images(
-        shown, names, splits=shared.split_names(splits) or None, data=data, images=images
-    )
-    skip = skip_unmapped or tasks is None
-    loaded = load_task_model(
-        model, names, words, size=size, device=device, skip_unmapped=skip, backbone=backbone
-    )
+    ids, paths = network_predictions.find_images(shown, names, data=data, **where)
+    loading["skip_unmapped"] = "skip_unmapped" in loading or tasks is None
+    loaded = load_task_model(model, names, words, **loading)
     if skipped := [task for task in names if task not in loaded.tasks]:
         left = f"{counted(len(skipped), 'task')} that the model or the map has no label for"
         note(f"{left} left out: {some_of(skipped)}")
     note(*dark_notes(paths, decoding))
     with progress() as update:
         predictions = network_predictions.predict(
-            loaded,
-            ids,
-            paths,
-            batch=batch,
-            codec=decoding,
-            readers=processes,
-            run=run,
-            progress=partial(update, "predicting"),
+            loaded, ids, paths, codec=decoding, progress=partial(update, "predicting"), **settings
         )
     network_predictions.save_predictions(predictions, out, overwrite=overwrite)
     model_facts = {"name": loaded.name, "kind": loaded.kind, "sha256": loaded.identity}
