@@ -71,9 +71,6 @@ PredictionsArgument: Any = Argument(
     ..., metavar="PREDICTIONS...", help="Files of predictions of one or several models."
 )
 
-ImagesOption: Any = Option(
-    None, help="Folder of images, if it is not the one that the dataset records."
-)
 OverwriteOption: Any = Option(
     False, "--overwrite", help="Replace the file of that name, or a folder that nooch wrote."
 )
@@ -85,14 +82,7 @@ ProcessesOption: Any = Option(
     None, min=1, help="Parallel processes or readers; by default one for each CPU."
 )
 DeviceOption: Any = Option("auto", help="auto, cpu, cuda or cuda:N.")
-BatchOption: Any = Option(32, min=1, help="Images in a batch.")
 TaskMapOption: Any = Option(None, "--map", help="YAML of labels or prompts by task; or imagenet.")
-SizeOption: Any = Option(
-    None, min=1, help="Height and width in pixels; by default the model's own."
-)
-BackboneOption: Any = Option(
-    None, help="The custom package.module:Name that a network of nooch train bench was trained on."
-)
 CodecOption: Any = Option(
     "auto", help="How images are decoded: fast (pip install 'nooch[pixels]'), pil, or auto."
 )
@@ -114,16 +104,11 @@ TasksOption: Any = Option(
     help="Tasks, separated by commas; by default all that there is data for.",
     autocompletion=complete_tasks,
 )
-SplitsOption: Any = Option(
-    None, "--split", help="Splits, separated by commas; by default all of the suite."
-)
 CriterionOption: Any = Option(
     [],
     help="Criterion of the suite; by default all. Repeat for several.",
     autocompletion=_names_in_suite("criteria"),
 )
-BaselineOption: Any = Option(None, help="Run to compare the others with; the first by default.")
-ResamplesSeedOption: Any = Option(0, min=0, help="Seed of the resamples.")
 WORDS: dict[str, dict[str, Any]] = {
     "averages": {"flags": ["--average"]},
     "criteria": {"flags": ["--criterion"], "autocompletion": _names_in_suite("criteria")},

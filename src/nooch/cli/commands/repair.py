@@ -17,6 +17,7 @@ from nooch.cli.terminal import hint, note, print_json, print_shown, print_table,
 
 
 @takes("nooch.analysis.intervene:intervene", leave=["data"])
+@takes("nooch.models.task_models:load_task_model", "loading", leave=["skip_unmapped"])
 def intervene_command(
     suite: Path = shared.SuiteArgument,
     model: str = Option(..., help="Hub id or folder, as for nooch predict."),
@@ -24,17 +25,15 @@ def intervene_command(
         ..., help="COCO file of the dataset, repeated for several, or a folder of label maps."
     ),
     out: Path = Option(..., help="Folder to write; it must not exist."),
-    backbone: str = shared.BackboneOption,
     task_map: str = shared.TaskMapOption,
     dataset: str = shared.DatasetOption,
     tasks: str = shared.TasksOption,
-    size: int = shared.SizeOption,
     range: str = shared.RangeOption,
-    device: str = shared.DeviceOption,
     overwrite: bool = shared.OverwriteOption,
     format: shared.Format = shared.FormatOption,
     *,
     settings: Any,
+    loading: Any,
 ) -> None:
     """Hide the context or the object, and predict again. Is it the context that misleads?"""
     from nooch.analysis.intervene import CHANGES, intervene
@@ -48,8 +47,7 @@ def intervene_command(
     challenge_suite, data = suite_with_dataset(suite, dataset)
     names = tasks_to_predict(challenge_suite, shared.split_names(tasks) or None)
     words = None if task_map is None else read_task_map(task_map)
-    how: dict[str, Any] = {"size": size, "device": device, "backbone": backbone}
-    network = load_task_model(model, names, words, skip_unmapped=tasks is None, **how)
+    network = load_task_model(model, names, words, skip_unmapped=tasks is None, **loading)
     if skipped := [task for task in names if task not in network.tasks]:
         note(f"left out, as the model or the map has no label for them: {some_of(skipped)}")
     with progress() as update:
