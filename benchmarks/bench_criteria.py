@@ -1,9 +1,9 @@
 """CE for 171 tasks with its challenge sets, in memory, against dense loops and SQL in DuckDB.
 
-The loops hold areas as a dense array (n_images, n_classes), as one would with only NumPy. DuckDB
-holds them as a table image, class, area, and finds cues and hard images by joins, with a thread per
-CPU. Both give the same hard images, which is checked. nooch also gives label, support and subset of
-every image, and so does a second query of DuckDB. Writing the suite is timed separately.
+The loops have areas as a dense array (n_images, n_classes), as one would with only NumPy. DuckDB
+stores them as a table image, class, area, and finds cues and hard images by joins, with a thread
+per CPU. Both give the same hard images, which is checked. nooch also gives label, support and
+subset of every image, and so does a second query of DuckDB. Writing the suite is timed separately.
 
     python benchmarks/bench_criteria.py [--images 123287] [--runs 5] [--json FILE]
 """

@@ -4,7 +4,7 @@
 
 Both run in this process, in turns, on the same sentences; a ratio is of two neighboring runs. Other
 work on the machine slows the peer more (its threads wait for each other in every operation), so the
-ratio of the two fastest runs is given too: it holds on an idle machine. The captions are COCO's
+ratio of the two fastest runs is given too: it is valid on an idle machine. The captions are COCO's
 val2017, from ``shared/data`` next to the repository; without that file, generated ones.
 """
 

@@ -123,7 +123,7 @@ def main() -> None:
         nooch.load_dataset(folder) for folder in (arguments.predicted, arguments.true)
     )
     if predicted.image_ids.tolist() != true.image_ids.tolist():
-        sys.exit("the two datasets hold different images")
+        sys.exit("the two datasets have different images")
     settings = {"criterion": nooch.CE(cues=cues), "tasks": list(cues), "group": arguments.group}
     verdicts = pl.concat(
         pl.DataFrame(nooch.calibrate(predicted, true, seed=seed, **settings).verdicts)

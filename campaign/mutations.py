@@ -138,7 +138,7 @@ def _as_bytes(data: bytes, others: Sequence[bytes], random: Random) -> bytes:
 
 
 def minimal(data: bytes, fails: Any, tries: int = 300) -> bytes:
-    """A shorter input for which ``fails(input)`` still holds, found by leaving out pieces."""
+    """A shorter input for which ``fails(input)`` is still true, found by leaving out pieces."""
     size = len(data) // 2
     while size and tries:
         place = 0

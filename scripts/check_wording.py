@@ -31,6 +31,8 @@ def main(arguments: list[str]) -> int:
     refused = [
         *_refusals(words["everywhere"], [*documentation, *code]),
         *_refusals(words["documentation"], documentation),
+        *_refused_patterns(words["patterns"], [*documentation, *code], words["files"]["history"]),
+        *_refused_patterns(words["docstrings"], code),
         *_wide_lines(path for path in documentation if path.suffix == ".md"),
     ]
     print("\n".join(refused), end="\n" if refused else "")
@@ -47,6 +49,20 @@ def occurrences(phrase: str, files: Iterable[Path]) -> Iterator[tuple[Path, int]
         text = path.read_text("utf-8")
         for match in pattern.finditer(text):
             yield path, text.count("\n", 0, match.start()) + 1
+
+
+def _refused_patterns(
+    patterns: dict[str, str], files: Iterable[Path], exempt: Iterable[str] = ()
+) -> Iterator[str]:
+    """Places of regular expressions, in which a space (not before a bracket) is a gap."""
+    texts = {path: path.read_text("utf-8") for path in files if path.name not in exempt}
+    for pattern, better in patterns.items():
+        compiled = re.compile(re.sub(r" (?!\))", lambda _: GAP, pattern))
+        for path, text in texts.items():
+            for match in compiled.finditer(text):
+                line = text.count("\n", 0, match.start()) + 1
+                found = " ".join(match[0].split())
+                yield f'{path.relative_to(ROOT)}:{line}: "{found}"; write: {better}'
 
 
 def _refusals(phrases: dict[str, str], files: Iterable[Path]) -> Iterator[str]:

@@ -98,7 +98,7 @@ def test_tau_is_one_threshold_for_both_sides():
 def test_the_explanation_tells_cosine_and_missing_gist():
     data = _three()
     fitted = Gist("e").fit(data, ["Y"])
-    assert "cosine of its gist with that of Y's training images is 0." in fitted.explain(
+    assert "cosine of its gist with the gist of Y's training images is 0." in fitted.explain(
         data.select(image_ids=[1]), "Y"
     )
     assert "no caption embedding" in fitted.explain(data.select(image_ids=[5]), "Y")

@@ -69,7 +69,7 @@ def test_without_its_fitted_class_it_is_not_read_back(folder, run_cli, monkeypat
     _find(run_cli, folder, "whole", "one")
     monkeypatch.delattr(own_hour.Hour, "fitted")
     options = CriterionOptions({}, None, None, None, load_suite(folder / "one"))
-    words = "what class it has when it is fitted", "fitted ="
+    words = "does not name its fitted class", "fitted ="
     refused(lambda: options.make("own_hour:Hour"), *words)
 
 

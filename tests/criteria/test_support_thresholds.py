@@ -88,7 +88,7 @@ def test_parts_give_the_bytes_of_one_part(data, tmp_path):
     suite = found_in_parts(tmp_path, data, criteria, 5, tasks=tasks, match="scores")
     reasons = {s.criterion: s.reason for s in suite.header.skipped if s.task == "road"}
     assert reasons["gist"] == reasons["scores"] == "the thresholds that were given have none for it"
-    assert "its counts are those of scores" in reasons["like"]
+    assert "its counts are taken from scores" in reasons["like"]
 
 
 def test_a_threshold_of_valid_is_carried_to_test(data):

@@ -64,9 +64,13 @@ def test_the_lint_refuses_a_phrase(tmp_path):
     copy.mkdir()
     for name in ("check_wording.py", "wording.toml"):
         (copy / name).write_bytes((ROOT / "scripts" / name).read_bytes())
-    (tmp_path / "README.md").write_text("All is well.\nIt goes on\nwhere it was.\n")
+    (tmp_path / "README.md").write_text("All is well.\nIt goes on\nwhere it was.\nIt is no\nset.\n")
+    (tmp_path / "CHANGELOG.md").write_text("There is no set. It is no set.\n")
     (tmp_path / "src").mkdir()
-    (tmp_path / "src" / "a.py").write_text("# It hangs\n# on the CPU. It goes on where it was.\n")
+    (tmp_path / "src" / "a.py").write_text(
+        "# It hangs\n# on the CPU. It goes on where it was.\n"
+        'def f():\n    """What it is: one and more."""\n'
+    )
     command = [sys.executable, copy / "check_wording.py"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 1
@@ -74,6 +78,9 @@ def test_the_lint_refuses_a_phrase(tmp_path):
         'src/a.py:1: "hangs on the"; write: depends on the',
         'README.md:2: "goes on where it was"; write: resumes',
         'src/a.py:2: "goes on where it was"; write: resumes',
+        'README.md:4: "is no s"; write: is not a ...',
+        'src/a.py:4: "one and more"; write: at least ...',
+        'src/a.py:4: """"What"; write: a noun or a verb: True if ..., Number of ...',
     ]
 
 

@@ -52,7 +52,7 @@ def test_matched_counts_and_thresholds():
     assert suite.header.criteria["gist"].match == "ce"
     reasons = {s.task: s.reason for s in suite.header.skipped if s.criterion == "gist"}
     assert reasons["B"].startswith("no training image")
-    assert reasons["A"].startswith("its counts are those of ce, and there: no class has A(C, A)")
+    assert reasons["A"].startswith("its counts are taken from ce, and there: no class has A(C, A)")
 
 
 @pytest.mark.parametrize("ids", [None, list("abcdefgh")])

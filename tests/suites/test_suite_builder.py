@@ -472,7 +472,7 @@ def test_a_folder_that_exists_is_refused(tmp_path):
 
 def test_two_finds_of_one_suite_do_not_run_at_once(tmp_path):
     _prepare(tmp_path, _data(30), n_parts=2)
-    calls, words = [], "another process is finding this suite"
+    calls, words = [], "another process is running nooch find for this suite"
 
     def mapping(function, items):
         calls.append(1)

@@ -192,7 +192,7 @@ def audit(
             of the suite's by default.
         captions: files of captions, see ``nooch.vlm.score_captions``.
         synonyms: how captions mention tasks: ``coco``, or a YAML file.
-        most: labels on the page at most.
+        most: maximum number of labels on the page.
         images: folder of images; by default the one that the dataset records, if it exists.
         reading: how files of predictions are read: keywords of ``nooch.load_predictions``.
         progress: called with what is being done, and how much of how much is done.

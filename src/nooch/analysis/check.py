@@ -69,7 +69,7 @@ def largest_answers(
     whole = [len(run.tasks) > 1 and run.weights is None for run in runs]
     able = [several and not run.in_words for several, run in zip(whole, runs, strict=True)]
     if decision == "argmax" and not all(whole):
-        problem = "the largest output is asked for, where there are outputs of one class or answers"
+        problem = "the largest output is asked for, but outputs are of one class, or answers"
         raise InputError(problem, where="predictions", allowed="outputs of at least two classes")
     takes_largest = decision == "argmax" or (decision is None and exclusive)
     if not (takes_largest and any(able)):
@@ -518,7 +518,7 @@ def _errors(
 
 
 def _near_alpha(suite: Suite) -> list[str]:
-    """A note on cues that stand or fall with a few training images, if there are any."""
+    """A note on cues that depend on a few training images, if there are any."""
     near = [
         f"{cue.cue} of {task} ({cue.share:.0%} of resamples)"
         for record in suite.header.criteria.values()

@@ -531,7 +531,7 @@ def find_slices(
         split: ``test`` by default, else ``valid``, else ``all``.
         tasks: classes; by default those that have predictions.
         scale: ``logit`` or ``probability``, for wide tables.
-        min_support: images of a slice at least.
+        min_support: minimum number of images in a slice.
         group: attribute column; images with the same value, such as photographs of one scene, are
             in the same half, and have one vote in tests.
         progress: called with what is being done, and how many of how many are done.

@@ -21,7 +21,7 @@ _FRACTIONS = re.compile(r"(\d+(?:\.\d+)?)/(\d+(?:\.\d+)?)/(\d+(?:\.\d+)?)")
 
 def _exists(path: str) -> bool:
     try:
-        # an empty text would be the folder one is in
+        # an empty path would mean the current directory
         return path != "" and Path(path).exists()
     except OSError:
         # a name that is too long, or below a folder that may not be read

@@ -16,7 +16,7 @@ def yaml_value(text: str, where: object) -> Any:
 
     # written in C, where PyYAML was built with it: ten times as fast
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    # a ValueError: a number of thousands of digits, or a date that there is not
+    # a ValueError: a number of thousands of digits, or an invalid date such as February 30
     with unreadable(where, "a YAML file", (ValueError, yaml.YAMLError, RecursionError)):
         beyond = _beyond_limits(yaml.parse(text, Loader=loader))
         if beyond is None:

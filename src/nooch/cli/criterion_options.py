@@ -22,7 +22,7 @@ _WITH_TAU = {"context": "log odds", "gist": "a cosine", "scores": "a score"}
 
 @dataclass
 class CriterionOptions:
-    """Settings of each kind of criterion; ``suite`` is that of ``--fitted``."""
+    """Settings of each kind of criterion; ``suite`` is the one of ``--fitted``."""
 
     ce: Mapping[str, Any]
     tau: SuiteThresholds | criteria.Tau | None

@@ -43,7 +43,7 @@ class Setting:
     most: float | None = None
 
     def typed_as(self, given: Mapping[str, Any]) -> Setting:
-        """With the type that a command gives it, which is that of all that is typed."""
+        """With the type that a command gives it, for all of its values."""
         if "type" not in given:
             return self
         default = None if self.many else self.default
@@ -204,10 +204,10 @@ def takes(
 
         def built() -> Callable[..., None]:
             words = {**WORDS, **given}
-            found = {n: s.typed_as(words.get(n, {})) for n, s in settings_of(target).items()}
-            typed = {n: s for n, s in found.items() if s.type}
-            chosen = {n: typed[n] for n in only or typed if n not in leave}
-            return _with_options(before(), chosen, into, whole, group, words)
+            declared = {n: s.typed_as(words.get(n, {})) for n, s in settings_of(target).items()}
+            typed = {n: s for n, s in declared.items() if s.type}
+            options = {n: typed[n] for n in only or typed if n not in leave}
+            return _with_options(before(), options, into, whole, group, words)
 
         command.__dict__["built"] = built
         return command

@@ -1,4 +1,4 @@
-"""Text of options -> values, with errors that quote the option."""
+"""Parse option strings; errors name the option."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ TaskSelectionOption: Any = Option(
 )
 TasksOption: Any = Option(
     None,
-    help="Tasks, separated by commas; by default all that there is data for.",
+    help="Tasks, separated by commas; default: all tasks with data.",
     autocompletion=complete_tasks,
 )
 CriterionOption: Any = Option(

@@ -1,4 +1,4 @@
-"""The attribute criterion (paper, section 2): out of context is where a condition holds.
+"""The attribute criterion (paper, section 2): an image is out of context if a condition is true.
 
 C is what is known of an image (attributes, its label y, the classes in it), and phi a condition on
 C such as ``place != y``:
@@ -36,7 +36,7 @@ from nooch.criteria.phi import Phi, column, is_storable, parse
 from nooch.data import Dataset
 
 Values = Mapping[str, pl.Series]
-"""What is in C, each with a value for each image."""
+"""Names in C, each with a value for each image."""
 Seen = Mapping[str, Sequence[Any]]
 """Column -> the values in training images, which ``unseen(column)`` compares with."""
 
@@ -148,22 +148,22 @@ class FittedAttribute(MarkFitted):
         return {"phi": self.criterion.phi}
 
     def phi(self, data: Dataset, task: str) -> NDArray[np.bool_]:
-        """Where phi holds, shape (n_images,), bool (paper, section 2: phi = 1 is out of
-        context).
+        """Mask of images where phi is true, shape (n_images,), bool (paper, section 2: phi = 1 is
+        out of context).
         """
         language = parse(self.criterion.phi)
         values = phi_values(data, task, language)
         marks = phi_of(language, values, self.seen)
         unknown = data.unknown_labels(task)
         if unknown is not None:
-            # these images are in no set of the task, whatever phi says
+            # these images are in no set of the task, for any value of phi
             marks = marks.set(pl.Series(unknown), value=False)
         if marks.null_count():
             raise no_value(language, values, marks.is_null(), data.images["image_id"])
         return marks.to_numpy().astype(np.bool_)
 
     def explain(self, image: Dataset, task: str) -> str:
-        """The values that phi reads in one image, and whether it holds.
+        """The values that phi reads in one image, and whether it is true.
 
         For example ``place = 1 and y = 0, so place != y holds: out of context``.
         """
@@ -188,7 +188,7 @@ class FittedAttribute(MarkFitted):
         with saved_as(cls.kind):
             saved = msgspec.convert(content, _SavedAttribute)
             if set(saved.seen) != set(parse(saved.phi).unseen):
-                raise ValueError("its values are not those of phi's unseen columns")
+                raise ValueError("its values do not fit phi's unseen columns")
             for name, values in saved.seen.items():
                 kinds = {float if type(value) is int else type(value) for value in values}
                 if len(kinds) != 1 or not all(map(is_storable, values)):

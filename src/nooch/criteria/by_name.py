@@ -82,13 +82,13 @@ _ALLOWED = (
 def named_criteria(criteria: Any, embeddings: Collection[str]) -> dict[str, AnyCriterion]:
     """Name -> criterion, of one or several."""
     if isinstance(criteria, Mapping):
-        return {str(name): _criterion(one, embeddings) for name, one in criteria.items()}
+        return {str(name): _criterion(item, embeddings) for name, item in criteria.items()}
     base: dict[str, AnyCriterion] = {}
     combined: dict[str, AnyCriterion] = {}
-    for one in criteria if isinstance(criteria, list | tuple) else [criteria]:
-        criterion = _criterion(one, embeddings)
-        own = getattr(criterion, "kind", type(one).__name__)
-        name = one if isinstance(one, str) else getattr(criterion, "expression", own)
+    for item in criteria if isinstance(criteria, list | tuple) else [criteria]:
+        criterion = _criterion(item, embeddings)
+        own = getattr(criterion, "kind", type(item).__name__)
+        name = item if isinstance(item, str) else getattr(criterion, "expression", own)
         if name in base or name in combined:
             raise ParameterError(
                 f"two criteria are named {name}",
@@ -104,31 +104,33 @@ def named_criteria(criteria: Any, embeddings: Collection[str]) -> dict[str, AnyC
 
 def custom_criterion(name: str) -> Criterion:
     """A criterion named ``package.module:Name``; a class is called without arguments."""
-    named = imported(name, f"criterion {name}")
-    criterion: Criterion = named() if isinstance(named, type) else named
+    cls = imported(name, f"criterion {name}")
+    criterion: Criterion = cls() if isinstance(cls, type) else cls
     return criterion
 
 
 def custom_fitted(name: str, content: Mapping[str, Any] | None) -> Fitted:
     """A custom criterion named ``package.module:Name`` with the statistics that a suite has of it.
-    Raises ParameterError: it does not say what class it has when it is fitted.
+    Raises ParameterError: it does not name its fitted class.
     """
     kind = getattr(custom_criterion(name), "fitted", None)
     if not (isinstance(kind, type) and issubclass(kind, Fitted)):
         raise ParameterError(
-            f"{name} does not say what class it has when it is fitted",
+            f"{name} does not name its fitted class",
             remedy="name the class in the criterion: fitted = FittedDusk",
         )
     return kind.from_json(content or {})
 
 
-def _criterion(one: Any, embeddings: Collection[str]) -> AnyCriterion:
-    if isinstance(one, str):
-        one = _by_name(one)
-    if isinstance(one, type) or not (isinstance(one, Fitted | Combination) or hasattr(one, "fit")):
-        called = f"{one.__name__}()" if isinstance(one, type) else "CE()"
-        raise wrong_type("criteria", one, _ALLOWED, f"nooch.find(data, nooch.{called})")
-    if isinstance(one, Gist) and not one.embedding:
+def _criterion(item: Any, embeddings: Collection[str]) -> AnyCriterion:
+    if isinstance(item, str):
+        item = _by_name(item)
+    if isinstance(item, type) or not (
+        isinstance(item, Fitted | Combination) or hasattr(item, "fit")
+    ):
+        called = f"{item.__name__}()" if isinstance(item, type) else "CE()"
+        raise wrong_type("criteria", item, _ALLOWED, f"nooch.find(data, nooch.{called})")
+    if isinstance(item, Gist) and not item.embedding:
         if len(embeddings) != 1:
             raise ParameterError(
                 f"the dataset has {len(embeddings)} embeddings",
@@ -136,8 +138,8 @@ def _criterion(one: Any, embeddings: Collection[str]) -> AnyCriterion:
                 allowed=f"the name of one: {', '.join(embeddings) or 'there is none'}",
                 remedy='data, name = nooch.embed(data, "all-MiniLM-L6-v2"), then nooch.Gist(name)',
             )
-        one = replace(one, embedding=next(iter(embeddings)))
-    criterion: AnyCriterion = one
+        item = replace(item, embedding=next(iter(embeddings)))
+    criterion: AnyCriterion = item
     return criterion
 
 

@@ -129,7 +129,7 @@ class CE:
         return fitted
 
     def fit(self, train: Dataset, tasks: Sequence[str] = ()) -> FittedCE:
-        """Fit on training images. All pairs of classes are estimated, whatever the tasks."""
+        """Fit on training images. All pairs of classes are estimated, for any tasks."""
         del tasks
         return self.finish(self.partial(train), train.classes)
 
@@ -151,7 +151,7 @@ class FittedCE(SupportFitted):
     def A(self) -> NDArray[np.float64]:  # noqa: N802 - the paper's name
         """The paper's A as a matrix, rows Y, columns C, float64, fractions of the image.
 
-        The mean is over the training positives of Y in which both Y and C were annotated; NaN where
+        The mean is over the training positives of Y in which both Y and C were annotated; NaN if
         there is none.
         """
         state = self.state
@@ -163,25 +163,27 @@ class FittedCE(SupportFitted):
 
         C is the cue of the task that leaves out most; or it is the kind of class that does.
         """
-        known, row = self.state.known, self._columns_of(task)
-        if known is None:
+        pairs_known, row = self.state.known, self._columns_of(task)
+        if pairs_known is None:
             return None
         cues = [self._column[cue] for cue in self.cues(task)]
-        positives = int(known.positives[row])
-        of_cues = positives - int(known.counts[row, cues].min(initial=positives))
-        return max(of_cues, int(known.missing[row].max(initial=0))), positives
+        positives = int(pairs_known.positives[row])
+        of_cues = positives - int(pairs_known.counts[row, cues].min(initial=positives))
+        return max(of_cues, int(pairs_known.missing[row].max(initial=0))), positives
 
     def cues(self, task: str) -> tuple[str, ...]:
         """Context cues of a task, strongest first: given by hand, or all classes with A > alpha."""
         if task not in self._cues:
             own, by_hand = self._columns_of(task), self.criterion.cues.get(task)
             row = self.A[own]
-            chosen = is_cue(row, self.criterion.alpha)
+            is_context_cue = is_cue(row, self.criterion.alpha)
             if by_hand is not None:
-                chosen = np.array([name in by_hand for name in self.classes])
+                is_context_cue = np.array([name in by_hand for name in self.classes])
             # NaN is last
             strongest = np.argsort(-row, kind="stable").tolist()
-            self._cues[task] = tuple(self.classes[c] for c in strongest if chosen[c] and c != own)
+            self._cues[task] = tuple(
+                self.classes[c] for c in strongest if is_context_cue[c] and c != own
+            )
         return self._cues[task]
 
     def strength(self, cue: str, task: str) -> float:
@@ -194,9 +196,9 @@ class FittedCE(SupportFitted):
     def parameters(self) -> dict[str, Any]:
         """Alpha, beta and the cues given by hand."""
         by_hand = {task: list(cues) for task, cues in self.criterion.cues.items()}
-        known = {"alpha": self.criterion.alpha, "beta": self.criterion.beta, "cues": by_hand}
+        settings = {"alpha": self.criterion.alpha, "beta": self.criterion.beta, "cues": by_hand}
         more = {"betas": self.criterion.betas, "expected": self.criterion.expected}
-        return known | {name: value for name, value in more.items() if value}
+        return settings | {name: value for name, value in more.items() if value}
 
     def undefined(self, task: str) -> str | None:
         """A task without cues has no CE set (paper, section 3.2.1: "at least one context cue")."""
@@ -237,7 +239,7 @@ class FittedCE(SupportFitted):
         pairs = [self._pair(task, cue) for cue in self.cues(task)]
         if all(first >= second for first, second in pairs):
             return None
-        own, other = (self._largest(data, task, of) for of in (labels, ~labels))
+        own, other = (self._largest(data, task, side) for side in (labels, ~labels))
         return between_betas(own, other, labels, self.criterion.beta)
 
     def _pair(self, task: str, cue: str) -> tuple[float, float]:
@@ -248,7 +250,7 @@ class FittedCE(SupportFitted):
     def hard_by_cue(
         self, data: Dataset, task: str, labels: NDArray[np.bool_]
     ) -> NDArray[np.uint64]:
-        """Bit i: hard by the i-th cue alone, a positive below beta or a negative above it.
+        """Bit i: hard by the i-th cue, a positive below beta or a negative above it.
 
         A hard positive has the bits of all cues, a hard negative at least one. The 64 strongest
         cues have bits.
@@ -274,12 +276,14 @@ class FittedCE(SupportFitted):
         return rows, areas if pair == (beta, beta) else scaled(areas, labels[rows], pair, beta)
 
     def explain(self, image: Dataset, task: str) -> str:
-        """Which cue covers how much of the image, against beta, with A."""
+        """Share of the image that each cue covers, against beta, with A."""
         is_negative = int(not image.labels(task, unknown=False)[0])
         areas = {cue: float(image.area(cue, unknown=np.nan)[0]) for cue in self.cues(task)}
-        known = {cue: area for cue, area in areas.items() if not np.isnan(area)}
-        parts = [f"whether there is {cue} was not annotated" for cue in areas if cue not in known]
-        for cue, area in sorted(known.items(), key=lambda item: -item[1]):
+        areas_known = {cue: area for cue, area in areas.items() if not np.isnan(area)}
+        parts = [
+            f"whether there is {cue} was not annotated" for cue in areas if cue not in areas_known
+        ]
+        for cue, area in sorted(areas_known.items(), key=lambda item: -item[1]):
             beta = self._pair(task, cue)[is_negative]
             sign = ">" if area > beta else "<" if area < beta else "="
             strength = self.strength(cue, task)

@@ -20,7 +20,7 @@ def checked_betas(betas: CueBetas, beta: float) -> dict[str, dict[str, tuple[flo
     for task, of_cues in betas.items():
         for cue, given in of_cues.items():
             pair = tuple(map(float, given)) if isinstance(given, list | tuple) else (given, given)
-            if len(pair) != 2 or not all(0 < one <= 1 for one in (*pair, beta)):
+            if len(pair) != 2 or not all(0 < bound <= 1 for bound in (*pair, beta)):
                 raise ParameterError(
                     f"the beta of {cue} for {task} is {given}, and beta {beta:g}",
                     where="ce",

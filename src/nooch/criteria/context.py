@@ -53,7 +53,7 @@ def log_odds(c: Any, b: NDArray[np.float64], w: NDArray[np.float64]) -> NDArray[
 
 
 def usual_log_odds(r: float) -> float:
-    """The log odds of a class whatever the context, logit(r) = log(r / (1 - r))."""
+    """The log odds of a class regardless of context, logit(r) = log(r / (1 - r))."""
     return float(logit(r))
 
 
@@ -64,7 +64,7 @@ def thresholds_by_lift(r: float, lift: float) -> Thresholds:
 
 FOLDS = 5
 MOST_IMAGES = 200_000
-"""Images that regressions are fitted on at most: those of the smallest hashes of their ids."""
+"""Maximum number of images that regressions are fitted on: the ones with the smallest id hashes."""
 _LARGEST = 700.0
 
 
@@ -121,7 +121,7 @@ class Context:
             object.__setattr__(self, name, kept)
 
     def partial(self, shard: Dataset, tasks: Sequence[str] = ()) -> Presences:
-        """What is present in the training images of a part."""
+        """Presences in the training images of a part."""
         del tasks
         return Presences.from_dataset(shard, self.source)
 
@@ -136,7 +136,7 @@ class Context:
 
         Raises:
             InputError: there is one class, or labels exclude each other: they contain no context;
-                or tasks and classes are more than memory holds.
+                or tasks and classes do not fit into memory.
             ParameterError: excluded or included names that are not classes.
         """
         tasks = list(classes if tasks is None else tasks)
@@ -185,12 +185,12 @@ class FittedContext(SupportFitted):
         if lift is None:
             return thresholds_of(self.criterion.tau)
         limits: dict[str, Thresholds | None] = {}
-        for task, one in self.regressions.items():
-            limits[task] = None if one.problem else thresholds_by_lift(one.rate, lift)
+        for task, regression in self.regressions.items():
+            limits[task] = None if regression.problem else thresholds_by_lift(regression.rate, lift)
         return limits
 
     def usual(self, task: str) -> float:
-        """The log odds of a class whatever the context."""
+        """The log odds of a class regardless of context."""
         return usual_log_odds(self._of(task).rate)
 
     def _of(self, task: str) -> Regression:
@@ -201,8 +201,8 @@ class FittedContext(SupportFitted):
     def parameters(self) -> dict[str, Any]:
         """Lift, tau, the source and what was excluded or included."""
         own = self.criterion
-        named = {"exclude": own.exclude, "include": own.include}
-        given = {name: msgspec.to_builtins(value) for name, value in named.items() if value}
+        settings = {"exclude": own.exclude, "include": own.include}
+        given = {name: msgspec.to_builtins(value) for name, value in settings.items() if value}
         folds = {"folds": own.folds} if own.folds else {}
         return {"lift": own.lift, "tau": own.tau, "source": own.source, **folds, **given}
 
@@ -217,7 +217,7 @@ class FittedContext(SupportFitted):
     def hard_by_cue(
         self, data: Dataset, task: str, labels: NDArray[np.bool_]
     ) -> NDArray[np.uint64] | None:
-        """Bit i: hard by the i-th cue alone, a positive without it or a negative with it."""
+        """Bit i: hard by the i-th cue, a positive without it or a negative with it."""
         if self.criterion.source != LABELS or not self.cues(task):
             return None
         bits = np.zeros(len(data), np.uint64)
@@ -227,10 +227,18 @@ class FittedContext(SupportFitted):
         return bits
 
     def notes(self, tasks: Sequence[str]) -> list[str]:
-        """Which classes are not context, and which may be parents of a task's class."""
-        found = {task: self._of(task) for task in tasks}
-        left = [f"{name} ({why})" for one in found.values() for name, why in one.left_out.items()]
-        parents = [f"{', '.join(one.parents)} of {t}" for t, one in found.items() if one.parents]
+        """Classes that are not context, and possible parents of a task's class."""
+        regressions = {task: self._of(task) for task in tasks}
+        left = [
+            f"{name} ({why})"
+            for regression in regressions.values()
+            for name, why in regression.left_out.items()
+        ]
+        parents = [
+            f"{', '.join(regression.parents)} of {t}"
+            for t, regression in regressions.items()
+            if regression.parents
+        ]
         texts = []
         if self.unknown:
             texts.append(f"unknown in most training images, so no context: {some_of(self.unknown)}")
@@ -255,7 +263,7 @@ class FittedContext(SupportFitted):
         return self.supports(data, [task])[:, 0]
 
     def supports(self, data: Dataset, tasks: Sequence[str]) -> NDArray[np.float64]:
-        """Log odds for many tasks at once, float64 (n_images, n_tasks), whatever the batch.
+        """Log odds for many tasks at once, float64 (n_images, n_tasks), independent of the batch.
 
         Raises UndefinedError: a task without a regression.
         """
@@ -269,11 +277,11 @@ class FittedContext(SupportFitted):
         intercepts = np.zeros((len(weights), len(tasks)))
         odds = np.empty((len(data), len(tasks)))
         for number, task in enumerate(tasks):
-            one = self._of(task)
-            columns = np.array([place[name] for name in one.context], np.intp)
+            regression = self._of(task)
+            columns = np.array([place[name] for name in regression.context], np.intp)
             for fold in range(len(weights)):
-                intercepts[fold, number] = one.weights[fold][0]
-                weights[fold, columns, number] = one.weights[fold][1:]
+                intercepts[fold, number] = regression.weights[fold][0]
+                weights[fold, columns, number] = regression.weights[fold][1:]
         for fold in np.unique(folds):
             rows = np.flatnonzero(folds == fold)
             odds[rows] = log_odds(table.matrix[rows], intercepts[fold], weights[fold])
@@ -283,16 +291,20 @@ class FittedContext(SupportFitted):
         return odds
 
     def presences(self, data: Dataset) -> Presences:
-        """What the regressions know. Raises ParameterError for a class that the data lack."""
+        """Presences that the regressions use. Raises ParameterError for a class that the data
+        lack.
+        """
         table = Presences.from_dataset(data, self.criterion.source)
-        names = dict.fromkeys(name for one in self.regressions.values() for name in one.context)
+        names = dict.fromkeys(
+            name for regression in self.regressions.values() for name in regression.context
+        )
         if self.criterion.source == LABELS:
             for name in names:
                 check_one_of("class", name, data.classes, owner="the dataset")
         return table.with_names(list(names))
 
     def fold_of(self, data: Dataset) -> NDArray[np.int64]:
-        """Which regression is for each image, int64 (n_images,): 0, or 1 + its fold if fitted."""
+        """Index of each image's regression, int64 (n_images,): 0, or 1 + its fold if fitted."""
         numbers = np.zeros(len(data), np.int64)
         if self.criterion.folds:
             ids, fitted = data.images["image_id"], data.images["split"].is_in(["train", "all"])
@@ -303,15 +315,16 @@ class FittedContext(SupportFitted):
         """Why one image is expected to have the class: context, whether it is there, log odds.
 
         Each is the weight times (present - share of the training images that have it), so that they
-        add up to the difference from an average image; the largest, whatever its sign, is first.
+        add up to the difference from an average image; the largest in size, of either sign, is
+        first.
         """
-        one, fold = self._of(task), int(self.fold_of(image)[0])
+        regression, fold = self._of(task), int(self.fold_of(image)[0])
         matrix = self.presences(image)
         present = dict.fromkeys(matrix.names[column] for column in matrix.present[1])
         parts = [
             (name, name in present, weight * ((name in present) - mean))
             for name, weight, mean in zip(
-                one.context, one.weights[fold][1:], one.means, strict=True
+                regression.context, regression.weights[fold][1:], regression.means, strict=True
             )
         ]
         return sorted(parts, key=lambda part: -abs(part[2]))
@@ -322,16 +335,16 @@ class FittedContext(SupportFitted):
         if math.isnan(odds):
             return f"it was not annotated what else is in the image, so {task} has no context"
         p, sign = float(expit(odds)), 1 if odds > usual_log_odds(rate) else -1
-        named = [
-            f"{'' if there else 'no '}{name} ({value:+.1f})"
-            for name, there, value in self.contributions(image, task)
+        parts = [
+            f"{'' if is_present else 'no '}{name} ({value:+.1f})"
+            for name, is_present, value in self.contributions(image, task)
             if value * sign > 0.05
         ][:3]
         verb = "is expected" if sign > 0 else "is not expected"
         unknown = image.unknown_labels(task)
         label = "is" if image.labels(task, unknown=False)[0] else "is not"
         seen = "" if unknown is not None else f"; {task} {label} labeled"
-        because = f", from {', '.join(named)}" if named else ""
+        because = f", from {', '.join(parts)}" if parts else ""
         return (
             f"{task} {verb}: P = {_short(p)}, {_short(p / rate)} times the base rate{because}{seen}"
         )
@@ -346,9 +359,13 @@ class FittedContext(SupportFitted):
         """Read back what ``to_json`` gave."""
         with saved_as(cls.kind):
             saved = msgspec.convert(content, SavedContext)
-            for task, one in saved.regressions.items():
-                shape = [] if one.problem else [1 + len(one.context)] * (1 + saved.folds)
-                if [len(row) for row in one.weights] != shape or len(one.means) != len(one.context):
+            for task, regression in saved.regressions.items():
+                shape = (
+                    [] if regression.problem else [1 + len(regression.context)] * (1 + saved.folds)
+                )
+                if [len(row) for row in regression.weights] != shape or len(
+                    regression.means
+                ) != len(regression.context):
                     raise ValueError(f"weights of {task} do not fit")
             own = Context(
                 saved.lift, saved.tau, saved.source, saved.exclude, saved.include, saved.folds

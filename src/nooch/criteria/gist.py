@@ -1,4 +1,4 @@
-"""The gist criterion (paper, section 3.2.2): likeness of captions to those of Y's images.
+"""The gist criterion (paper, section 3.2.2): likeness of captions to the captions of Y's images.
 
 e(x) is an embedding of the image x, such as the mean of its captions' SBERT embeddings.
 
@@ -165,7 +165,8 @@ class FittedGist(SupportFitted):
         if np.isnan(cosine):
             return f"the image has no caption embedding, so it has no gist{caption}"
         return (
-            f"the cosine of its gist with that of {task}'s training images is {cosine:.3f}{caption}"
+            f"the cosine of its gist with the gist of {task}'s training images is "
+            f"{cosine:.3f}{caption}"
         )
 
     def to_json(self) -> dict[str, Any]:

@@ -158,7 +158,7 @@ def _lit(value: Any) -> pl.Expr:
 
 
 def _converted(term: Term, other: Term) -> Any:
-    """The value of a literal as the kind of the term that it meets."""
+    """The value of a literal as the kind of the term it is compared with."""
     if other.kind == term.kind:
         return other.value
     if {other.kind, term.kind} == {NUMBER, BOOLEAN} and other.value in (0, 1):

@@ -365,7 +365,7 @@ def _one_by_one(content: bytes, path: str | Path) -> list[Any]:
             continue
         try:
             record, position = decoder.raw_decode(text, position)
-            # halves of characters are none
+            # lone surrogates are not valid characters
             json.dumps(record, ensure_ascii=False).encode()
         # also a number of thousands of digits
         except (ValueError, RecursionError) as error:

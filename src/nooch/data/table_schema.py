@@ -47,7 +47,7 @@ NAMES = (pl.Enum, pl.Categorical, pl.String)
 
 def unsafe_names(names: pl.Series) -> pl.Series:
     """Mask of the names that lead out of the image folder, bool (n,); null if there is none."""
-    # a drive letter, a leading slash or backslash, or a step upwards anywhere
+    # a drive letter, a leading slash or backslash, or any '..' component
     return names.str.contains(r"(^[A-Za-z]:)|(^[/\\])|((^|[/\\])\.\.($|[/\\]))|\x00")
 
 

@@ -132,8 +132,8 @@ class ContextRates:
 
     def bounded(self) -> list[dict[str, Any]]:
         """For each cell ``subset, rate, low, high, n, unknown_share, bound_low, bound_high``: the
-        bounds are the rate if all unknown answers were no, and if all were yes; ``rate`` is None
-        where more than ``MOST_UNKNOWN`` are unknown.
+        bounds are the rate if all unknown answers meant no, and if all meant yes; ``rate`` is
+        None where more than ``MOST_UNKNOWN`` are unknown.
         """
         rows = []
         for cell, unknown in self.unknown.items():

@@ -389,7 +389,7 @@ class _SplitScores:
         groups = {name: (codes[rows], levels) for name, (codes, levels) in self.groups.items()}
         subsets, parts = divide(challenge, [cue for cue, _ in cues], groups, shares)
         if suite.header.hard_only:
-            # not one of them is all of the split's images
+            # none of them covers the whole split
             whole = np.array([subset.name == "all" for subset in subsets[: len(parts.members)]])
             parts = replace(parts, members=parts.members & ~whole[:, None])
         # an average under a distribution is over all images, as the first subset is

@@ -32,7 +32,8 @@ def explain(
     criteria: Sequence[str] = (),
     predictions: PredictionSource = (),
 ) -> dict[str, Any]:
-    """Why an image is hard, easy or neither for a task, criterion by criterion; and answers to it.
+    """Explain why an image is hard, easy or neither for a task, per criterion, with the models'
+    answers.
 
     Args:
         suite: the suite.

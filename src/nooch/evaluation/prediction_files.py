@@ -44,7 +44,7 @@ _KEYS = ("run", "method", "seed")
 
 _ANSWERS = {"pred", "prediction", "predicted"}
 _ANSWERS |= {f"{form}_{what}" for form in ("pred", "predicted") for what in ("class", "label")}
-"""What a column of text is called that names one class for each image, the model's answer."""
+"""Names of a column of text with one class for each image, the model's answer."""
 
 _SCALE_OF = {"logit": "logit", "logits": "logit"}
 _SCALE_OF |= dict.fromkeys(("probability", "probabilities", "prob"), "probability")

@@ -198,8 +198,8 @@ def task_notes(
     owner: str,
     requested: Sequence[str] | None = None,
 ) -> list[str]:
-    """A note on tasks that the ``owner`` of the known ones does not have, and a warning of those,
-    of the wanted ones, that no run has; with the pairs that may be one task.
+    """A note on tasks that the ``owner`` of the known ones does not have, and a warning of
+    requested ones that no run has; with the pairs that may be one task.
     """
     predicted = dict.fromkeys(task for run in runs for task in run.tasks)
     extra = [task for task in predicted if task not in task_names]

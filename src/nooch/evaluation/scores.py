@@ -216,7 +216,7 @@ def with_bounds(
 
 def without_easy(table: pl.DataFrame) -> pl.DataFrame:
     """Scores on a suite of only hard images: null, with a reason, where others are needed."""
-    # ece_paper weighs a subset by its share of all images
+    # ece_paper scales a subset's ECE by its share of all images
     hard = pl.col("subset").is_in(["hard", "hard_positive", "hard_negative"])
     hard &= pl.col("metric") != "ece_paper"
     values = ["value" if "value" in table.columns else "difference", "low", "high"]

@@ -44,7 +44,7 @@ _BATCHES = 8
 
 
 class Computing(NamedTuple):
-    """How a local model replies; see ``nooch.ask``."""
+    """Settings of a local model's replies; see ``nooch.ask``."""
 
     device: str
     precision: str
@@ -62,7 +62,7 @@ class Computing(NamedTuple):
 
 
 def model_replies(
-    requests: Sequence[Request], found: ModelSource, options: Computing, folder: Path, map: Map
+    requests: Sequence[Request], source: ModelSource, options: Computing, folder: Path, map: Map
 ) -> Iterator[Reply]:
     """Replies in the order of requests; finished parts are kept in a folder of these requests.
     Raises InputError: images that cannot be read, or a model that cannot reply.
@@ -70,7 +70,7 @@ def model_replies(
     size = options.batch * _BATCHES
     parts = [requests[start : start + size] for start in range(0, len(requests), size)]
     try:
-        for replies in map(partial(_kept, found, options, folder), enumerate(parts)):
+        for replies in map(partial(_kept, source, options, folder), enumerate(parts)):
             yield from replies
     finally:
         # a model may fill a GPU
@@ -78,19 +78,19 @@ def model_replies(
 
 
 def _kept(
-    found: ModelSource, options: Computing, folder: Path, part: tuple[int, Sequence[Request]]
+    source: ModelSource, options: Computing, folder: Path, part: tuple[int, Sequence[Request]]
 ) -> list[Reply]:
-    name, answered = f"{part[0]:07d}.msgpack", partial(_answered, found, options, part[1])
+    name, answered = f"{part[0]:07d}.msgpack", partial(_answered, source, options, part[1])
     replies: list[Reply] = Steps(folder).get(name, answered, list[Reply])
     return replies
 
 
-def _answered(found: ModelSource, options: Computing, requests: Sequence[Request]) -> list[Reply]:
+def _answered(source: ModelSource, options: Computing, requests: Sequence[Request]) -> list[Reply]:
     size, replies = options.batch, []
-    batches = [requests[at : at + size] for at in range(0, len(requests), size)]
+    batches = [requests[start : start + size] for start in range(0, len(requests), size)]
     with limited_threads(options.threads), silently(), memory_limits(size, "asking"):
         yes_no, bf16 = not options.describe, options.precision == "bf16"
-        model = _loaded(str(found.folder), found.identity, options.device, bf16, yes_no)
+        model = _loaded(str(source.folder), source.identity, options.device, bf16, yes_no)
         # one reader: a tokenizer is not made for several threads
         inputs = read_in_order(partial(_read, model), batches, 1)
         for batch, content in zip(batches, inputs, strict=True):
@@ -104,11 +104,11 @@ def _loaded(
     folder: str, identity: str, device: str, bf16: bool, yes_no: bool
 ) -> VisionLanguageModel:
     """The model: a process loads it once, not for every part."""
-    found = find_vlm(folder)
-    if found.identity != identity:
-        problem = f"the model has hash {found.identity} here, and {identity} where the work started"
+    vlm = find_vlm(folder)
+    if vlm.identity != identity:
+        problem = f"the model has hash {vlm.identity} here, and {identity} where the work started"
         raise InputError(problem, where=folder, allowed="the same model on all machines")
-    model = load_vlm(found, device, bf16=bf16, yes_no=yes_no)
+    model = load_vlm(vlm, device, bf16=bf16, yes_no=yes_no)
     if opens_reasoning(model.prompt("Is it dark?")):
         problem = "the chat template opens a block of reasoning: the next token is not an answer"
         remedy = "serve it and ask it there: `endpoint`, and `max_tokens` such as 4096"
@@ -117,7 +117,7 @@ def _loaded(
 
 
 def _read(model: VisionLanguageModel, requests: Sequence[Request]) -> Any:
-    """What a model is given. Raises InputError if an image cannot be read."""
+    """Inputs of a model. Raises InputError if an image cannot be read."""
     images, broken = {}, []
     for path, value_range in dict.fromkeys((r.image, r.range) for r in requests):
         try:
@@ -128,13 +128,13 @@ def _read(model: VisionLanguageModel, requests: Sequence[Request]) -> Any:
     return model.inputs([images[r.image] for r in requests], [r.text for r in requests])
 
 
-_DOING = "asking these questions"
+_DOING = "running nooch ask on these questions"
 
 
 @dataclass(frozen=True, eq=False)
 class AskedFile:
-    """The rows that were written; what they depend on, which is the Parquet file's metadata
-    ``nooch``, too; and notes.
+    """The rows that were written; what they depend on, which is also the Parquet file's metadata
+    ``nooch``; and notes.
     """
 
     frame: pl.DataFrame
@@ -225,12 +225,12 @@ def ask(
     requests = plan.requests
     replies: Callable[[Path], Iterable[Reply]]
     if endpoint is None:
-        found, most = find_vlm(str(model)), max_tokens or (CAPTION_TOKENS if describe else 1)
+        source, most = find_vlm(str(model)), max_tokens or (CAPTION_TOKENS if describe else 1)
         options = Computing.settled(device, precision, batch, threads, most, describe)
         kept = {name: getattr(options, name) for name in ("precision", "batch", "most_tokens")}
-        made = {"model": found.name, "sha256": found.identity, **kept}
+        made = {"model": source.name, "sha256": source.identity, **kept}
         made["device"] = options.device.partition(":")[0]
-        replies = partial(model_replies, requests, found, options, map=map)
+        replies = partial(model_replies, requests, source, options, map=map)
     else:
         server = Endpoint(endpoint) if isinstance(endpoint, str) else endpoint
         fields = request_fields(str(model), max_tokens, describe=describe)
@@ -262,7 +262,7 @@ def ask(
 
 
 def _joined(plan: AskPlan, replies: Iterable[Reply], *, describe: bool) -> pl.DataFrame:
-    """What was asked, and what was replied; images without a caption are left out."""
+    """Requests and replies; images without a caption are left out."""
     rows = [(reply.key, reply.answer, reply.probability, reply.mass) for reply in replies]
     kinds = {"key": pl.String, "answer": pl.String, "probability": pl.Float64, "mass": pl.Float64}
     replied = pl.DataFrame(rows, kinds, orient="row")
@@ -273,7 +273,7 @@ def _joined(plan: AskPlan, replies: Iterable[Reply], *, describe: bool) -> pl.Da
 
 
 def _notes(frame: pl.DataFrame) -> list[str]:
-    """How sure the answers are, which were cut off, and how often phrasings disagree."""
+    """Notes on uncertain and truncated answers, and on disagreement of phrasings."""
     notes, n = [], len(frame)
     texts = frame["answer"].fill_null("").to_list()
     if unsure := int((frame["mass"] < 0.5).sum()):
@@ -288,7 +288,7 @@ def _notes(frame: pl.DataFrame) -> list[str]:
             " with more `max_tokens`, such as 4096"
         )
     if (phrasings := frame["prompt"].n_unique()) > 1:
-        questions = [AskedQuestion(*of) for of in frame.select("text", "task").iter_rows()]
+        questions = [AskedQuestion(*row) for row in frame.select("text", "task").iter_rows()]
         words = pl.Series(read_verdicts(texts, questions), dtype=pl.Boolean)
         sure = pl.when(pl.col("mass").fill_null(1.0) >= 0.5).then("probability")
         yes = pl.coalesce(sure > 0.5, words)

@@ -31,7 +31,7 @@ from nooch.evaluation.answer_rules import answer_span
 from nooch.inference.requests import CAPTION_TOKENS, Reply, Request
 
 _HOPELESS = {401, 402, 404, 405}
-"""Statuses that all requests would get."""
+"""HTTP statuses that no retry can fix."""
 _MOST_FAILURES = 8
 """In a row, after which a server is given up; more if it is asked more at a time."""
 _SECRET = 8
@@ -208,7 +208,7 @@ class _EndpointRun:
                 else:
                     self.rate.pause(min(error.after, patience.longest))
             except InputError as error:
-                # a server that answers others may refuse as many as it likes
+                # individual refusals are tolerated while other requests succeed
                 self._fail(request, str(error), int(self.untried))
                 break
             except MirrorError as error:

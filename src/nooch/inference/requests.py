@@ -99,11 +99,11 @@ def plan_requests(
     images: str | Path | None,
     range: tuple[float, float] | None,
 ) -> AskPlan:
-    """What ``nooch.ask`` would ask; raises as it does, before a model is needed."""
+    """Requests that ``nooch.ask`` would send; raises as it does, before a model is needed."""
     draw, usual = Draw(per_set, template, seed), Draw()
     given = [name for name in Draw._fields if getattr(draw, name) != getattr(usual, name)]
-    chosen = {"criteria": criteria, "tasks": tasks, "splits": splits}
-    given += [name for name, value in chosen.items() if value]
+    choices = {"criteria": criteria, "tasks": tasks, "splits": splits}
+    given += [name for name, value in choices.items() if value]
     rewords = bool(prompts or describe)
     idle = given if questions else [name for name in given if rewords and name == "template"]
     if idle:

@@ -1,7 +1,7 @@
 """Captions, or a file of vectors -> an embedding of the dataset, each part a job.
 
 Finished parts are stored in the dataset folder under a temporary name until all are done; then
-``dataset.json`` is rewritten. Interrupted work resumes where it stopped.
+``dataset.json`` is rewritten. Interrupted work resumes.
 """
 
 from __future__ import annotations
@@ -245,7 +245,7 @@ class _EmbeddingFiles:
         for file in self.rows:
             make_folder((self.folder / file).parent)
             link(self.kept.folder / file.name, self.folder / file)
-        # where they are, before they are listed there
+        # in their place, before they are listed there
         sync((self.folder / file).parent)
         records = {file.as_posix(): file_record(self.folder / file) for file in self.rows}
         add_embedding_files(self.folder, self.label, records)

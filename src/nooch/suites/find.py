@@ -1,10 +1,10 @@
 """Dataset and criteria -> Suite: fit on training images, measure and mark the others.
 
-Everything that the dataset passes through is here: sums over the training images of its parts,
-then measures of the images of its parts, of which ``Search`` makes sets. One process and one
-part need no file. Otherwise sums, measures and sets are stored next to the suite until that is
-written; an interrupted find takes sums and measures from there. Both give the same sets, bit by
-bit, however a dataset is divided.
+This module runs the whole search: sums over the training images of its parts, then measures of the
+images of its parts, of which ``Search`` makes sets. One process and one part need no file.
+Otherwise sums, measures and sets are stored next to the suite until that is written; an interrupted
+find takes sums and measures from there. Both give the same sets, bit by bit, however a dataset is
+divided.
 """
 
 from __future__ import annotations
@@ -87,9 +87,12 @@ class MeasureFiles:
         part = data.part(number, reads=reads_of(self.search.fitted.values()))
         images = part.select(rows=part.images["split"].is_in(list(self.search.splits)).to_numpy())
         measures = _measured(self.search, images)
-        schema, known = pl.DataFrame(schema=self._schema), pl.col("unknown").fill_null(value=False)
+        schema, is_unknown = (
+            pl.DataFrame(schema=self._schema),
+            pl.col("unknown").fill_null(value=False),
+        )
         frames = (
-            pl.concat([schema, pl.DataFrame(one)], how="diagonal").with_columns(known)
+            pl.concat([schema, pl.DataFrame(one)], how="diagonal").with_columns(is_unknown)
             for one in measures
         )
         self.steps.put(_name(number, "measures"), frames)
@@ -102,8 +105,8 @@ class MeasureFiles:
         """Mark all images for one task and write its sets, a record batch each."""
         measures, outcomes = self._measures(task), list[SetRecord | Skipped]()
         numbers = {
-            split: pl.int_range(len(one["label"]), dtype=pl.UInt32, eager=True)
-            for split, one in measures.items()
+            split: pl.int_range(len(measure["label"]), dtype=pl.UInt32, eager=True)
+            for split, measure in measures.items()
         }
 
         def sets() -> Iterator[pl.DataFrame]:
@@ -126,11 +129,13 @@ class MeasureFiles:
     def _schema(self) -> dict[str, Any]:
         """Column of a table of measures -> its type."""
         schema: dict[str, Any] = {"label": pl.Boolean, "unknown": pl.Boolean}
-        for name, one in self.search.fitted.items():
-            if isinstance(one, MarkFitted):
+        for name, fitted_criterion in self.search.fitted.items():
+            if isinstance(fitted_criterion, MarkFitted):
                 schema[f"phi/{name}"] = TYPES["phi"]
-            elif isinstance(one, SupportFitted):
-                kinds = ["support"] + ([] if one.thresholds is None else ["by_cue", "between"])
+            elif isinstance(fitted_criterion, SupportFitted):
+                kinds = ["support"] + (
+                    [] if fitted_criterion.thresholds is None else ["by_cue", "between"]
+                )
                 schema |= {f"{kind}/{name}": TYPES[kind] for kind in kinds}
         return schema
 
@@ -144,7 +149,9 @@ class MeasureFiles:
             return dict.fromkeys(splits, UNDEFINED)
         tables = (table.filter(self._images["split"] == code) for code in range(len(splits)))
         return {
-            split: {one.name: one.to_numpy() for one in of_split if not one.null_count()}
+            split: {
+                column.name: column.to_numpy() for column in of_split if not column.null_count()
+            }
             for split, of_split in zip(splits, tables, strict=True)
         }
 
@@ -172,14 +179,14 @@ def _name(part: int, what: str) -> str:
 def intermediate_folder(target: Path, what: str, header: Header | None, content: Any) -> Path:
     """The folder of intermediate files, named by all inputs: no other find uses them."""
     assert header is not None  # noqa: S101 - only datasets in folders have intermediate files
-    hashes = {name: one.sha256 for name, one in header.files.items()}
+    hashes = {name: record.sha256 for name, record in header.files.items()}
     of_data = {"fingerprint": header.fingerprint, "files": hashes}
     return work_folder(target, what, {"version": __version__, "data": of_data, **content})
 
 
 _ReadSet = Callable[[str, str, str], ChallengeSet]
 
-_DOING = "finding this suite"
+_DOING = "running nooch find for this suite"
 
 
 @checked
@@ -213,7 +220,7 @@ def find(
         match: criterion whose counts of hard images, for each split and side, are matched by those
             criteria that measure support and have no thresholds of their own; by default the only
             one that needs no match. ``from:SUITE[:CRITERION]``: the counts of that suite's sets.
-        splits: where to find; by default those of valid and test that the dataset has, or ``all``.
+        splits: where to find; by default valid and test, if the dataset has them, or ``all``.
         path: the dataset's place, recorded so that images can be explained later; by default its
             folder, relative to ``out``.
         allow_unannotated: continue also if more than half of a task's training positives or of a
@@ -241,7 +248,7 @@ def find(
             criterion has thresholds; a criterion that cannot be fitted on several parts; an engine
             without ``out``, or for a dataset in memory.
         InputError: an empty split; areas or attribute values that a criterion needs and the data
-            lack; more than half of what a set would stand on was not annotated.
+            lack; more than half of the images behind a set were not annotated.
         OutputError: the folder exists, cannot be written, or is in use by another process.
 
     Examples:
@@ -260,15 +267,17 @@ def find(
     labels = read_label_overlay(overlay, data) if overlay else None
     search = Search(*fitted, names, places, match, labels)
     if not allow_unannotated:
-        for name, one in search.fitted.items():
-            if one is not search.criteria[name]:
-                check_fit(name, one, names)
+        for name, fitted_criterion in search.fitted.items():
+            if fitted_criterion is not search.criteria[name]:
+                check_fit(name, fitted_criterion, names)
     stored = None
     if work.target is not None:
         stored = intermediate_folder(work.target, "finding", data.header, search.content())
     with contextlib.nullcontext() if stored is None else held(stored, _DOING):
-        found = _in_memory(search, work) if stored is None else _in_files(search, work, stored)
-        outcomes, read = found
+        found_suite = (
+            _in_memory(search, work) if stored is None else _in_files(search, work, stored)
+        )
+        outcomes, read = found_suite
         header = _header(search, work, outcomes, path, stability)
         suite = Suite(header, read, names=partial(_named_images, work.data))
         if not allow_unannotated:
@@ -278,7 +287,7 @@ def find(
             progress("writing", 0, 1)
             save_suite(suite, target, overwrite=overwrite)
     if target is not None:
-        # a find with other options may have left files there, too
+        # a find with other options may also have left files there
         for what in ("finding", "summing"):
             remove_leftovers(target, what, _DOING)
         progress("writing", 1, 1)
@@ -289,13 +298,13 @@ def find(
 
 @dataclass(frozen=True)
 class _Work:
-    """What a find works on, and where.
+    """Inputs and execution context of find().
 
     Attributes:
         data: the dataset, in memory without a ``target``.
         target: the suite folder next to which intermediate files are stored; None: all is in
             memory.
-        map: as for ``find``; ``progress`` likewise.
+        map: as for ``find``, as is ``progress``.
     """
 
     data: Dataset
@@ -308,14 +317,14 @@ class _Work:
 
         Raises ParameterError for an embedding that the dataset lacks.
         """
-        for kind in [kind for one in criteria for kind in reads_of([one]) or ()]:
+        for kind in [kind for criterion in criteria for kind in reads_of([criterion]) or ()]:
             if kind.startswith("embeddings/"):
                 name = kind.partition("/")[2]
                 check_one_of("embedding", name, self.data.embedding_names, owner="the dataset")
         return self if self.target else replace(self, data=self.data.in_memory(reads_of(criteria)))
 
     def tracked(self, do: Callable[[Any], Any], items: Sequence[Any], what: str) -> Iterator[Any]:
-        """What is done with items, in their order, with progress."""
+        """Results of a function on items, in their order, with progress."""
         return tracked(self.map(do, items), len(items), what, self.progress)
 
 
@@ -327,23 +336,23 @@ def _work_on(data: Dataset, target: Path | None, map: Map, progress: Progress) -
         missing = "no folder to write the suite to" if target is None else "a dataset in memory"
         raise ParameterError(
             f"workers of an engine (`map`) were given {missing}",
-            allowed="a dataset of open_dataset, and `out`, which they can all reach",
+            allowed="a dataset of open_dataset, and `out`, on storage that all workers can reach",
             remedy="leave out `map` to find in this process",
         )
     return _Work(data, target, map, progress)
 
 
 def _fitted(
-    work: _Work, asked: Any, tasks: Sequence[str], splits: Sequence[str]
+    work: _Work, given: Any, tasks: Sequence[str], splits: Sequence[str]
 ) -> tuple[tuple[dict[str, Fitted], Mapping[str, Any]], _Work]:
     """Fitted criteria and all that were asked for, by name; and the work with what these read."""
     data = work.data
-    criteria = named_criteria(asked, data.embedding_names)
+    criteria = named_criteria(given, data.embedding_names)
     if data.fitting_split in splits:
         # no image has support from a regression that was fitted on it
         criteria = {
-            name: replace(one, folds=FOLDS) if isinstance(one, Context) else one
-            for name, one in criteria.items()
+            name: replace(criterion, folds=FOLDS) if isinstance(criterion, Context) else criterion
+            for name, criterion in criteria.items()
         }
     tables = {name: getattr(c, "thresholds", None) for name, c in criteria.items()}
     check_thresholds(tables, tasks, data.classes)
@@ -358,13 +367,13 @@ def _fit(
     work: _Work, criteria: Mapping[str, Criterion | Fitted], tasks: Sequence[str]
 ) -> dict[str, Fitted]:
     """Fitted criteria by name; those that are fitted already stay as they are."""
-    wanted = {name: c for name, c in criteria.items() if not isinstance(c, Fitted)}
-    for name, criterion in wanted.items():
+    unfitted = {name: c for name, c in criteria.items() if not isinstance(c, Fitted)}
+    for name, criterion in unfitted.items():
         _check_fitting(work.data, name, criterion, tasks)
     fitted: dict[str, Any] = dict(criteria)
-    if wanted:
-        fitted |= _summed(work, wanted, tasks)
-    for name, criterion in wanted.items():
+    if unfitted:
+        fitted |= _summed(work, unfitted, tasks)
+    for name, criterion in unfitted.items():
         if isinstance(criterion, Summable):
             fitted[name] = criterion.finish(fitted[name], work.data.classes, tasks)
     return fitted
@@ -400,11 +409,11 @@ def _summed(work: _Work, criteria: Mapping[str, Any], tasks: Sequence[str]) -> d
     data, folder = work.data, None
     total: dict[str, Any] = {}
     if work.target is not None:
-        known = {
+        states = {
             "criteria": {name: [*code_of(c), repr(c)] for name, c in criteria.items()},
             "tasks": list(tasks),
         }
-        folder = intermediate_folder(work.target, "summing", data.header, known)
+        folder = intermediate_folder(work.target, "summing", data.header, states)
     of_part = partial(_part_sums, data, criteria, tuple(tasks), folder)
     with contextlib.nullcontext() if folder is None else held(folder, _DOING):
         for sums in work.tracked(of_part, range(data.n_parts), "summing parts"):
@@ -460,13 +469,13 @@ def _in_memory(search: Search, work: _Work) -> tuple[list[SetRecord | Skipped], 
     ids = {split: part.images["image_id"] for split, part in parts.items()}
     measures = zip(*(_measured(search, part) for part in parts.values()), strict=True)
     tasks = tracked(search.tasks, len(search.tasks), "marking tasks", work.progress)
-    found = [
+    suites = [
         outcome
         for task, of_splits in zip(tasks, measures, strict=True)
         for outcome in search.sets(task, ids, dict(zip(parts, of_splits, strict=True)))
     ]
-    sets = {(o.criterion, o.task, o.split): o for o in found if isinstance(o, ChallengeSet)}
-    return [recorded(outcome) for outcome in found], lambda *key: sets[key]
+    sets = {(o.criterion, o.task, o.split): o for o in suites if isinstance(o, ChallengeSet)}
+    return [recorded(outcome) for outcome in suites], lambda *key: sets[key]
 
 
 def _in_files(
@@ -479,8 +488,10 @@ def _in_files(
     outcomes, places = list[SetRecord | Skipped](), {}
     for of_task in work.tracked(files.mark, search.tasks, "marking tasks"):
         outcomes += of_task
-        for number, one in enumerate(one for one in of_task if isinstance(one, SetRecord)):
-            places[one.criterion, one.task, one.split] = one, number
+        for number, record in enumerate(
+            record for record in of_task if isinstance(record, SetRecord)
+        ):
+            places[record.criterion, record.task, record.split] = record, number
     return outcomes, lambda *key: files.read(*places[key])
 
 
@@ -488,13 +499,19 @@ def _measured(search: Search, images: Dataset) -> Iterator[Measures]:
     """Measures of images, task after task; of no image for a task that no criterion defines."""
     fitted, tasks = search.fitted, search.tasks
     by_task = {
-        task: {name: one for name, one in fitted.items() if one.undefined(task) is None}
+        task: {
+            name: fitted_criterion
+            for name, fitted_criterion in fitted.items()
+            if fitted_criterion.undefined(task) is None
+        }
         for task in tasks
     }
     each = {
-        name: one.each_support(images, [task for task in tasks if name in by_task[task]])
-        for name, one in fitted.items()
-        if isinstance(one, SupportFitted)
+        name: fitted_criterion.each_support(
+            images, [task for task in tasks if name in by_task[task]]
+        )
+        for name, fitted_criterion in fitted.items()
+        if isinstance(fitted_criterion, SupportFitted)
     }
     for task, defined in by_task.items():
         supports = {name: next(each[name]) for name in defined if name in each}
@@ -512,8 +529,8 @@ def _header(
     stability: int,
 ) -> SuiteHeader:
     """All of the suite but its rows."""
-    data, known = work.data, work.data.provenance
-    area, licenses = known.get("area"), known.get("licenses", [])
+    data, provenance = work.data, work.data.provenance
+    area, licenses = provenance.get("area"), provenance.get("licenses", [])
     record = DatasetRecord(data.fingerprint, len(data), data.splits, area, path, licenses)
     header = search.header(record, outcomes, _stability(search, work, stability))
     rules = {ImageNames.from_images(part).rule for part in data.image_parts()} - {""}
@@ -527,8 +544,8 @@ def _missing(record: SetRecord, fitted: Mapping[str, Fitted]) -> tuple[str, int,
     Images without a gist have always been left out and counted: they are not counted here.
     """
     excluded = record.excluded_positives + record.excluded_negatives
-    missing, one = record.excluded_unknown, fitted.get(record.criterion)
-    if isinstance(one, SupportFitted) and one.needs_annotation:
+    missing, fitted_criterion = record.excluded_unknown, fitted.get(record.criterion)
+    if isinstance(fitted_criterion, SupportFitted) and fitted_criterion.needs_annotation:
         missing += excluded - record.between_positives - record.between_negatives
     total = record.positives + record.negatives + excluded + record.excluded_unknown
     return f"{record.criterion}: {record.task}, {record.split}", missing, total

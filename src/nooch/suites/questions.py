@@ -36,7 +36,7 @@ _QUESTIONS = {
     "text": Column((pl.String,), "String, never null"),
     "label": Column((pl.Int8,), "0 or 1", wrong=lambda label: ~label.is_in([0, 1])),
     "weight": Column(
-        (pl.Float64,), "1 and more", wrong=lambda weight: ~((weight >= 1) & weight.is_finite())
+        (pl.Float64,), "at least 1", wrong=lambda weight: ~((weight >= 1) & weight.is_finite())
     ),
 }
 _IMAGE = "image"
@@ -128,8 +128,8 @@ def question_text(template: str, task: str) -> str:
     article.
     """
     if is_plural(task):
-        for one, many in (("is", "are"), ("Is", "Are")):
-            template = re.sub(rf"\b{one} there \{{a\}}", f"{many} there {{a}}", template)
+        for singular, many in (("is", "are"), ("Is", "Are")):
+            template = re.sub(rf"\b{singular} there \{{a\}}", f"{many} there {{a}}", template)
     noun = readable(task)
     article = with_article(task)[: -len(noun)].strip()
     text = template.format(a=article, task=noun)
@@ -140,7 +140,7 @@ PER_SET = 50
 
 
 class Draw(NamedTuple):
-    """Which questions are drawn, and their wording; see ``nooch.ask``."""
+    """Selection of questions, and their wording; see ``nooch.ask``."""
 
     per_set: int | None = PER_SET
     template: str = TEMPLATE
@@ -148,7 +148,7 @@ class Draw(NamedTuple):
 
 
 def draw_questions(suite: Suite, keys: Sequence[tuple[str, str, str]], options: Draw) -> Questions:
-    """Ask each drawn image and task once, whatever criteria the image belongs to.
+    """Ask each drawn image and task once, regardless of the criteria the image belongs to.
 
     The strata of a task and split are the combinations of the label and the subset under each
     criterion. ``per_set`` images are drawn from each without replacement, so each question stands
@@ -260,7 +260,7 @@ def asked_questions(
     frame = pl.DataFrame(rows, dict.fromkeys(names, pl.String), orient="row")
     label = pl.col("label").str.to_lowercase()
     matched = match_images(frame["image"], about, path, ignore_unknown=ignore_unknown)
-    asked = frame.select(
+    questions = frame.select(
         "question_id",
         matched.ids,
         match_tasks(frame["text"], about),
@@ -269,7 +269,7 @@ def asked_questions(
         label.replace_strict({"yes": 1, "no": 0}, default=None, return_dtype=pl.Int8),
         weight=pl.lit(1.0),
     )
-    return asked, matched.note
+    return questions, matched.note
 
 
 def match_images(
@@ -286,7 +286,7 @@ def match_tasks(texts: pl.Series, about: Suite | Dataset) -> pl.Series:
     the name, as words or as it is, in any case, or a question in POPE's wording.
     """
     tasks = about.classes if isinstance(about, Dataset) else about.tasks
-    known = {readable(task).lower(): task for task in tasks}
-    known |= {task.lower(): task for task in tasks}
+    by_words = {readable(task).lower(): task for task in tasks}
+    by_words |= {task.lower(): task for task in tasks}
     names = pl.select(pl.coalesce(texts.str.extract(_NOUN), texts).str.to_lowercase()).to_series()
-    return names.replace_strict(known, default=None, return_dtype=pl.String).alias("task")
+    return names.replace_strict(by_words, default=None, return_dtype=pl.String).alias("task")

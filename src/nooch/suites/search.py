@@ -1,4 +1,4 @@
-"""What is searched for; measures of images -> marks of every criterion -> sets of one task."""
+"""A fitted search; measures of images -> marks of every criterion -> sets of one task."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ _FROM = "from:"
 
 
 def recorded_path(dataset: str | Path, out: Path | None) -> str:
-    """How a suite in ``out`` names its dataset: a relative path, or the address; in memory, the
-    absolute path.
+    """Path by which a suite in ``out`` names its dataset: a relative path, or the address; in
+    memory, the absolute path.
     """
     dataset = place(dataset)
     if not isinstance(dataset, Path):
@@ -42,14 +42,14 @@ def recorded_path(dataset: str | Path, out: Path | None) -> str:
 
 
 def recorded(outcome: ChallengeSet | Skipped) -> SetRecord | Skipped:
-    """What a suite's header keeps of a set, or why there is none."""
+    """Header entry of a set, or the reason for a missing one."""
     return outcome if isinstance(outcome, Skipped) else SetRecord.from_set(outcome)
 
 
 Measures = Mapping[str, NDArray[Any]]
-"""What criteria measure in images for a task, each (n_images,), see ``measured``."""
+"""Measures of criteria in images for a task, each (n_images,), see ``measured``."""
 UNDEFINED: Measures = {"label": np.empty(0, bool)}
-"""Of a task that no criterion defines."""
+"""Measures of a task that no criterion defines."""
 TYPES = {"support": pl.Float64, "by_cue": pl.UInt64, "between": pl.Boolean, "phi": pl.Boolean}
 
 
@@ -60,7 +60,8 @@ def measured(
     supports: Mapping[str, NDArray[np.float64]],
     overlay: LabelOverlay | None,
 ) -> Measures:
-    """What criteria under which the task is defined measure in images; ``supports`` by criterion.
+    """Measures in images by the criteria under which the task is defined; ``supports`` by
+    criterion.
 
     ``label``, False where unknown, and ``unknown``, left out where no label is; ``support/NAME``
     (NaN = no notion of context), ``phi/NAME`` of those that mark directly; of those with thresholds
@@ -80,14 +81,16 @@ def measured(
     values: dict[str, Any] = {
         f"support/{name}": np.ascontiguousarray(support) for name, support in supports.items()
     }
-    for name, one in fitted.items():
-        if isinstance(one, MarkFitted):
-            values[f"phi/{name}"] = one.phi(images, task)
-        elif isinstance(one, SupportFitted) and one.thresholds is not None:
-            values[f"by_cue/{name}"] = one.hard_by_cue(images, task, labels)
-            values[f"between/{name}"] = one.between(images, task, labels)
+    for name, fitted_criterion in fitted.items():
+        if isinstance(fitted_criterion, MarkFitted):
+            values[f"phi/{name}"] = fitted_criterion.phi(images, task)
+        elif (
+            isinstance(fitted_criterion, SupportFitted) and fitted_criterion.thresholds is not None
+        ):
+            values[f"by_cue/{name}"] = fitted_criterion.hard_by_cue(images, task, labels)
+            values[f"between/{name}"] = fitted_criterion.between(images, task, labels)
     values |= {"label": labels, "unknown": unknown}
-    return {name: of for name, of in values.items() if of is not None}
+    return {name: measure for name, measure in values.items() if measure is not None}
 
 
 def _relabeled(images: Dataset, task: str, labels: NDArray[np.bool_]) -> Dataset:
@@ -100,7 +103,7 @@ def _relabeled(images: Dataset, task: str, labels: NDArray[np.bool_]) -> Dataset
 
 @dataclass
 class Search:
-    """What is searched for, and where.
+    """A fitted search: criteria, tasks, splits.
 
     Attributes:
         fitted: base criteria by name.
@@ -158,12 +161,15 @@ class Search:
 
     def content(self) -> dict[str, Any]:
         """All that its results depend on besides the dataset, JSON-like."""
-        fitted = {n: [*code_of(one), one.kind, one.to_json()] for n, one in self.fitted.items()}
+        fitted = {
+            n: [*code_of(fitted_criterion), fitted_criterion.kind, fitted_criterion.to_json()]
+            for n, fitted_criterion in self.fitted.items()
+        }
         criteria = [[name, getattr(c, "expression", None)] for name, c in self.criteria.items()]
         counts = [[*key, *pair] for key, pair in self.counts.items()]
-        asked = [list(self.tasks), list(self.splits), self.match, *counts]
+        inputs = [list(self.tasks), list(self.splits), self.match, *counts]
         files = [] if self.overlay is None else self.overlay.record.files
-        return {"fitted": fitted, "criteria": criteria, "asked": asked, "overlay": files}
+        return {"fitted": fitted, "criteria": criteria, "asked": inputs, "overlay": files}
 
     def header(
         self,
@@ -176,14 +182,14 @@ class Search:
         records = {name: self._record(name) for name in order}
         for name, stable in stability.items():
             records[name] = msgspec.structs.replace(records[name], stability=stable)
-        by_criterion = sorted(outcomes, key=lambda one: order.index(one.criterion))
+        by_criterion = sorted(outcomes, key=lambda outcome: order.index(outcome.criterion))
         return SuiteHeader(
             dataset,
             list(self.tasks),
             list(self.splits),
             records,
-            [one for one in by_criterion if isinstance(one, SetRecord)],
-            [one for one in by_criterion if isinstance(one, Skipped)],
+            [record for record in by_criterion if isinstance(record, SetRecord)],
+            [record for record in by_criterion if isinstance(record, Skipped)],
             overlay=None if self.overlay is None else self.overlay.record,
         )
 
@@ -205,7 +211,7 @@ class Search:
                 )
 
     def _record(self, name: str) -> CriterionRecord:
-        """What a suite keeps of a criterion."""
+        """Header entry of a criterion."""
         criterion = self.criteria[name]
         if isinstance(criterion, Combination):
             return CriterionRecord("combination", {}, expression=criterion.expression)
@@ -267,7 +273,7 @@ class _Marks:
             hard = self.mark(match).codes == HARD
         except UndefinedError as error:
             raise UndefinedError(
-                f"its counts are those of {match}, and there: {error.problem}"
+                f"its counts are taken from {match}, and there: {error.problem}"
             ) from error
         return int((hard & self.labels).sum()), int((hard & ~self.labels).sum())
 
@@ -282,9 +288,9 @@ def suite_counts(text: str) -> dict[tuple[str, str], tuple[int, int]]:
     suite = load_suite(place)
     name = check_one_of("criterion", name or suite.criteria[0], suite.criteria, owner="`match`")
     return {
-        (one.task, one.split): (one.hard_positives, one.hard_negatives)
-        for one in suite.header.sets
-        if one.criterion == name
+        (record.task, record.split): (record.hard_positives, record.hard_negatives)
+        for record in suite.header.sets
+        if record.criterion == name
     }
 
 
@@ -353,26 +359,26 @@ def resolve_tasks(classes: Sequence[str], tasks: str | Sequence[str]) -> list[st
     return names
 
 
-def splits_to_search(splits: Collection[str], asked: Sequence[str] | None) -> list[str]:
-    """The splits asked for, else those of valid and test that the dataset has, or all."""
-    if asked is None:
-        asked = [split for split in ("valid", "test", "all") if split in splits]
-    for split in asked:
+def splits_to_search(splits: Collection[str], requested: Sequence[str] | None) -> list[str]:
+    """The requested splits, else valid and test if the dataset has them, or all."""
+    if requested is None:
+        requested = [split for split in ("valid", "test", "all") if split in splits]
+    for split in requested:
         check_one_of("split", split, splits, owner="the dataset")
-    if not asked:
+    if not requested:
         raise InputError(
             "the dataset has neither a valid nor a test split to find in",
             allowed=", ".join(splits) or "images in some split",
             remedy="name a split with `splits`, or import with `split`",
         )
-    return list(asked)
+    return list(requested)
 
 
 def code_of(criterion: object) -> list[str]:
     """A criterion's class and, for a custom one, the hash of its source file, which may change."""
     kind = type(criterion)
-    named = [kind.__module__, kind.__qualname__]
+    place = [kind.__module__, kind.__qualname__]
     file = getattr(sys.modules.get(kind.__module__), "__file__", None)
     if file is None or kind.__module__.startswith("nooch."):
-        return named
-    return [*named, blake3(Path(file).read_bytes()).hexdigest()]
+        return place
+    return [*place, blake3(Path(file).read_bytes()).hexdigest()]

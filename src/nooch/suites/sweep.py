@@ -47,15 +47,15 @@ class Sweep:
             share_positive, share_negative`` (Fig. 12): share_positive is P(hard | y = 1),
             share_negative P(hard | y = 0). Without a cue at an alpha there is no hard image. The
             task ``all tasks`` pools all pairs of image and task.
-        tau: ``task, split, tau``, then the same columns, for the gist criterion (Fig. 11); empty
-            where it was not swept.
+        tau: ``task, split, tau``, then the same columns, for the gist criterion (Fig. 11); empty if
+            it was not swept.
         equal: for each task and split the (alpha, beta) whose shares are most alike: the smallest
             |p - q| / (p + q), then the larger shares; without tasks where no point has images on
             both sides.
         lift: as ``tau`` for the context criterion; its hard positives are the same at each lift.
 
     ``sweep_losses`` adds ``loss_positive, loss_negative`` to ``grid`` and ``tau``: the mean NLL
-    (natural logarithm) of hard images, null where there is none (Figs. 13 and 14).
+    (natural logarithm) of hard images, null if there is none (Figs. 13 and 14).
     """
 
     cues: pl.DataFrame
@@ -96,7 +96,7 @@ class Grids(NamedTuple):
             grid_of("lift", lift), embedding,
         )  # fmt: skip
         if bool(len(grids.alpha)) != bool(len(grids.beta)) or not any(
-            len(one) for one in grids[:4]
+            len(grid) for grid in grids[:4]
         ):
             raise ParameterError(
                 "nothing to sweep", allowed="alpha together with beta, tau, lift, or all of them"
@@ -141,7 +141,7 @@ def sweep_thresholds(
         embedding: name of one of the dataset's embeddings.
         tasks: names separated by commas; ``nooch`` (the paper's 12), or ``all`` classes, the
             default.
-        splits: where to count; by default those of valid and test that the dataset has, or ``all``.
+        splits: where to count; by default valid and test, if the dataset has them, or ``all``.
         allow_unannotated: continue also if more than half of a task's training positives or of a
             split's images were not annotated.
         progress: called with what is being done, and how many of how many tasks are done.
@@ -172,8 +172,8 @@ def swept(
     *,
     allow_unannotated: bool,
 ) -> Sweep:
-    """Counts over thresholds, and mean losses of hard images; ``losses_of`` gives those of a part's
-    images for a task, (n_images,).
+    """Counts over thresholds, and mean losses of hard images; ``losses_of`` gives the losses of a
+    part's images for a task, (n_images,).
     """
     alphas, betas, taus, lifts, _ = asked
     train = training_part(data, "the criteria")
@@ -191,26 +191,31 @@ def swept(
     if len(lifts):
         fits["lift"] = Context(folds=FOLDS if data.fitting_split in splits else 0).fit(train, names)
     grids = {"grid": (alphas, betas), "tau": (taus,), "lift": (lifts,)}
-    points = {name: {name: of[0]} for name, of in grids.items()}
+    points = {name: {name: tables_of_splits[0]} for name, tables_of_splits in grids.items()}
     points["grid"] = {"alpha": np.repeat(alphas, len(betas)), "beta": np.tile(betas, len(alphas))}
     n_sums = 2 if losses_of is None else 3
-    tables = {name: [_table({}, n_sums, "", of)] for name, of in points.items()}
+    tables = {
+        name: [_table({}, n_sums, "", tables_of_splits)]
+        for name, tables_of_splits in points.items()
+    }
     for name, fitted in fits.items():
         # without cues a task is counted all the same
         tasks = [t for t in names if name == "grid" or fitted.undefined(t) is None]
         for split in splits:
-            part, sums, known = data.select(split), {}, []
+            part, sums, unknown_rows = data.select(split), {}, []
             for task, of_task in zip(
                 tasks, _sums(fitted, part, tasks, grids[name], losses_of), strict=True
             ):
                 sums[task] = of_task[0]
-                known.append(of_task[1])
-                progress(f"counting on {split}", len(known), len(tasks))
+                unknown_rows.append(of_task[1])
+                progress(f"counting on {split}", len(unknown_rows), len(tasks))
             if not allow_unannotated:
-                rows = [(t, len(part) - n, len(part)) for t, n in zip(tasks, known, strict=True)]
+                rows = [
+                    (t, len(part) - n, len(part)) for t, n in zip(tasks, unknown_rows, strict=True)
+                ]
                 refuse_if_most_missing(rows, f"images of {split}", "split's images")
             tables[name].append(_table(sums, n_sums, split, points[name]))
-    grid, tau, lift = (pl.concat(of) for of in tables.values())
+    grid, tau, lift = (pl.concat(tables_of_splits) for tables_of_splits in tables.values())
     return Sweep(cues, grid, tau, _equal(grid), lift)
 
 
@@ -256,8 +261,8 @@ def grid_of(name: str, values: Sequence[float]) -> Floats:
 
 
 def cue_counts(fitted: FittedCE, task: str, alphas: Floats) -> NDArray[np.int64]:
-    """How many of a task's cues, strongest first, it has at each alpha, int64 (n_alphas,);
-    ``fitted`` has the least alpha.
+    """Number of a task's cues, strongest first, at each alpha, int64 (n_alphas,); ``fitted`` has
+    the least alpha.
     """
     cues = fitted.cues(task)
     if task in fitted.criterion.cues:
@@ -315,13 +320,13 @@ def hard_sums(
     (t,), ascending.
     """
     sums = np.empty((len(low), 2, 2 if losses is None else 3))
-    known = ~np.isnan(support)
+    has_support = ~np.isnan(support)
     for side, (sign, limits) in enumerate(((1, low), (-1, -high[::-1]))):
         # most images are negative and below every threshold
         rows = np.flatnonzero(sides[side] & (sign * support < limits[-1]))
         place = np.searchsorted(limits, sign * support[rows], "right")
         sums[:, side, 0] = np.bincount(place, minlength=len(low)).cumsum()[::sign]
-        sums[:, side, 1] = np.count_nonzero(sides[side] & known)
+        sums[:, side, 1] = np.count_nonzero(sides[side] & has_support)
         if losses is not None:
             sums[:, side, 2] = np.bincount(place, losses[rows], len(low)).cumsum()[::sign]
     return sums
@@ -330,7 +335,7 @@ def hard_sums(
 def _table(
     sums: Mapping[str, Floats], n_sums: int, split: str, points: Mapping[str, Floats]
 ) -> pl.DataFrame:
-    """Sums by task, each (n_points, 2, n_sums), as rows, those of all tasks together last."""
+    """Sums by task, each (n_points, 2, n_sums), as rows; the sums over all tasks come last."""
     if sums:
         sums = {**sums, POOLED: np.sum(list(sums.values()), axis=0)}
     every = np.concatenate([np.empty((0, 2, n_sums)), *sums.values()])

@@ -85,7 +85,8 @@ def scaling_of(inputs: Any, rows: NDArray[np.intp]) -> Scaling:
         own = block.mean(axis=0)
         away = own - mean
         total = count + len(block)
-        # sums of squares about the mean so far; large means cost no digits (Chan et al., 1983)
+        # sums of squares about the mean so far; numerically stable for large means (Chan et al.,
+        # 1983)
         squares += ((block - own) ** 2).sum(axis=0) + away**2 * (count * len(block) / total)
         mean, count = mean + away * (len(block) / total), total
     sd = np.sqrt(squares / max(count, 1))

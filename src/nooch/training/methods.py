@@ -65,7 +65,7 @@ class Method:
         refit: the stage after it, if any: a new last layer.
         frozen: whether it is for frozen features only.
         fixed: values of the objective's other hyperparameters.
-        sees: information that it uses, out of ``INFORMATION``.
+        sees: annotations the method uses; one of ``INFORMATION``.
         source: the paper that it is from.
     """
 

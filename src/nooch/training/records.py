@@ -113,7 +113,7 @@ def _flat(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class RunsFolder:
-    """A folder of runs, and what it is of."""
+    """A runs folder and its header."""
 
     def __init__(self, path: Path, header: RunsHeader) -> None:
         self.path, self.header = path, header
@@ -318,7 +318,7 @@ class RunsFolder:
             remove_ours(folder)
 
     def _state(self, names: Sequence[str]) -> Path:
-        # by its jobs: another division into passes takes no state for its own
+        # by its jobs: another division into passes does not pick up another run's state
         return self.path / "passes" / f"{key_of(names)}.npz"
 
     def note_time(self, what: str, seconds: float, **more: Any) -> None:

@@ -277,8 +277,8 @@ def visible_gpus() -> list[str]:
 
 T = TypeVar("T")
 R = TypeVar("R")
-# imported before workers are forked, if the driver has them; none starts threads, as polars does
-# (transformers itself imports next to nothing until a model is made)
+# imported before workers are forked, if the driver has them; none of them starts threads (polars
+# would) (transformers itself imports next to nothing until a model is made)
 _SLOW = ("scipy.sparse", "scipy.special", "sqlglot", "torch", "transformers.modeling_utils")
 
 
@@ -345,7 +345,7 @@ class LocalEngine:
         with environment(dict.fromkeys(THREAD_VARIABLES, "1")):
             slow = [name for name in _SLOW if name.partition(".")[0] in sys.modules]
             multiprocessing.set_forkserver_preload([*modules, *slow])
-            # Ctrl-C is for this process: one that imports would print where it was
+            # Ctrl-C is for this process: one that imports would print a traceback
             mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
             try:
                 forkserver.ensure_running()

@@ -1,4 +1,4 @@
-"""``nooch ask`` and ``nooch captions``: what a model says about images, in words."""
+"""``nooch ask`` and ``nooch captions``: a model's answers about images, in words."""
 
 from __future__ import annotations
 
@@ -76,17 +76,24 @@ def ask_command(
         note(f"the images are sent over the network to {server.address}")
     places |= {"model": model, "endpoint": server, "data": dataset, "overwrite": overwrite}
     with progress() as update:
-        asked = ask(suite, out, progress=update, **places, **settings)
-    note(*asked.notes)
-    done = {"out": str(out), "rows": asked.frame.height, **asked.made, "notes": asked.notes}
-    contents = counted(asked.frame.height, "caption" if settings.get("describe") else "answer")
+        replies_made = ask(suite, out, progress=update, **places, **settings)
+    note(*replies_made.notes)
+    done = {
+        "out": str(out),
+        "rows": replies_made.frame.height,
+        **replies_made.made,
+        "notes": replies_made.notes,
+    }
+    contents = counted(
+        replies_made.frame.height, "caption" if settings.get("describe") else "answer"
+    )
     verb = "captions" if settings.get("describe") else "evaluate"
     following = f"nooch {verb} {suite} {out}"
-    print_result(format, done, f"{out}: {contents} by {asked.made['model']}", following)
+    print_result(format, done, f"{out}: {contents} by {replies_made.made['model']}", following)
 
 
 def _print_counts(facts: Mapping[str, int], server: Endpoint | None, format: shared.Format) -> None:
-    """What would be asked, and sent."""
+    """Print what a dry run would ask and send."""
     from nooch.base.work_folder import size_in_words
 
     numbers = [counted(facts[name], name[:-1]) for name in ("questions", "images", "requests")]

@@ -211,7 +211,7 @@ def status_command(
     runs: Path = Argument(..., metavar="RUNS", help="Folder of runs."),
     format: shared.Format = shared.FormatOption,
 ) -> None:
-    """Show how far a bench is. By method and by pass."""
+    """Show the progress of a bench. By method and by pass."""
     from nooch.training.bench.run import status
     from nooch.training.records import RunsFolder
 

@@ -158,7 +158,7 @@ def audit_command(
     settings: Any,
     reading: Any,
 ) -> None:
-    """Rank labels that models and the context contradict. With a page to review them."""
+    """Rank labels that disagree with the models and the context. With a page to review them."""
     from nooch.analysis.audit import MOST, audit
 
     with progress() as update:

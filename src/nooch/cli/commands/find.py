@@ -167,10 +167,10 @@ def _embedded(
     from nooch.suites.embed import asked_embedding, embed
 
     opened, places = as_dataset(data), dict[str, Any]()
-    asked = asked_embedding(encoder, opened.embedding_names, settings.get("precision"))
-    if engine is not None and not isinstance(asked, str | Path):
+    embedding = asked_embedding(encoder, opened.embedding_names, settings.get("precision"))
+    if engine is not None and not isinstance(embedding, str | Path):
         # a GPU serves one job at a time
-        workers = engine_of(engine, logs, gpus=int(getattr(asked, "on_gpu", False)))
+        workers = engine_of(engine, logs, gpus=int(getattr(embedding, "on_gpu", False)))
         places = {"map": workers.map, "threads": workers.threads}
     shown = partial(update, "embedding captions")
     return embed(opened, encoder, **settings, **places, progress=shown, note=refused)

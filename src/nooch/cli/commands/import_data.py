@@ -112,7 +112,7 @@ def run_import(
     if "part_size" not in options:
         size = sum(path.stat().st_size for _, path in reading.files() if path.is_file())
         if size >= LARGE:
-            much = f"the files hold {size / 1e9:.1f} GB and are merged in memory"
+            much = f"the files have {size / 1e9:.1f} GB and are merged in memory"
             note(f"{much}; --part-size 125000 merges them part by part")
     from nooch.data.importing.import_dataset import import_dataset
 
@@ -230,7 +230,7 @@ def boxes(
     *,
     options: Any,
 ) -> None:
-    """Bounding boxes: YOLO, VOC or Open Images. Their areas stand for those of the objects."""
+    """Bounding boxes: YOLO, VOC or Open Images. Box areas are used as object areas."""
     # which images there are depends on the image files: they are part of what is read
     reading = reading_of("boxes", path, kind, classes, options.pop("images", None))
     run_import(reading, out, options)
@@ -254,7 +254,7 @@ def auto(
     *,
     options: Any,
 ) -> None:
-    """Annotations of any known format, recognized. It says what it recognized, and why."""
+    """Annotations of any known format, recognized. Reports the detected format and why."""
     from nooch.data.importing.recognition import recognize
 
     found = recognize(path)

@@ -91,7 +91,7 @@ def fsck_command(
     ),
     format: shared.Format = shared.FormatOption,
 ) -> None:
-    """Check a folder whole: hashes, tables, counts. Exit code 1 if a file is damaged."""
+    """Verify the integrity of a nooch folder. Exit code 1 if a file is damaged."""
     from nooch.integrity import fsck
 
     checked = fsck(folder)

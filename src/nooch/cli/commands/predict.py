@@ -50,8 +50,8 @@ def predict_command(
     check_one_of("codec", codec, CODECS)
     decoding = Decoding(codec, shared.parse_range(range))
     words = None if task_map is None else read_task_map(task_map)
-    known, data = suite_or_dataset(suite, dataset)
-    shown = known or data
+    challenge_suite, data = suite_or_dataset(suite, dataset)
+    shown = challenge_suite or data
     assert shown is not None  # noqa: S101 - one of them is there
     names = network_predictions.tasks_to_predict(shown, shared.split_names(tasks) or None)
     ids, paths = network_predictions.find_images(shown, names, data=data, **where)
@@ -77,5 +77,5 @@ def predict_command(
     height, width = loaded.size
     contents = f"{counted(len(loaded.tasks), 'task')} x {counted(len(ids), 'image')}"
     by = f"by {loaded.name} ({loaded.kind}) at {height} x {width}"
-    following = f"evaluate {suite} {out}" if known else f"check {suite} {out} --out check"
+    following = f"evaluate {suite} {out}" if challenge_suite else f"check {suite} {out} --out check"
     print_result(format, facts, f"{out}: {contents} {by}", f"nooch {following}")

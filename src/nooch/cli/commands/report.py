@@ -45,7 +45,7 @@ def report_command(
     sources: Any,
     reading: Any,
 ) -> None:
-    """Write a site of a suite, its images and results. Its pages open from disk."""
+    """Build an HTML report of a suite and its results. Its pages open from disk."""
     from nooch.report.images.sources import Sources
     from nooch.report.site.site import write_report
     from nooch.suites import load_suite

@@ -39,7 +39,7 @@ def scenes_command(
     overwrite: bool = shared.OverwriteOption,
     format: shared.Format = shared.FormatOption,
 ) -> None:
-    """Draw scenes whose context is known. As COCO-format annotations and JPEGs."""
+    """Generate synthetic scenes with known context. As COCO-format annotations and JPEGs."""
     from nooch.scenes.generator import SCENES_MARKER, ScenesPlan, generate
     from nooch.scenes.world import default_text, load_world
 

@@ -41,7 +41,7 @@ def export_command(
     settings: Any,
     reading: Any,
 ) -> None:  # fmt: skip
-    """Write challenge sets in another tool's format. The licenses of the data are written, too."""
+    """Write challenge sets in another tool's format. The licenses of the data are also written."""
     from nooch.report.exports.export import export
     from nooch.suites.summary import suite_with_dataset
 
@@ -81,10 +81,10 @@ def published_command(
     from nooch.suites import save_suite
     from nooch.suites.published import published_suite, read_labels, read_published, unlabeled
 
-    sets, known = read_published(folder), read_labels(labels) if labels else None
-    suite = published_suite(sets, known)
+    sets, published_labels = read_published(folder), read_labels(labels) if labels else None
+    suite = published_suite(sets, published_labels)
     save_suite(suite, out, overwrite=overwrite)
-    without = unlabeled(sets, known) if known is not None else {}
+    without = unlabeled(sets, published_labels) if published_labels is not None else {}
     for split in suite.splits:
         if without.get(split):
             note(

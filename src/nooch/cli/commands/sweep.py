@@ -115,15 +115,15 @@ def calibrate_command(
     settings: Any,
     rule: Any,
 ) -> None:  # fmt: skip
-    """Choose betas on predicted areas by true ones."""
+    """Calibrate beta for predicted areas against true areas."""
     from nooch.analysis.calibrate import calibrate
     from nooch.cli.tables import print_calibration
     from nooch.criteria import CE
 
     pairs = shared.parse_pairs(match, "--match", "cow=animal")
     with progress() as update:
-        found = calibrate(
+        calibration = calibrate(
             predicted, true, out=out, criterion=CE(cues=shared.parse_cues(cues), **rule),
             match=pairs, overwrite=overwrite, progress=update, **settings,
         )  # fmt: skip
-    print_calibration(found, format, out)
+    print_calibration(calibration, format, out)

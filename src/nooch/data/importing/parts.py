@@ -181,7 +181,7 @@ def write_parts(
     written = results_of(jobs, map, partial(progress, "putting parts together"))
     if plan is not None and plan.group is not None:
         groups = groups_of([work.kept.read(_groups_file(job.number)) for job in jobs])
-        # of the ids, only the number counts
+        # only the number of ids is used
         _save_splits(work, plan, split_codes(groups, plan, groups))
         again = [SplitJob(folder, job.number, work, job.part) for job in jobs]
         written = results_of(again, map, partial(progress, "splitting parts"))

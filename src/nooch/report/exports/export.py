@@ -91,7 +91,7 @@ def export(
     suite = as_suite(suite)
     data = None if data is None else as_dataset(data)
     write, draw = exporter(to), Draw(per_set, template, seed)
-    known = set(inspect.signature(write).parameters) - _SHARED
+    options_known = set(inspect.signature(write).parameters) - _SHARED
     own: dict[str, Any] = {
         "annotations": annotations, "no_annotations": no_annotations, "subsets": subsets,
         "id_field": id_field, "predictions": predictions, "reading": reading, "images": images,
@@ -99,14 +99,14 @@ def export(
     }  # fmt: skip
     given = {n: v for n, v in own.items() if not (v is None or v is False or _is_empty(v))}
     given |= settings or {}
-    if "questions" in known:
+    if "questions" in options_known:
         given["questions"] = draw
         splits = splits or suite.splits_to_score()
     else:
         usual = Draw()._asdict()
         given |= {n: v for n, v in draw._asdict().items() if v != usual[n]}
     for name in given:
-        check_one_of("option", name, known, owner=f"the export {to}")
+        check_one_of("option", name, options_known, owner=f"the export {to}")
     if any(not text.strip() for text in licences):
         raise ParameterError(
             "a licence is empty", allowed="its name, such as CC BY 4.0, or its address"
@@ -123,7 +123,9 @@ def _is_empty(value: Any) -> bool:
 
 
 def _check_dataset(content: Content, data: Dataset) -> None:
-    """Raise ParameterError for another dataset than the suite's, or than that of published sets."""
+    """Raise ParameterError for another dataset than the suite's, or than the one of published
+    sets.
+    """
     header = content.suite.header
     if any(record.fitted is not None for record in header.criteria.values()):
         content.suite.require_dataset(data)

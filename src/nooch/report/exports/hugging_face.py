@@ -44,7 +44,7 @@ COLUMNS = {
         " easy: neither"
     ),
     "support": (
-        "context support of the image for the task, larger for a more usual context; null where"
+        "context support of the image for the task, larger for a more usual context; null if"
         " there is none"
     ),
 }

@@ -51,7 +51,7 @@ def export_table(
 def _runs(
     content: Content, predictions: PredictionSource, reading: Mapping[str, Any]
 ) -> list[Predictions]:
-    # a frame has no truth value of its own
+    # bool(DataFrame) raises
     if isinstance(predictions, Sequence) and not len(predictions):
         return []
     runs = load_predictions(predictions, content.suite, content.data, **reading)

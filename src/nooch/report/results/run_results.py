@@ -299,7 +299,7 @@ def roles_of(
     roles = {name: kind for kind, name in given.items()}
     for kind in set(KINDS) - set(given):
         of_kind = [name for name in names if name not in roles and _kind_of(name, suites) == kind]
-        # one that is called as its kind comes before others of it
+        # a criterion named after its kind sorts before others of that kind
         candidates = [kind] if kind in of_kind else of_kind
         if len(candidates) == 1:
             roles[candidates[0]] = kind

@@ -204,7 +204,7 @@ def train_pass(
     """Train a pass of a folder of runs, unless another process does or has done so."""
     names = runs.header.passes[number]
     with runs.training(names, lambda text: tell(f"pass {number + 1}: {text}")):
-        # one that was lost may have finished all but its answer
+        # a lost job may have done everything except return its result
         if not _all_done(runs, names):
             _train(make(), runs, number, names, progress)
         runs.drop_checkpoint(names)

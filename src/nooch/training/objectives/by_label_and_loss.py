@@ -59,7 +59,7 @@ class LabelReweight(ERM):
     def _of(self, frequencies: Tensor) -> Tensor:
         if self.variant == "released":
             return (1 - frequencies) ** self.parameters["alpha"]
-        # validation may have what training lacks: it counts nothing there, as with samplers
+        # groups absent from training get weight 0 in validation, as with samplers
         weights = frequencies.clamp(min=1e-30) ** -self.parameters["alpha"]
         return weights.masked_fill(frequencies == 0, 0.0)
 
@@ -151,7 +151,7 @@ class Focal(Objective):
     def __call__(self, logits: Tensor, labels: Tensor, environments: Tensor) -> Tensor:
         """Mean of the damped losses."""
         del environments
-        # 1 - q as the wrong answer's probability: no difference of nearly equal numbers
+        # 1 - q as the wrong answer's probability: avoids cancellation
         wrong = ((1 - 2 * labels) * logits).sigmoid()
         return (self._damping(labels, wrong) * losses(logits, labels)).mean(dim=0)
 

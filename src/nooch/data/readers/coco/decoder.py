@@ -189,7 +189,7 @@ class Document(Generic[K]):
             self._skip()
             key = msgspec.json.decode(self._content[start : self._at], type=str)
         except UnicodeDecodeError:
-            # of a member that is not wanted, any bytes will do
+            # members that are skipped may contain any bytes
             pass
         self._take(b":")
         self._peek()
