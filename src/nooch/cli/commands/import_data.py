@@ -37,7 +37,7 @@ Out: Any = Argument(..., metavar="DATASET", help="Folder to write; it must not e
 
 @dataclass(frozen=True)
 class _Running:
-    """How an import runs.
+    """Execution settings of an import.
 
     Attributes:
         processes: parallel processes, short for --engine local:N; all CPUs by default.
@@ -53,7 +53,7 @@ class _Running:
 
 
 def with_import_options(command: Callable[..., None]) -> Callable[..., None]:
-    """A command with ``options``, by name: those of the import, of the split, and of running."""
+    """A command with ``options``, by name: of the import, of the split, and of running."""
     module = "nooch.data.importing.import_dataset:import_dataset"
     for wrap in (
         takes(f"{__name__}:_Running", "options"),
@@ -69,12 +69,12 @@ def with_import_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _split_values(options: Mapping[str, Any]) -> dict[str, str]:
-    """What split names mean."""
+    """Meaning of split names."""
     return parse_pairs(options.get("values"), "--split-values", "0=train,1=valid,2=test")
 
 
 def _plan(options: Mapping[str, Any]) -> SplitPlan | None:
-    """How images are divided. Raises ParameterError for options of a split without one."""
+    """The division of images. Raises ParameterError for options of a split without one."""
     if "source" in options:
         group, values = options.get("group"), _split_values(options)
         return SplitPlan(options["source"], options["seed"], group, values)
@@ -85,7 +85,7 @@ def _plan(options: Mapping[str, Any]) -> SplitPlan | None:
 
 
 def _engine(options: Mapping[str, Any], out: Path, gpus: int) -> Engine:
-    """Where files are read, each job with so many GPUs; logs are next to the output."""
+    """Engine that reads files, each job with so many GPUs; logs are next to the output."""
     processes = options.get("processes")
     if "engine" not in options:
         return LocalEngine(processes, gpus=gpus)
@@ -257,13 +257,13 @@ def auto(
     """Annotations of any known format, recognized. Reports the detected format and why."""
     from nooch.data.importing.recognition import recognize
 
-    found = recognize(path)
-    note(f"recognized {found.kind}: {found.why}")
-    options = {"images": found.images} | options
-    if found.kind in {"boxes", "image-folder"}:
+    recognized = recognize(path)
+    note(f"recognized {recognized.kind}: {recognized.why}")
+    options = {"images": recognized.images} | options
+    if recognized.kind in {"boxes", "image-folder"}:
         # they name their images themselves
         del options["images"]
-    run_import(found.reading, out, options)
+    run_import(recognized.reading, out, options)
 
 
 @with_import_options
@@ -321,7 +321,7 @@ def table(
         layout = TableOfImages(labels, shared.parse_pairs(positive, "--positive", "sky=yes"))
     else:
         layout = LongTable(class_column, area_column)
-    # with a column of splits, their meaning is that of its values
+    # with a column of splits, it is the meaning of its values
     if split_column:
         options.pop("values", None)
     run_import(reading_of("table", file, columns, layout), out, options)
