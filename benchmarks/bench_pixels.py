@@ -92,7 +92,7 @@ def plain_part(part: tuple[str, int, list[str]]) -> None:
 
 
 def alone(folder: Path, codec: str, count: int = 216, runs: int = 5) -> Spread:
-    """Number of times as fast images are decoded and resized, in CPU time of one thread."""
+    """Speed-up of decoding and resizing images, in CPU time of one thread."""
     import torch
 
     torch.set_num_threads(1)

@@ -328,7 +328,7 @@ def busy_share(device: str) -> Iterator[list[str]]:
 
 
 def repeated(outputs: Sequence[bytes]) -> str:
-    """True if runs gave the same bytes, in words."""
+    """A note in words on whether runs gave the same bytes."""
     return f"{'the same' if len(set(outputs)) == 1 else 'NOT the same'} bytes in each run"
 
 

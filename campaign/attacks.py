@@ -309,7 +309,7 @@ def _bombs(attacked: Attacked) -> Stops:
 
 
 class _Elements(HTMLParser):
-    """True if a page has an element or attribute that is not the page's own."""
+    """Finds elements and attributes of a page that are not the page's own."""
 
     found = ""
 

@@ -501,7 +501,7 @@ def _with_enough(suite: Suite, split: str, min_hard: int) -> tuple[Suite, str]:
 def _errors(
     runs: Sequence[Predictions], part: Dataset, split: str, tasks: Sequence[str]
 ) -> DisplayTable:
-    """Number of objects each model misses, and in how many other images it claims one."""
+    """Numbers of objects that each model misses, and of other images in which it claims one."""
     rows = []
     for task in tasks:
         _, everything = labeled_images(part, task, split, runs)

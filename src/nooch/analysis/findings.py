@@ -89,7 +89,7 @@ class Findings(TabularResult):
 
     @property
     def counts(self) -> str:
-        """Number of rows with each verdict."""
+        """Numbers of rows with each verdict, in words."""
         return ", ".join(f"{self.table.filter(verdict=v).height:,} {v}" for v in VERDICTS)
 
     @property

@@ -38,7 +38,7 @@ class Regression(msgspec.Struct, frozen=True):
         left_out: class -> why it is not a context, such as ``implies car``.
         parents: classes in nearly all images that have the class.
         cues: classes of ``context`` that come with the class most, with their odds ratios: how many
-            times as large the odds of the cue are where the class is present as if it is not.
+            times as large the odds of the cue are where the class is present as where it is absent.
         problem: why there is no regression, or None.
         unannotated: images left out since something in them was not annotated.
     """

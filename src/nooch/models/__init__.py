@@ -1,6 +1,6 @@
 """Networks: loading and running backbones, classifiers and vision-language models; no training.
 
-Torch is imported if it is used.
+Torch is imported only when used.
 """
 
 import lazy_loader

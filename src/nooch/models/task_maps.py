@@ -21,7 +21,7 @@ _ALLOWED = (
 @dataclass(frozen=True)
 class TaskWords:
     """Stand-ins for a task: labels of a classifier (text or number), or prompts for an image with
-    the object and, None for the usual one, prompts for an image if it is not.
+    the object and, None for the usual one, prompts for an image without it.
     """
 
     positive: tuple[str | int, ...]

@@ -21,7 +21,7 @@ class Sprite:
 
     Attributes:
         paint: float32 (height, width, 3), 0 to 255, already multiplied with ``cover``.
-        cover: float32 (height, width), 0 to 1; the object's mask is if it is at least one half.
+        cover: float32 (height, width), 0 to 1; the object's mask is where it is at least one half.
     """
 
     paint: NDArray[np.float32]

@@ -45,7 +45,7 @@ class LabelOverlay:
     def applied(
         self, task: str, image_ids: pl.Series, labels: NDArray[np.bool_]
     ) -> tuple[NDArray[np.bool_], NDArray[np.bool_], NDArray[np.bool_]]:
-        """Labels, bool (n,), with verdicts in their place; if one is yes or no; ambiguous."""
+        """Labels, bool (n,), with verdicts in their place; where one is yes or no; ambiguous."""
         judged = self.frame.filter(task=task).with_columns(judged=True)
         judged = judged.with_columns(pl.col("image_id").cast(image_ids.dtype))
         rows = image_ids.alias("image_id").to_frame()

@@ -163,7 +163,7 @@ def _threshold(side: dict[str, Any], tied: bool) -> str | None:
 
 
 def _overlap_tables(overlap: Sequence[Mapping[str, Any]]) -> list[DisplayTable]:
-    """Number of hard images two criteria share."""
+    """Numbers of hard images that two criteria share."""
     sides = ["task", "split", "side"]
     rows = [
         [*(o[s] for s in sides), " / ".join(o["criteria"]), o["both"], *o["only"], o["jaccard"]]

@@ -1,6 +1,6 @@
 """Training: methods, samplers, trainers of heads and networks, and their records.
 
-Torch is imported if it is used.
+Torch is imported only when used.
 """
 
 import lazy_loader

@@ -38,7 +38,7 @@ class Refit(ABC):
     ranges: ClassVar[Ranges] = {}
 
     def places(self, n: int, streams: RandomStreams) -> NDArray[np.intp]:
-        """Mask of the split's n images that it is fitted on."""
+        """Indices of the split's n images that it is fitted on."""
         del streams
         return np.arange(n)
 

@@ -215,7 +215,7 @@ def _work(connection: Connection, place: Mapping[str, str], function: bytes) -> 
 
 
 def _outcome(called: list[Callable[[Any], Any]], function: bytes, sent: bytes) -> bytes:
-    """True if a job went well, and its result or its error."""
+    """Run a job; return whether it succeeded, and its result or its error, pickled."""
     try:
         if not called:
             called.append(ForkingPickler.loads(function))

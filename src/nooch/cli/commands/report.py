@@ -150,7 +150,9 @@ def gallery_command(
     ),
     dataset: str = shared.DatasetOption,
     runs: Path = Option(None, help="Folder of nooch train bench: the highest losses are shown."),
-    predictions: list[Path] = Option([], help="Predictions of any model, also scored. Repeatable."),
+    predictions: list[Path] = Option(
+        [], help="Predictions of any model, shown the same way. Repeatable."
+    ),
     out: Path = Option(None, help="File: .png, .pdf, .svg or .jpg; gallery-TASK.png by default."),
     overwrite: bool = shared.OverwriteOption,
     format: shared.Format = shared.FormatOption,

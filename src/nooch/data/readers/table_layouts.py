@@ -227,7 +227,7 @@ class LongTable:
 
     @property
     def area(self) -> str:
-        """True if the table gives areas."""
+        """The areas of a table, in words: given or unknown."""
         return "given" if self.area_column else "unknown"
 
     @property

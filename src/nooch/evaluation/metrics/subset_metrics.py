@@ -135,7 +135,7 @@ class Ranking:
 
 
 def _tied(groups: NDArray[np.int64] | None, where: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Mask of the rows ``where`` that share their group with another row."""
+    """The rows among ``where`` that share their group with another row."""
     if groups is None:
         return np.empty(0, dtype=np.intp)
     same = groups[1:] == groups[:-1]

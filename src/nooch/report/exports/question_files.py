@@ -52,7 +52,7 @@ def export_vlmevalkit(
     images: str | Path | None = None,
     images_as: str = IMAGES_AS[0],
 ) -> Exported:
-    """Write ``nooch_questions.tsv`` for VLMEvalKit's folder ``LMUData``, if it is scored as
+    """Write ``nooch_questions.tsv`` for VLMEvalKit's folder ``LMUData``, where it is scored as
     multiple choice, A for yes and B for no, and ``questions.parquet``.
 
     Its columns are ``index`` (the question id), ``question, A, B, answer, category`` (the subset

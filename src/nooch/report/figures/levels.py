@@ -223,7 +223,7 @@ def _title(points: pl.DataFrame) -> str:
 
 
 def _range(counts: list[int], tasks: list[int]) -> str:
-    """Number of averaged tasks, of how many; both may differ between criteria."""
+    """Number of averaged tasks, and of how many, in words; both may differ between criteria."""
     few, many, whole = min(counts), max(counts), max(tasks)
     over = f"{few} to {many}" if few < many else f"{few}"
     return f"{over} of {whole} tasks" if few < whole else counted(many, "task")

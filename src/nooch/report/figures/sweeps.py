@@ -94,7 +94,7 @@ def _swept(table: pl.DataFrame) -> str:
 
 
 def cues(sweep: Sweep, *, ax: Axes | None = None) -> Axes:
-    """Number of tasks with at least 1 to 5 context cues by alpha (Fig. 10)."""
+    """Draw the number of tasks with at least 1 to 5 context cues by alpha (Fig. 10)."""
     from matplotlib import colormaps
     from matplotlib.ticker import MaxNLocator
 

@@ -76,7 +76,7 @@ def unknown(what: str, why: str) -> Check:
 
 
 def above(high: Number, low: Number, what: str) -> Check:
-    """True if ``high`` is above ``low`` by more than both deviations together.
+    """Check that ``high`` is above ``low`` by more than both deviations together.
 
     This is the rule by which the paper sets numbers in bold. The check holds where high - low >
     std + std, does not where low - high > std + std; in between, or with an unknown deviation, it
@@ -92,7 +92,7 @@ def above(high: Number, low: Number, what: str) -> Check:
 
 
 def nearer(number: Number, near: Number, far: Number, what: str) -> Check:
-    """True if a number is nearer to ``near`` than to ``far``.
+    """Check that a number is nearer to ``near`` than to ``far``.
 
     That is, on that side of their middle by more than the deviations together. Where near and far
     do not themselves differ by more than theirs, the check is inconclusive.
