@@ -7,7 +7,7 @@ covers more than a tenth, the quartile of the object's area, and whether the mod
 - nooch: ``find_slices``; found: confirmed slices.
 - sliceline: slices of up to two conditions (alpha .95, the best 5), for misses and for claims.
 - fairlearn: ``MetricFrame`` of the error rate by each presence, with quartiles of the area as
-  control features, and 95 % intervals of 100 resamples. Found: the interval of one group is above
+  control features, and 95% intervals of 100 resamples. Found: the interval of one group is above
   the other's within a quartile.
 - cleanlab: ``Datalab`` with the model's probabilities and the areas as features.
 

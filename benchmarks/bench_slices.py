@@ -9,7 +9,7 @@ side with Bonferroni's correction (SciPy, two-sided, as it is by default), .05 o
   knows no groups.
 - planted: cars are missed .2 more often if one other class is present; ``power``: that slice is
   confirmed. Peers test the same conditions.
-- planted, most: .11 more often where a class is present that 70 % of the images have.
+- planted, most: .11 more often where a class is present that 70% of the images have.
 - size: small cars are missed and stand by one other class; ``false``: a slice of that class is
   confirmed though only the size matters. The peer knows no strata.
 

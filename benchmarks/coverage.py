@@ -55,7 +55,7 @@ class Covered:
         """As a row of the table."""
         shown = dict.fromkeys(f"{share:.3f}".lstrip("0") for share in self.coverage)
         events = "" if np.isnan(self.events) else f"{self.events:.1f}"
-        given = f"{100 * self.draws / self.of:.0f} %"
+        given = f"{100 * self.draws / self.of:.0f}%"
         return [self.what, self.where, events, given, " to ".join(shown), f"{self.width:.3f}"]
 
 
@@ -109,7 +109,7 @@ def question_samples(draws: int, per_set: int, rate: float, more: float) -> Iter
     truth = np.array([[p.filter(cell=c).select(mean).item() for p in parts] for _, c in names[:2]])
     truth = np.concatenate([truth, truth[:1] / truth[1:]])
     sizes = [float(frame.filter(cell=cell)["rate"].sum()) for _, cell in names[:2]]
-    where = f"{per_set} per set, {100 * rate:g} %" + (f", hard {more:g} times" if more > 1 else "")
+    where = f"{per_set} per set, {100 * rate:g}%" + (f", hard {more:g} times" if more > 1 else "")
     for number, label in enumerate(("yes to absent, hard", "yes to absent, easy", "ratio")):
         events = min(sizes) if number == 2 else sizes[number]
         interval = bounds[number]
@@ -179,7 +179,7 @@ def paired_errors(draws: int, n: int, up: float, down: float) -> Covered:
     wrong = _changes(random, (n, draws), up, down)
     runs = _runs(suite, [_answers(answers, labels) for answers in wrong], "probability")
     differences = nooch.evaluate(suite, runs, metrics=["error"]).differences
-    about = "difference of errors", f"{n} images, {100 * up:g} % worse, {100 * down:g} % better"
+    about = "difference of errors", f"{n} images, {100 * up:g}% worse, {100 * down:g}% better"
     return _covered((*about, n * (up + down)), _bounds(differences, "error"), up - down, draws)
 
 
@@ -194,7 +194,7 @@ def seed_errors(draws: int, n: int, up: float, down: float) -> Covered:
     differences = paired(
         suite, "ce", methods, baselines=["before"], metrics=["error"], bootstrap=RESAMPLES
     )
-    about = "difference, mean of 3 seeds", f"{n} images, {100 * up:g} %, {100 * down:g} %"
+    about = "difference, mean of 3 seeds", f"{n} images, {100 * up:g}%, {100 * down:g}%"
     bounds = _bounds(differences.differences, "error")
     return _covered((*about, n * (up + down)), bounds, up - down, draws)
 
@@ -214,7 +214,7 @@ def average_errors(draws: int, sizes: Sequence[int], rates: Sequence[float]) -> 
         for number, table in enumerate((first, scores.differences)):
             bounds[number, draw] = _bounds(table, "error", average=True)[0]
     counts = ", ".join(map(str, sizes)) if len({*sizes}) > 1 else f"{len(sizes)} times {n}"
-    shown = f"{counts} images, {100 * min(rates):g} to {100 * max(rates):g} %"
+    shown = f"{counts} images, {100 * min(rates):g} to {100 * max(rates):g}%"
     gaps = (1 - rate_array) * rate_array / 5
     for number, (what, truth) in enumerate((("mean error", rate_array), ("mean difference", gaps))):
         events = float((truth * sizes).sum())
@@ -314,7 +314,7 @@ def odds_ratios(draws: int, rate: float) -> Iterator[Covered]:
         for number, name in enumerate(names):
             if estimates[name].low is not None:
                 bounds[number, draw] = estimates[name].low, estimates[name].high
-    where, events = f"captions of 600 images, {100 * rate:g} %", float(rates[~hard].sum())
+    where, events = f"captions of 600 images, {100 * rate:g}%", float(rates[~hard].sum())
     for number, (name, truth) in enumerate(names.items()):
         label = "mentions, easy" if name[0] == "rate" else name[0].replace("_", " ")
         yield _covered((f"{label}, pooled", where, events), bounds[number], truth, draws)

@@ -324,7 +324,7 @@ def busy_share(device: str) -> Iterator[list[str]]:
     finally:
         smi.terminate()
         shares = [int(line) for line in smi.communicate()[0].split() if line.isdecimal()]
-        words.append(f", GPU busy {np.mean(shares):.0f} %" if shares else ", busy share unknown")
+        words.append(f", GPU busy {np.mean(shares):.0f}%" if shares else ", busy share unknown")
 
 
 def repeated(outputs: Sequence[bytes]) -> str:

@@ -33,7 +33,7 @@ KINDS = ("adversarial", "popular", "random")
 
 
 def main() -> None:
-    """Print figures with 95 % intervals."""
+    """Print figures with 95% intervals."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -81,7 +81,7 @@ def absent_pairs(folder: Path, every: int) -> pl.DataFrame:
 
 
 def figures(pairs: pl.DataFrame, resamples: int = 1000) -> dict[str, tuple[float, float, float]]:
-    """Figures with 95 % intervals over resamples of images."""
+    """Figures with 95% intervals over resamples of images."""
     random = np.random.default_rng(0)
     groups = [part.to_numpy() for part in _rows_of_images(pairs)]
     drawn = [_figures(pairs)]

@@ -77,7 +77,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """What is imported stays: to look for garbage there takes 4 % of the time."""
+    """What is imported stays: to look for garbage there takes 4% of the time."""
     gc.freeze()
 
 

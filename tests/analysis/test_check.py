@@ -77,7 +77,7 @@ def test_cues_have_intervals_and_shares(folder, run_cli, tmp_path):
     shown = run_cli(f"show {tmp_path / 's'}").out
     assert "100%" in shown
     assert "near alpha" not in shown
-    assert "95 % interval" in shown
+    assert "95% interval" in shown
     content = run_cli(f"show {tmp_path / 's'} --format json").json
     assert content["criteria"]["ce"]["stability"]["car"][0]["cue"] == "road"
     assert not content["criteria"]["ce"]["stability"]["car"][0]["near_alpha"]
@@ -288,7 +288,7 @@ def test_a_check_says_how_many_answers_are_unknown(folder, data, run_cli, tmp_pa
     _answers(data, share=1).with_columns(answer=unread).write_ndjson(tmp_path / "model.jsonl")
     asked = folder / "dataset", tmp_path / "model.jsonl"
     checked = check(*asked, tmp_path / "out", bootstrap=0, min_hard=5)
-    share = "model: 10.0 % of the answers are unknown and count as wrong"
+    share = "model: 10.0% of the answers are unknown and count as wrong"
     assert share in checked.notes
     scores = checked.scores.table.filter(pl.col("interval") == "unknown")
     assert scores["run"].unique().to_list() == ["model"]

@@ -81,7 +81,7 @@ def test_a_folder_of_classes_is_checked_by_its_confusions(labels, tmp_path):
     assert 0.2 < first["low"] < first["share"] < first["high"] < 0.45
     sentence = checked.confusions.sentences(1)[0]
     assert sentence.startswith("cats are called dogs in ")
-    assert sentence.endswith("the reverse in 0 %")
+    assert sentence.endswith("the reverse in 0%")
     assert not len(checked.findings)
     assert any("exclude each other" in note for note in checked.notes)
     # every output is below 0: by themselves, all classes would be missed

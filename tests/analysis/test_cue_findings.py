@@ -104,33 +104,33 @@ def row_of(**values):
         (
             {},
             (
-                "Without a road, cars are missed 3.2 times as often (54 % [47, 61] against 17 %;"
+                "Without a road, cars are missed 3.2 times as often (54% [47, 61] against 17%;"
                 " 312 images)"
             ),
         ),
         (
             {"side": "negative", "task": "boat", "cue": "water-other", "rate_usual": 0.0},
-            "With water but no boat, boats are claimed (54 % [47, 61] against 0 %; 312 images)",
+            "With water but no boat, boats are claimed (54% [47, 61] against 0%; 312 images)",
         ),
         (
             {"cue": None, "n_misleading": 1, "by_size": True},
             (
                 "Outside the context that ce expects, cars are missed 3.2 times as often"
-                " (54 % [47, 61] against 17 %; 1 image; +35 points for objects of the same size)"
+                " (54% [47, 61] against 17%; 1 image; +35 points for objects of the same size)"
             ),
         ),
         (
             {"by_size": True, "rate_usual": 0.7},
             (
                 "Without a road, cars of the same size are missed 35 points more often (of all"
-                " sizes 54 % [47, 61] against 70 %; 312 images)"
+                " sizes 54% [47, 61] against 70%; 312 images)"
             ),
         ),
         (
             {"by_size": True, "effect": -0.2},
             (
                 "Without a road, cars of the same size are missed 20 points less often (of all"
-                " sizes 54 % [47, 61] against 17 %; 312 images)"
+                " sizes 54% [47, 61] against 17%; 312 images)"
             ),
         ),
     ],

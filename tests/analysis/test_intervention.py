@@ -107,7 +107,7 @@ def test_sentences_and_files(world, tmp_path):
     made = run(world, BY_CONTEXT, tmp_path / "out")
     assert made.sentences[0] == (
         "Of 12 hard negatives that the model got wrong, 12 are right when the cue is hidden"
-        " (100 % [76, 100]); a control patch of the same size: 0 % [0, 24] of 12"
+        " (100% [76, 100]); a control patch of the same size: 0% [0, 24] of 12"
     )
     assert "12 easy positives that the model got right, 0 are still" in made.sentences[1]
     files = {file.name for file in (tmp_path / "out").iterdir()}

@@ -174,7 +174,7 @@ def small_world(seed, planted=0.0, share=0.09, n=600):
 
 
 def test_families_of_null_datasets_keep_their_error(many_listed):
-    """Of 150 null datasets, at most as many are confirmed as 6 % leave in 1 of 100 cases."""
+    """Of 150 null datasets, at most as many are confirmed as 6% leave in 1 of 100 cases."""
     hits = 0
     for seed in range(150):
         data, _, answers = small_world(seed)

@@ -142,10 +142,10 @@ def test_errors_by_tenths_of_support_are_those_of_a_loop(world):
 @pytest.mark.parametrize(
     ("side", "rates", "words"),
     [
-        ("positive", [0.9, 0.5, 0.5], "misses fall with support, 90.0 % to 50.0 % (m, tenths of"),
-        ("positive", [0.5, 0.4, 0.9], "misses rise with support, 50.0 % to 90.0 % (m, tenths of"),
-        ("negative", [0.2, 0.4, 0.1], "claims fall with support, 20.0 % to 10.0 % (m, tenths of"),
-        ("negative", [0.2, 0.4, 0.2], "claims stay with support, 20.0 % to 20.0 % (m, tenths of"),
+        ("positive", [0.9, 0.5, 0.5], "misses fall with support, 90.0% to 50.0% (m, tenths of"),
+        ("positive", [0.5, 0.4, 0.9], "misses rise with support, 50.0% to 90.0% (m, tenths of"),
+        ("negative", [0.2, 0.4, 0.1], "claims fall with support, 20.0% to 10.0% (m, tenths of"),
+        ("negative", [0.2, 0.4, 0.2], "claims stay with support, 20.0% to 20.0% (m, tenths of"),
     ],
 )
 def test_a_curve_is_said_to_go_where_it_goes(side, rates, words):

@@ -27,7 +27,7 @@ def holds(row, least=0.93, most=0.98):
 
 @pytest.mark.parametrize(("per_set", "rate"), [(12, 0.005), (50, 0.015), (12, 0.05)])
 def test_weighted_question_samples(per_set, rate):
-    """Issue 32: with resamples a task's interval held a rate of 1.16 % in .37 to .89 of draws."""
+    """Issue 32: with resamples a task's interval held a rate of 1.16% in .37 to .89 of draws."""
     rows = list(coverage.question_samples(DRAWS, per_set, rate, 1.0))
     assert [row.what.split(",")[0] for row in rows][-1] == "ratio"
     for row in rows:

@@ -29,10 +29,10 @@ def test_the_official_benchmark_in_two_lines(images, run_cli, tmp_path):
     rows = asked.select(question="text", answer=says.otherwise(pl.lit("no")))
     rows.write_ndjson(tmp_path / "questions" / "answers.jsonl")
     done = run_cli(f"evaluate {SUITE} questions/answers.jsonl --criterion ce --out s.json").ok()
-    line = "answers, ce: yes to an absent object: 100.0 % [99.5, 100.0] with its context, 0.0 %"
+    line = "answers, ce: yes to an absent object: 100.0% [99.5, 100.0] with its context, 0.0%"
     # the first line of standard output, no note among notes
     assert done.out.startswith(line)
-    assert done.out.splitlines()[0].endswith("without; 0.0 % unknown")
+    assert done.out.splitlines()[0].endswith("without; 0.0% unknown")
     assert line not in done.err
     assert "answers in words (tolerant)" in done.err
     scores = json.loads((tmp_path / "s.json").read_text())["scores"]
@@ -69,7 +69,7 @@ def test_a_condition_on_answers(run_cli, tmp_path):
 
 
 def _half_unreadable(tmp_path, unread, n=60):
-    """Yes to 20 % of absent objects with their context and 10 % without; some cannot be read."""
+    """Yes to 20% of absent objects with their context and 10% without; some cannot be read."""
     suite, rows = load_suite(SUITE).set("ce", "car", "test"), []
     for subset, share in (("hard_negative", 5), ("easy_negative", 10)):
         for number, image in enumerate(suite.ids(subset)[:n]):
@@ -83,10 +83,10 @@ def _half_unreadable(tmp_path, unread, n=60):
 def test_unknown_answers_bound_the_headline(run_cli, tmp_path):
     command = _half_unreadable(tmp_path, 0.5)
     line = run_cli(command).ok().out.splitlines()[0]
-    start = "a, ce: yes to an absent object: 10.0 to 60.0 % ["
+    start = "a, ce: yes to an absent object: 10.0 to 60.0% ["
     assert line.startswith(start)
-    assert "] with its context, 5.0 to 55.0 % [" in line
-    assert line.endswith("] without; 50.0 % unknown")
+    assert "] with its context, 5.0 to 55.0% [" in line
+    assert line.endswith("] without; 50.0% unknown")
     shown = run_cli(f"{command} --format json").ok().json
     assert shown["headlines"] == [line]
     rates = {row["subset"]: row for row in shown["answers"]}
@@ -102,10 +102,10 @@ def test_unknown_answers_bound_the_headline(run_cli, tmp_path):
     assert (error["value"], error["interval"]) == (None, "unknown")
     assert error["low"] < 0.1
     assert error["high"] > 0.6
-    assert error["reason"] == "more than 5 % of the answers are unknown"
+    assert error["reason"] == "more than 5% of the answers are unknown"
     claims = scores["fpr", "hard"]
     assert (claims["low"], claims["high"]) == (error["low"], error["high"])
-    assert "a: 50.0 % of the answers are unknown and count as wrong" in shown["notes"]
+    assert "a: 50.0% of the answers are unknown and count as wrong" in shown["notes"]
     run_cli(f"{command} --out {tmp_path}/scores.md").ok()
     assert "| – [.0" in (tmp_path / "scores.md").read_text()
     points = run_cli(f"{command} --unknown skip --format json").ok().json["scores"]
@@ -115,27 +115,27 @@ def test_unknown_answers_bound_the_headline(run_cli, tmp_path):
 def test_few_unknown_answers_stand_next_to_the_rate(run_cli, tmp_path):
     command = _half_unreadable(tmp_path, 0.05)
     line = run_cli(command).ok().out.splitlines()[0]
-    assert "yes to an absent object: 18.3 % [" in line
-    assert "; 5.0 % unknown, which leaves 18.3 to 23.3 % and 8.3 to 13.3 %" in line
+    assert "yes to an absent object: 18.3% [" in line
+    assert "; 5.0% unknown, which leaves 18.3 to 23.3% and 8.3 to 13.3%" in line
     answers = run_cli(f"{command} --format json").ok().json["answers"]
     assert answers[0]["unknown_share"] == pytest.approx(0.05)
     assert answers[0]["rate"] is not None
     shown = run_cli(f"{command} --format json").ok().json
     assert all(row["interval"] != "unknown" for row in shown["scores"])
-    assert "a: 5.0 % of the answers are unknown and count as wrong" in shown["notes"]
+    assert "a: 5.0% of the answers are unknown and count as wrong" in shown["notes"]
 
 
 def test_answers_with_a_period_or_in_another_language(run_cli, tmp_path):
     """A harness logs "Yes." and "No."; they are unknown where its own rule is asked for."""
     command = _half_unreadable(tmp_path, 0)
-    assert "20.0 % [" in run_cli(command).ok().out.splitlines()[0]
+    assert "20.0% [" in run_cli(command).ok().out.splitlines()[0]
     exact = run_cli(f"{command} --rule lmms-eval").ok().out.splitlines()[0]
-    assert "0.0 to 100.0 % [" in exact
-    assert exact.endswith("100.0 % unknown")
+    assert "0.0 to 100.0% [" in exact
+    assert exact.endswith("100.0% unknown")
     text = (tmp_path / "a.json").read_text().replace("Yes.", "Ja, da ist ein Auto.")
     (tmp_path / "a.json").write_text(text.replace("No.", "Nein."))
-    assert "100.0 % unknown" in run_cli(command).ok().out.splitlines()[0]
-    assert "20.0 % [" in run_cli(f"{command} --language de").ok().out.splitlines()[0]
+    assert "100.0% unknown" in run_cli(command).ok().out.splitlines()[0]
+    assert "20.0% [" in run_cli(f"{command} --language de").ok().out.splitlines()[0]
     run_cli(f"{command} --language xx").refused("--language: there are no words for 'xx'", "pl")
 
 
@@ -159,7 +159,7 @@ def test_captions(run_cli, tmp_path):
     (tmp_path / "model.json").write_text(json.dumps(rows))
     done = run_cli(f"captions {SUITE} model.json --criterion ce --tasks boat --out s.csv").ok()
     assert "100.0" in done.out
-    assert "mentions an absent object: 100.0 %" in done.out
+    assert "mentions an absent object: 100.0%" in done.out
     table = pl.read_csv(tmp_path / "s.csv")
     rate = table.filter(task="pooled", metric="rate", subset="easy_negative")
     assert rate.select("run", "value", "n").row(0) == ("model", 0.0, 30)

@@ -212,14 +212,14 @@ def test_a_model_that_thinks_is_read_by_its_answer(run_cli, command, server, fol
     server.always = says("Yes", *thought, token("</think>"), yes, reasoning_content="No wheels")
     run_cli(command).ok()
     score = f"evaluate {folder / 'suite'} {tmp_path / 'answers.parquet'}"
-    assert "yes to an absent object: 100.0 % [" in run_cli(score).ok().out.splitlines()[0]
+    assert "yes to an absent object: 100.0% [" in run_cli(score).ok().out.splitlines()[0]
     server.always = says("No wheels", *thought)
     server.acts = [says("No wheels</think>Yes", *thought, token("</think>"), yes)]
     cut = run_cli(f"{command} --overwrite").ok()
     assert "47 of 48 answers are cut off within their reasoning" in cut.err
     assert "with more --max-tokens" in cut.err
     line = run_cli(score).ok().out.splitlines()[0]
-    assert "0.0 to 100.0 % [" in line
+    assert "0.0 to 100.0% [" in line
 
 
 def test_a_killed_command_asks_no_question_twice(command, server, tmp_path):

@@ -97,7 +97,7 @@ def test_explain_by_hand_of_a_hard_and_an_easy_image(dataset, run_cli, tmp_path)
         told = run_cli(f"explain suite --task car --image {image}").ok()
         assert words in told.out
         area = 100 * data.area("road")[data.row(image)]
-        assert f"road covers {area:.3g} %" in told.out
+        assert f"road covers {area:.3g}%" in told.out
     elsewhere = shutil.move(dataset, tmp_path / "elsewhere")
     told = run_cli(f"explain suite --task car --image {image}")
     assert "only subsets and supports are shown" in told.err

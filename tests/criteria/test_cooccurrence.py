@@ -210,9 +210,9 @@ def test_unknown_areas_are_refused():
 def test_explanations_tell_area_beta_and_strength():
     data = dataset_of([{"Y": 0.1, "A": 0.41}, {"A": 0.05}], ["Y", "A"])
     fitted = CE().fit(data)
-    for row, area in enumerate(("41 % >", "5 % <")):
+    for row, area in enumerate(("41% >", "5% <")):
         text = fitted.explain(data.select(rows=np.array([row])), "Y")
-        assert text == f"A covers {area} 10 % (A(A, Y) = 0.31)"
+        assert text == f"A covers {area} 10% (A(A, Y) = 0.31)"
 
 
 CUES = [{"Y": []}, {"Y": ["Y"]}, {"Y": ["A", "A"]}]

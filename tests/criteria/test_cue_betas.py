@@ -69,7 +69,7 @@ def test_the_same_betas_change_nothing_and_are_written_only_where_given():
     plain, same = CE(cues=CUES).fit(data), CE(cues=CUES, betas={"Y": {"A": 0.1}}).fit(data)
     assert plain.support(data, "Y").tobytes() == same.support(data, "Y").tobytes()
     assert set(plain.to_json()) == set(same.to_json()) - {"betas"}
-    assert "A covers 7 % < 20 %" in CE(cues=CUES, betas={"Y": {"A": (0.2, 0.4)}}).fit(data).explain(
+    assert "A covers 7% < 20%" in CE(cues=CUES, betas={"Y": {"A": (0.2, 0.4)}}).fit(data).explain(
         data.select(rows=np.array([0])), "Y"
     )
 

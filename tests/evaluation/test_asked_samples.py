@@ -209,9 +209,9 @@ def test_the_headline_has_the_threshold_of_the_answers():
         rates = scores.contexts["model", "ce"].estimates
         for subset, rows in (("hard_negative", slice(0, 100)), ("easy_negative", slice(100, 200))):
             assert rates["rate", subset].value == pytest.approx((chances[rows] > threshold).mean())
-        shown = f"absent object: {100 * rates['rate', 'hard_negative'].value:.1f} %"
+        shown = f"absent object: {100 * rates['rate', 'hard_negative'].value:.1f}%"
         assert shown in scores.headlines[0]
-        assert scores.headlines[0].endswith("; 0.0 % unknown")
+        assert scores.headlines[0].endswith("; 0.0% unknown")
 
 
 def test_a_sample_of_everything_is_everything():
@@ -248,7 +248,7 @@ def test_intervals_of_weighted_shares_use_the_effective_number():
 
 
 def test_a_heavy_stratum_without_a_yes_is_not_certain():
-    """Issue 32: of a rate of 1.16 % resamples gave .0011 [.0000, .0032], none of them heavy."""
+    """Issue 32: of a rate of 1.16% resamples gave .0011 [.0000, .0032], none of them heavy."""
     ids, labels = np.arange(100), np.zeros((100, 2), bool)
     hard = np.repeat([[True, True], [False, False]], 50, axis=0)
     # of the images that say yes each stands for five, of the others for 400

@@ -112,7 +112,7 @@ def test_rates_and_chair_by_hand(suite, written, tmp_path):
     assert _value(scores, "chair_i", "all") == (1.0, 3)
     assert _value(scores, "chair_s", "all") == (pytest.approx(2 / 6), 6)
     assert "model: 1 captions are of images that the suite lacks" in scores.notes
-    assert "mentions an absent object: 75.0 %" in scores.headlines[0]
+    assert "mentions an absent object: 75.0%" in scores.headlines[0]
     assert "CaptionScores" in repr(scores)
     for ending, start in ((".csv", b"run,method"), (".json", b"{"), (".parquet", b"PAR1")):
         (file,) = save_scores(scores, tmp_path / f"s{ending}")

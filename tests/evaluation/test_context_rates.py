@@ -112,7 +112,7 @@ def test_the_headline_and_when_there_is_none():
     yes = [True, True, False, False] + [True] + [False] * 7
     frame = pl.DataFrame({"image_id": range(12), "task": "car", "cell": cells, "yes": yes})
     line = headline(context_rates(frame, bootstrap=0), "says yes to")
-    start = "says yes to an absent object: 50.0 % [8.9, 91.1] with its context, 12.5 %"
+    start = "says yes to an absent object: 50.0% [8.9, 91.1] with its context, 12.5%"
     assert line.startswith(start)
     assert line.endswith("without: 4.0 times")
     assert headline(context_rates(frame[:4], bootstrap=0), "names") is None

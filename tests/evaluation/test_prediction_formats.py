@@ -83,7 +83,7 @@ SEPARATED = {
     "semicolons": ("{}; {}; {}\n", {}, "{:.9f}"),
     "spaces": ('{}, "{}", {}\n', {}, "{:.9f}"),
     "decimal commas": ("{};{};{}\n", {"decimal": ","}, "{:.9f}"),
-    "percentages": ("{},{},{}\n", {"percent": True}, "{:.7f} %"),
+    "percentages": ("{},{},{}\n", {"percent": True}, "{:.7f}%"),
     "both": ("{}; {}; {}\n", {"decimal": ",", "percent": True}, "{:.7f}%"),
 }
 

@@ -128,7 +128,7 @@ def test_dprime_combines_the_intervals_of_jeffreys(hits, claims):
 
 
 def test_few_events_have_poissons_lower_bound():
-    """Wilson's alone covers .89 at a rate of .5 % of 24 images, since one event excludes it."""
+    """Wilson's alone covers .89 at a rate of .5% of 24 images, since one event excludes it."""
     low, high = wilson(np.array([1 / 24, 23 / 24, np.nan, 0.5]), np.array([24, 24, 24, 0]))
     assert low[0] == pytest.approx(-np.log(0.95) / 24)
     assert high[1] == pytest.approx(1 + np.log(0.95) / 24)

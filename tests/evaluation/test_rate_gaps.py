@@ -119,7 +119,7 @@ def test_one_sided_is_fishers_test_of_more(strata):
 
 
 def test_few_images_among_many_errors_are_tested_exactly():
-    """The normal approximation says 7e-16 where six of ten err among 5 % of 100,000."""
+    """The normal approximation says 7e-16 where six of ten err among 5% of 100,000."""
     gap = rate_gap(*images((6, 10, 5000, 100000))[:2])
     exact = fisher_exact([[6, 4], [5000, 95000]], "greater")[1]
     assert gap.p_more == pytest.approx(exact, rel=1e-6)
@@ -137,7 +137,7 @@ def test_many_errors_are_tested_by_chi_squared(monkeypatch):
 
 @pytest.mark.parametrize("rates", [(0.3, 0.3), (0.05, 0.2)])
 def test_intervals_cover(rates):
-    """Of 95 % intervals in 2,000 seeded samples of two strata, at least 93 % hold the truth."""
+    """Of 95% intervals in 2,000 seeded samples of two strata, at least 93% hold the truth."""
     random = np.random.default_rng(3)
     sizes = ((20, 40), (30, 10))
     held = 0

@@ -106,7 +106,7 @@ def test_disagreement_is_counted(asked, suite, folder, tmp_path):
     yes = done.frame.with_columns(yes=pl.col("probability") > 0.5)
     split = yes.group_by("question_id").agg(pl.col("yes").n_unique() > 1)["yes"].sum()
     assert split
-    note = f"the 2 phrasings disagree on {split} of 48 questions ({100 * split / 48:.1f} %)"
+    note = f"the 2 phrasings disagree on {split} of 48 questions ({100 * split / 48:.1f}%)"
     assert done.notes[-1] == note
     assert "48 answers yes and no have less than half" in asked("b.parquet").notes[0]
     (unsure,) = nooch.load_predictions(tmp_path / "b.parquet", suite)

@@ -70,7 +70,7 @@ def test_bars_and_lines_are_those_of_the_answers(bare, report, tmp_path, share):
             expected = [task, cue]
             for mask in (by_cue & ~one.labels, ~by_cue & ~one.labels):
                 yes, n = _yes(rows, task, one.image_ids.filter(pl.Series(mask)).to_list())
-                expected.append(f"{100 * yes / n:.1f} % of {n}")
+                expected.append(f"{100 * yes / n:.1f}% of {n}")
             (found,) = [row for row in shown[1:] if row[:2] == [task, cue]]
             kept = re.sub(r"\[[^]]*\] ", "", " ".join(found[2:]))
             assert [task, cue, *re.findall(r"[\d.]+ % of \d+", kept)] == expected
@@ -93,7 +93,7 @@ def test_bars_of_many_unknown_answers_are_bounds(bare, report, tmp_path):
     (hard,) = (row for row in rates if row["subset"] == "hard_negative")
     assert hard["rate"] is None
     low, high = 100 * hard["bound_low"], 100 * hard["bound_high"]
-    text = f"{low:.1f} to {high:.1f} % <small>of {hard['n']}, by how"
+    text = f"{low:.1f} to {high:.1f}% <small>of {hard['n']}, by how"
     assert text in page
 
 
@@ -238,7 +238,7 @@ def test_the_shipped_suite_with_images_by_id(tmp_path, run_cli):
     page = (tmp_path / "alone/index.html").read_text()
     # there is no easy image to compare with
     assert "Yes to absent objects, ce" in page
-    assert "<b>100.0 %</b>" in page
+    assert "<b>100.0%</b>" in page
     assert '<img src="pictures' not in page
     shown = run_cli(f"{command} --images {tmp_path}/val2014 --out {tmp_path}/shown").ok()
     page = (tmp_path / "shown/index.html").read_text()

@@ -102,7 +102,7 @@ def test_next_to_the_paper_there_are_three_lines():
 def test_latex_escapes_names_and_sets_the_best_in_bold():
     nasty = "a_b & 50% #1 {x} \\input{y} ~^"
     rows = [*ROWS, row(nasty, "erm", 0.5, best=True)]
-    text = result_latex(ResultSheet([made(rows, "Table 9: 100 % of dining_table")], ["no_value"]))
+    text = result_latex(ResultSheet([made(rows, "Table 9: 100% of dining_table")], ["no_value"]))
     assert r"dining\_table & 1,234 & 5 & 0.700 (0.010) & \textbf{0.800 (0.010)} \\" in text
     commands = r"\textbackslash{}input\{y\} \textasciitilde{}\textasciicircum{}"
     assert rf"a\_b \& 50\% \#1 \{{x\}} {commands}" in text

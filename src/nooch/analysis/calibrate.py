@@ -45,7 +45,7 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True):
         areas: ``name, predicted, images, bias`` (mean predicted minus true area), ``correlation,
             auc`` (of the predicted area for true areas above beta) of each class.
         verdicts: ``task, cue`` (null: all cues together), ``set`` (one of the four cells), ``true``
-            (images truly in it); ``precision`` and ``recall``, each with its 95 % interval, by beta
+            (images truly in it); ``precision`` and ``recall``, each with its 95% interval, by beta
             itself and, as ``calibrated_*``, out of fold. A single cue has no row of its own.
         notes: what could not be calibrated, does not reach the precision, or keeps beta; and how
             many images are neither hard nor easy.
@@ -401,7 +401,7 @@ def _cells(labels: Bools, areas: Floats, betas: Floats) -> NDArray[np.intp]:
 
 
 def _share(part: Bools, whole: Bools) -> list[float | None]:
-    """The share of images with its 95 % interval; of no image, None."""
+    """The share of images with its 95% interval; of no image, None."""
     n = np.array([whole.sum()])
     share = np.array([part.sum()]) / np.maximum(n, 1)
     return [float(bounds[0]) if n else None for bounds in (share, *wilson(share, n))]

@@ -99,7 +99,7 @@ class Confusions(TabularResult):
     Attributes:
         table: ``run, task, answer, n, count, share, low, high, back, images``: of ``n`` images of
             class ``task`` the model calls ``count`` another class, ``answer``, a ``share`` with
-            its 95 % interval (Wilson's); ``back`` is the share of the opposite direction. First
+            its 95% interval (Wilson's); ``back`` is the share of the opposite direction. First
             what is most frequent, by ``low``.
     """
 
@@ -183,8 +183,8 @@ def _sentence(row: Mapping[str, Any]) -> str:
     share, low, high = (f"{100 * row[name]:.0f}" for name in ("share", "low", "high"))
     task, answer = plural(row["task"]), plural(row["answer"])
     fraction = f"{row['count']:,} of {row['n']:,}"
-    text = f"{task} are called {answer} in {share} % [{low}, {high}] ({fraction})"
-    return text if row["back"] is None else f"{text}; the reverse in {100 * row['back']:.0f} %"
+    text = f"{task} are called {answer} in {share}% [{low}, {high}] ({fraction})"
+    return text if row["back"] is None else f"{text}; the reverse in {100 * row['back']:.0f}%"
 
 
 BASELINES = ("baseline: constant", "baseline: prior", "baseline: context only")

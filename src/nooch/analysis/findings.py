@@ -159,7 +159,7 @@ def _condition(row: Mapping[str, Any]) -> str:
 
 
 def _percent(rate: float) -> str:
-    return f"{100 * rate:.0f} %" if rate in {0, 1} or rate >= 0.1 else f"{100 * rate:.1f} %"
+    return f"{100 * rate:.0f}%" if rate in {0, 1} or rate >= 0.1 else f"{100 * rate:.1f}%"
 
 
 _HARD = (0, 1)

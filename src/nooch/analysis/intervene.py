@@ -273,7 +273,7 @@ def intervene(
     """Edit images where their masks are, predict them again, and compare the answers.
 
     Pixels are edited in the size of the network's input: filled with the mean color of the others,
-    or blurred by a Gaussian of 5 % of the longer side. The control is the same for as many pixels
+    or blurred by a Gaussian of 5% of the longer side. The control is the same for as many pixels
     without object and cue, if there are; of ``swap-background``, a hard negative's background.
 
     Args:
@@ -483,4 +483,4 @@ def _share(
 
 def _percent(estimate: Estimate) -> str:
     value, low, high = (100 * (v or 0) for v in (estimate.value, estimate.low, estimate.high))
-    return f"{value:.0f} % [{low:.0f}, {high:.0f}]"
+    return f"{value:.0f}% [{low:.0f}, {high:.0f}]"

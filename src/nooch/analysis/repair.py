@@ -132,7 +132,7 @@ class Repaired(TabularResult):
             setting, threshold``. Verdicts are ``better``: fewer errors on hard images of a side or
             cue, and nowhere more; ``worse``: more errors somewhere, and on no hard images fewer;
             ``traded``: both; else ``inconclusive``. Changes within their intervals do not count.
-        changes: before, after, and the difference with its 95 % interval and exact ``p``, by
+        changes: before, after, and the difference with its 95% interval and exact ``p``, by
             ``task`` (and their ``average``), ``subset``, ``cue`` and ``metric``; ``change`` is
             ``better``, ``worse`` or ``inconclusive`` where verdicts are made of it, else null.
         heads: weights and bias of each task for features as they are, float32 (n_tasks, d + 1).
@@ -305,7 +305,7 @@ def _repaired(
     )
     n = changes["change"].count()
     compared = (
-        f"{n:,} error rates compared, each by its own interval and exact test at 5 %: by chance"
+        f"{n:,} error rates compared, each by its own interval and exact test at 5%: by chance"
         f" up to {0.025 * n:.1f} would be better, and as many worse"
     )
     return Repaired(table, changes, heads, [f"before: {source}", compared], out)

@@ -499,7 +499,7 @@ def _sentence(row: Mapping[str, Any]) -> str:
     else:
         what = f"Images {first}{also} but no {readable(row['task'])}:"
         what += f" {plural(row['task'])} claimed in {row['errors']:,} of {row['n']:,}"
-    return f"{what}, {100 * row['rate_rest']:.0f} % elsewhere ({'; '.join([*test, held])})"
+    return f"{what}, {100 * row['rate_rest']:.0f}% elsewhere ({'; '.join([*test, held])})"
 
 
 @checked
@@ -522,7 +522,7 @@ def find_slices(
     images. Pairs of conditions are searched in each half of the images, which a hash of the id or
     group decides, and tested in the other; a pair is dropped if one of its conditions errs as often
     on its own, and a slice where another one has nearly the same images. The chance that anything
-    is confirmed where nothing errs more often is 5 %, over all runs, tasks and sides. Misses are
+    is confirmed where nothing errs more often is 5%, over all runs, tasks and sides. Misses are
     tested within quartiles of the target's area, unless the slice is about its size.
 
     Args:

@@ -49,7 +49,7 @@ class Validity(TabularResult):
     """Evidence that the challenge sets of each criterion are valid.
 
     Attributes:
-        table: ``criterion, quality, side, of, value, low, high, n``, with 95 % intervals.
+        table: ``criterion, quality, side, of, value, low, high, n``, with 95% intervals.
             ``failure``: how much more often the model ``of`` errs on hard than on easy images of a
             side, of the same task (and object size, where areas are known), among ``n`` hard
             images. ``discrimination``: the difference of two models' mean errors over tasks and
@@ -125,7 +125,7 @@ def _curves(own: pl.DataFrame) -> Iterator[str]:
         )
         change = ("fall", "stay", "rise")[int(np.sign(rates[-1] - rates[0])) + 1]
         what = f"{'claims' if more else 'misses'} {change}"
-        first, last = (f"{100 * rate:.1f} %" for rate in (rates[0], rates[-1]))
+        first, last = (f"{100 * rate:.1f}%" for rate in (rates[0], rates[-1]))
         yield f"{what} with support, {first} to {last} ({run}, tenths of images; {defined})"
 
 

@@ -44,7 +44,7 @@ def verify(
     Args:
         suite: a suite or its folder.
         other: the reference: a suite, its folder, or the published sets of ``read_published``.
-        bootstrap: resamples of the images for 95 % percentile intervals. Where these have no
+        bootstrap: resamples of the images for 95% percentile intervals. Where these have no
             width, and without resamples, shares have Wilson's.
         seed: of the resamples.
 

@@ -306,4 +306,4 @@ class FittedCE(SupportFitted):
 
 
 def _percent(fraction: float) -> str:
-    return f"{100 * fraction:.3g} %"
+    return f"{100 * fraction:.3g}%"

@@ -29,7 +29,7 @@ class CueStability:
     Attributes:
         cue: C, a class.
         strength: A(C, Y).
-        low: lower end of its 95 % percentile interval; ``high`` the upper end.
+        low: lower end of its 95% percentile interval; ``high`` the upper end.
         share: of the resamples in which A(C, Y) > alpha, in [0, 1].
     """
 
@@ -41,7 +41,7 @@ class CueStability:
 
     @property
     def near_alpha(self) -> bool:
-        """True if some resamples make it a cue and others do not: more than 5 % either way."""
+        """True if some resamples make it a cue and others do not: more than 5% either way."""
         return _RARE < self.share < 1 - _RARE
 
 

@@ -37,7 +37,7 @@ def answers_as_predictions(answers: Answers, unknown: str = "wrong") -> Predicti
     notes, many = [*answers.notes], said["unknown"].sum() / max(said.height, 1)
     if many:
         done = "are left out" if unknown == "skip" else "count as wrong"
-        notes.append(f"{100 * many:.1f} % of the answers are unknown and {done}")
+        notes.append(f"{100 * many:.1f}% of the answers are unknown and {done}")
     frame = said.filter(~pl.col("skipped"))
     if not frame.height:
         problem = "no answer is left without those that are neither yes nor no"

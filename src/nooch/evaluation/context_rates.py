@@ -32,7 +32,7 @@ _REASONS = ["no image"] * 4 + ["no yes on easy images, or no image"] * 4
 
 @dataclass(frozen=True)
 class Estimate:
-    """A value with its 95 % interval; None if it is undefined.
+    """A value with its 95% interval; None if it is undefined.
 
     Attributes:
         value: of the data; ``low`` and ``high`` its interval.
@@ -226,8 +226,8 @@ def _measures(sums: Floats) -> Floats:
 
 
 def headline(rates: ContextRates, verb: str) -> str | None:
-    """Summary line: "VERB an absent object: 16.7 % [..] with its context, 5.2 % [..] without: 3.2
-    times; 0.0 % unknown"; None if there is no hard or no easy negative. Where more than
+    """Summary line: "VERB an absent object: 16.7% [..] with its context, 5.2% [..] without: 3.2
+    times; 0.0% unknown"; None if there is no hard or no easy negative. Where more than
     ``MOST_UNKNOWN`` of the answers are unknown, it has bounds in place of rates.
     """
     cells = [f"{kind}_negative" for kind in ("hard", "easy")]
@@ -252,7 +252,7 @@ def headline(rates: ContextRates, verb: str) -> str | None:
     if times and any(answers.share for answers in unknown):
         shares += f" % unknown, which leaves {' and '.join(map(_between, unknown))}"
         return f"{line}; {shares}"
-    return f"{line}; {shares} % unknown"
+    return f"{line}; {shares}% unknown"
 
 
 def _percent(share: float) -> str:
@@ -262,7 +262,7 @@ def _percent(share: float) -> str:
 
 def _between(unknown: UnknownAnswers) -> str:
     low, high = (100 * (estimate.value or 0.0) for estimate in (unknown.least, unknown.most))
-    return f"{low:.1f} to {high:.1f} %"
+    return f"{low:.1f} to {high:.1f}%"
 
 
 def _bounds(unknown: UnknownAnswers) -> str:
@@ -272,4 +272,4 @@ def _bounds(unknown: UnknownAnswers) -> str:
 
 def _text(estimate: Estimate) -> str:
     value, low, high = (100 * (v or 0.0) for v in (estimate.value, estimate.low, estimate.high))
-    return f"{value:.1f} % [{low:.1f}, {high:.1f}]"
+    return f"{value:.1f}% [{low:.1f}, {high:.1f}]"

@@ -41,9 +41,9 @@ class Scores(TabularResult):
         table: one row for each run, criterion, task, split, subset and metric: ``run, method, seed,
             criterion, task, split, subset, cue, group, metric, value, low, high, interval, n,
             n_positive, n_tasks, averaged_tasks, reason``. ``value`` is null if it is undefined,
-            and ``reason`` explains why; ``low`` and ``high`` bound the 95 % interval, whose kind
+            and ``reason`` explains why; ``low`` and ``high`` bound the 95% interval, whose kind
             ``interval`` is ``bootstrap``, ``wilson`` or, of d', ``jeffreys``; of runs with more
-            than 5 % unknown answers ``unknown``: there is no value, and the bounds contain it for
+            than 5% unknown answers ``unknown``: there is no value, and the bounds contain it for
             any meaning of these answers. Task ``average`` is the unweighted mean over ``n_tasks``
             tasks, which ``averaged_tasks`` names.
         differences: the same for each run minus the baseline run, in columns ``run, baseline, ...,
@@ -181,7 +181,7 @@ def with_bounds(
     readings: Sequence[pl.DataFrame],
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Scores and differences without values of runs whose answers are not known well enough."""
-    reason = f"more than {100 * MOST_UNKNOWN:g} % of the answers are unknown"
+    reason = f"more than {100 * MOST_UNKNOWN:g}% of the answers are unknown"
 
     def concerned(column: str) -> pl.Expr:
         return pl.any_horizontal(

@@ -73,7 +73,7 @@ class Shares:
         return type(self)(self.n[rows], self.up[rows], down)
 
     def bounds(self) -> tuple[Floats, Floats, Floats]:
-        """Low and high of the 95 % interval, and of two runs the exact p; NaN if there is none.
+        """Low and high of the 95% interval, and of two runs the exact p; NaN if there is none.
 
         For weighted images and means, p uses the effective number of images.
         """
@@ -175,7 +175,7 @@ def correlated(new: Floats, old: Floats, replicates: tuple[Floats, Floats]) -> F
 
 
 INTERVALS = (None, "bootstrap", "wilson", "tango", "jeffreys")
-"""Kinds of 95 % intervals, by their number in ``Block.kinds``."""
+"""Kinds of 95% intervals, by their number in ``Block.kinds``."""
 
 _ROUNDING = 1e-12
 OF_BOTH = {"auc", "auprc", "balanced_accuracy", "precision", "f1", "dprime", "response_criterion"}
@@ -335,7 +335,7 @@ def block_of(
     shares: Shares | None = None,
     reaches: Floats | None = None,
 ) -> Block:
-    """A run's values with 95 % intervals, from rows (n_subsets, n_metrics, 1 + n_replicates).
+    """A run's values with 95% intervals, from rows (n_subsets, n_metrics, 1 + n_replicates).
 
     The point estimate is first. Shares have score intervals, d' and the response criterion the
     intervals of ``reaches``; the others percentiles of the replicates, of at least ``FEWEST``

@@ -297,7 +297,7 @@ def _notes(frame: pl.DataFrame) -> list[str]:
         split = int((kinds > 1).sum())
         notes.append(
             f"the {phrasings} phrasings disagree on {split:,} of {len(kinds):,} questions"
-            f" ({100 * split / len(kinds):.1f} %)"
+            f" ({100 * split / len(kinds):.1f}%)"
         )
     if words_alone := frame["probability"].null_count():
         notes.append(f"{words_alone:,} of {n:,} answers have no probability: their words count")

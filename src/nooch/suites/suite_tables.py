@@ -13,7 +13,7 @@ _CUES = (
     "A(C, Y): how much more of the image C covers than Y, on average over training images of Y. A"
     " class is a cue if A is above alpha, or if it was given by hand."
 )
-_STABLE = "Near alpha: a cue in 5 % to 95 % of the resamples of the training images."
+_STABLE = "Near alpha: a cue in 5% to 95% of the resamples of the training images."
 _EXPECTED = (
     "Areas of cues were predicted by a model. On images that were also annotated: the share of hard"
     " images that truly are (precision), and of truly hard images that are found (recall)."
@@ -88,7 +88,7 @@ def _cue_tables(suite: Suite) -> list[DisplayTable]:
         rows = [[task, *cue] for task, cues in record.cues.items() for cue in cues]
         if record.stability:
             notes.append(_STABLE)
-            columns += ["95 % interval", "cue in"]
+            columns += ["95% interval", "cue in"]
             rows = []
             for task, s in (
                 (task, s) for task, entries in record.stability.items() for s in entries
@@ -128,7 +128,7 @@ def expected_tables(suite: Suite) -> list[DisplayTable]:
             for cell, row in cells.items()
             if task in suite.tasks
         ]
-        title = f"Expected of predicted areas, with 95 % intervals ({name})"
+        title = f"Expected of predicted areas, with 95% intervals ({name})"
         tables += _tables(title, ["task", "set", "precision", "recall"], rows, 2, _EXPECTED)
     return tables
 

@@ -102,7 +102,7 @@ def slices_command(
     settings: Any,
     reading: Any,
 ) -> None:
-    """Search slices of images on which a model errs. One error of 5 % over all."""
+    """Search slices of images on which a model errs. One error of 5% over all."""
     from nooch.analysis.findings import checked_split
     from nooch.analysis.slices import find_slices
     from nooch.data.table_files import result_files

@@ -1,4 +1,4 @@
-"""95 % score intervals of shares, of paired differences and ratios of shares, and of d'.
+"""95% score intervals of shares, of paired differences and ratios of shares, and of d'.
 
 They need only counts, no resamples. ``n`` may be an effective number of images (Kish 1965), and
 counts need not be whole then. docs/intervals.md has how often they cover.
@@ -26,7 +26,7 @@ _HALVINGS = 50
 
 
 def wilson(shares: Floats, n: NDArray[Any]) -> Bounds:
-    """Wilson's 95 % interval (1927) of shares of n images: low and high, in [0, 1], never equal.
+    """Wilson's 95% interval (1927) of shares of n images: low and high, in [0, 1], never equal.
 
     Of up to three events the lower bound is Poisson's, if it is lower, and of up to three images
     without the event so is the upper one (Brown, Cai and DasGupta 2001, section 4.1.1).
@@ -44,7 +44,7 @@ def wilson(shares: Floats, n: NDArray[Any]) -> Bounds:
 
 
 def _few(shares: Floats, n: NDArray[Any]) -> Floats:
-    """Poisson's lower bound, at 5 % of one side, of few events; else infinite, or NaN.
+    """Poisson's lower bound, at 5% of one side, of few events; else infinite, or NaN.
 
     Part of an event, where images weigh less than others, has that part of one event's bound.
     """
@@ -55,7 +55,7 @@ def _few(shares: Floats, n: NDArray[Any]) -> Floats:
 
 
 def paired_interval(up: Floats, down: Floats, n: NDArray[Any]) -> Bounds:
-    """The 95 % interval of the difference of two shares of the same images, in [-1, 1].
+    """The 95% interval of the difference of two shares of the same images, in [-1, 1].
 
     Tango's score interval (1998), stretched to 0 where McNemar's exact test does not reject no
     difference: it excludes 0 only where both do.
@@ -104,7 +104,7 @@ def exact_mcnemar(up: Floats, down: Floats) -> Floats:
 def ratio_interval(
     above: Floats, of_above: Sequence[Floats], below: Floats, of_below: Sequence[Floats]
 ) -> Bounds:
-    """The 95 % interval of above / below, two independent shares with intervals; it is at least 0.
+    """The 95% interval of above / below, two independent shares with intervals; it is at least 0.
 
     By the method of variance estimates recovery (Donner and Zou 2012). NaN where ``below`` is 0.
     """

@@ -62,9 +62,9 @@ _LOOKS = {
 }
 _SOURCE = "here"
 _BARS = {
-    "bootstrap": "95 % bootstrap interval",
-    "wilson": "95 % Wilson interval",
-    "jeffreys": "95 % interval of Jeffreys",
+    "bootstrap": "95% bootstrap interval",
+    "wilson": "95% Wilson interval",
+    "jeffreys": "95% interval of Jeffreys",
 }
 
 
@@ -100,7 +100,7 @@ def points_of_scores(
 ) -> pl.DataFrame:
     """The same from scores of single runs, a row for each run.
 
-    Low and high bound its 95 % interval (``bar`` names its kind). The scores must be of one split.
+    Low and high bound its 95% interval (``bar`` names its kind). The scores must be of one split.
     Averages over tasks are taken if there are several tasks.
     """
     shown = pl.col("subset").is_in(subsets or LEVELS[metric])

@@ -169,7 +169,7 @@ ENVIRONMENT = ("environment-reweight", "environment-undersample", "gdro", "irm")
 OTHERS = tuple(name for name in PAPER if name not in ENVIRONMENT)
 
 CLEAR = -0.6
-"""Rank correlation from which two sides trade off: critical for 9 methods, one-sided at 5 %."""
+"""Rank correlation from which two sides trade off: critical for 9 methods, one-sided at 5%."""
 FAR = 2.0
 """Factor from which a lead counts as far larger."""
 _TIED = 1e-9

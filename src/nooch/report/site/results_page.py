@@ -105,7 +105,7 @@ def results_view(sources: Sources, suite: Suite, results: Results) -> ResultsVie
         _points(results, suite, pairs),
         f"one standard deviation over seeds ({why})"
         if why
-        else f"95 % intervals of {sources.bootstrap:,} resamples of images",
+        else f"95% intervals of {sources.bootstrap:,} resamples of images",
     )
 
 
@@ -271,9 +271,9 @@ def scored_view(scored: PredictionScores, *, split: str, bootstrap: int) -> Resu
             *(pl.col("run").alias("method"), pl.col("value").alias("mean"), "over"),
         ),
         intervals=(
-            f"95 % intervals of {bootstrap:,} resamples of images; Wilson's of a rate that is the"
+            f"95% intervals of {bootstrap:,} resamples of images; Wilson's of a rate that is the"
             " same in all of them"
             if bootstrap
-            else "95 % intervals: Wilson's of rates; of all else none, without resamples"
+            else "95% intervals: Wilson's of rates; of all else none, without resamples"
         ),
     )

@@ -102,7 +102,7 @@ const nooch = (() => {
     return sign + (placed.includes(".") ? placed.replace(/\.?0*$/, "") : placed);
   }
 
-  const percent = (fraction) => `${short(100 * fraction)} %`;
+  const percent = (fraction) => `${short(100 * fraction)}%`;
 
   function fill(select, options, chosen) {
     select.replaceChildren(...options.map(([value, text]) => el("option", { value, selected: value === chosen }, text)));

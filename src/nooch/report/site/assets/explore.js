@@ -195,7 +195,7 @@
     }
     const c = found.counts, usual = found.thresholds || [null, null];
     const tile = (kind, name, n, of, rest) => el("div", { class: `tile ${kind}` }, el("b", { "data-count": name }, count(n)), el("span", {}, of), el("small", {}, rest));
-    const share = (a, b) => (b ? `${short((100 * a) / b)} % of ${count(b)}` : "of none");
+    const share = (a, b) => (b ? `${short((100 * a) / b)}% of ${count(b)}` : "of none");
     const limit = (t, sign) => (t === null || t === undefined ? "" : `, support ${sign} ${short(t)}`);
     $("counts").replaceChildren(
       tile("positive", "hard_positives", c.hard_positives, "hard positives", share(c.hard_positives, c.positives) + limit(usual[0], "<")),
