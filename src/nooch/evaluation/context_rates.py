@@ -250,7 +250,7 @@ def headline(rates: ContextRates, verb: str) -> str | None:
         return line
     shares = " and ".join(dict.fromkeys(_percent(answers.share) for answers in unknown))
     if times and any(answers.share for answers in unknown):
-        shares += f" % unknown, which leaves {' and '.join(map(_between, unknown))}"
+        shares += f"% unknown, which leaves {' and '.join(map(_between, unknown))}"
         return f"{line}; {shares}"
     return f"{line}; {shares}% unknown"
 
