@@ -15,9 +15,9 @@ def _words(name):
 def test_readme_quotes_the_demo():
     text = _words("README.md")
     found = re.search(
-        r"misses (\S+) % of the hard positives and (\S+) % of the easy ones[^;]*; it reports an"
-        r" absent object in (\S+) % of the hard negatives and (\S+) % of the easy ones \(means over"
-        r" the 12 tasks; of all ([\d,]+) hard negatives together (\S+) %\)",
+        r"misses (\S+)% of the hard positives and (\S+)% of the easy ones[^;]*; it reports an"
+        r" absent object in (\S+)% of the hard negatives and (\S+)% of the easy ones \(means over"
+        r" the 12 tasks; of all ([\d,]+) hard negatives together (\S+)%\)",
         text,
     )
     assert found, "README.md does not quote the demo in the usual words"

@@ -159,7 +159,7 @@ class Squared(Objective):
         return (losses(logits, labels) ** self.parameters["power"]).mean(dim=0)
 
 
-OWN = Method("squared", Squared, (("power", (2.0,)),), source="a test")
+OWN = Method("squared", Squared, {"power": 2}, source="a test")
 NONE = 5
 PAIRS = ((0, "car"), (1, "cow"))
 

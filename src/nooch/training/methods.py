@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import product
 from typing import Any, ClassVar
 
@@ -58,26 +58,27 @@ class Method:
     Attributes:
         name: of the method.
         objective: what it minimizes: a name out of ``OBJECTIVES``, or a custom class.
-        parameters: hyperparameters with their usual values (the paper's Table 8 for its methods).
+        parameters: hyperparameter -> its usual value or values, which make the grid (the paper's
+            Table 8 for its methods), such as ``{"power": [1, 2]}``.
         sampler: how often rows are taken in an epoch; every row once by default.
         mixing: what rows are mixed with, if anything.
         first: the stage before the main training, if any.
         refit: the stage after it, if any: a new last layer.
         frozen: whether it is for frozen features only.
-        fixed: values of the objective's other hyperparameters.
+        fixed: hyperparameter -> value, for the objective's others.
         sees: annotations the method uses; one of ``INFORMATION``.
         source: the paper that it is from.
     """
 
     name: str
     objective: str | type[Objective] = "erm"
-    parameters: tuple[tuple[str, tuple[float, ...]], ...] = ()
+    parameters: Mapping[str, float | Sequence[float]] = field(default_factory=dict, hash=False)
     sampler: Sampler | None = None
     mixing: Mixing | None = None
     first: Errors | None = None
     refit: Refit | None = None
     frozen: bool = False
-    fixed: tuple[tuple[str, float], ...] = ()
+    fixed: Mapping[str, float] = field(default_factory=dict, hash=False)
     sees: tuple[str, ...] = ()
     source: str = "paper"
 
@@ -105,7 +106,7 @@ class Method:
         return 0.0, float("inf")
 
 
-_ALPHA = (("alpha", (0.2, 0.5, 0.7, 1.0)),)
+_ALPHA = {"alpha": (0.2, 0.5, 0.7, 1.0)}
 _LISTED = (
     Method("erm"),
     Method("label-reweight", "label-reweight", _ALPHA, sees=("labels",)),
@@ -113,25 +114,25 @@ _LISTED = (
     Method(
         "environment-reweight",
         "environment-reweight",
-        (("alpha", (0.5, 1.0, 1.5, 2.0)),),
+        {"alpha": (0.5, 1.0, 1.5, 2.0)},
         sees=_ENVIRONMENTS,
     ),
     Method("environment-undersample", "erm", _ALPHA, Redraw("environments"), sees=_ENVIRONMENTS),
-    Method("gdro", "gdro", (("K", (5.0, 30.0, 60.0, 240.0)),), sees=_ENVIRONMENTS),
-    Method("irm", "irm", (("lambda_", (0.1, 1.0, 3.0, 10.0)),), sees=_ENVIRONMENTS),
-    Method("cvar", "cvar", (("p", (0.05, 0.1, 0.15)),)),
-    Method("focal", "focal", (("gamma", (0.2, 0.5, 0.7, 1.0)),)),
+    Method("gdro", "gdro", {"K": (5.0, 30.0, 60.0, 240.0)}, sees=_ENVIRONMENTS),
+    Method("irm", "irm", {"lambda_": (0.1, 1.0, 3.0, 10.0)}, sees=_ENVIRONMENTS),
+    Method("cvar", "cvar", {"p": (0.05, 0.1, 0.15)}),
+    Method("focal", "focal", {"gamma": (0.2, 0.5, 0.7, 1.0)}),
     Method(
         "online-gdro",
         "online-gdro",
-        (("eta", (0.01, 0.1)), ("K", (0.0,))),
+        {"eta": (0.01, 0.1), "K": (0.0,)},
         sees=_ENVIRONMENTS,
         source="Sagawa et al., 2020",
     ),
     Method(
         "vrex",
         "vrex",
-        (("beta", (1.0, 10.0, 100.0)),),
+        {"beta": (1.0, 10.0, 100.0)},
         sees=_ENVIRONMENTS,
         source="Krueger et al., 2021",
     ),
@@ -140,11 +141,11 @@ _LISTED = (
     Method(
         "subg", sampler=Balance("environments"), sees=_ENVIRONMENTS, source="Idrissi et al., 2022"
     ),
-    Method("mixup", "erm", (("alpha", (0.2, 1.0)),), mixing=Mixup(), source="Zhang et al., 2018"),
+    Method("mixup", "erm", {"alpha": (0.2, 1.0)}, mixing=Mixup(), source="Zhang et al., 2018"),
     Method(
         "lisa",
         "erm",
-        (("p", (0.0, 0.5, 1.0)),),
+        {"p": (0.0, 0.5, 1.0)},
         mixing=Lisa(),
         sees=_ENVIRONMENTS[:1],
         source="Yao et al., 2022",
@@ -152,7 +153,7 @@ _LISTED = (
     Method(
         "jtt",
         "erm",
-        (("epochs", (1.0, 3.0)), ("up", (5.0, 20.0))),
+        {"epochs": (1.0, 3.0), "up": (5.0, 20.0)},
         first=Errors(),
         source="Liu et al., 2021",
     ),
@@ -163,7 +164,7 @@ _LISTED = (
     Method(
         "afr",
         "erm",
-        (("gamma", (4.0, 8.0, 16.0)), ("lambda_", (0.0, 0.1))),
+        {"gamma": (4.0, 8.0, 16.0), "lambda_": (0.0, 0.1)},
         sampler=FixedShare(),
         refit=AFR(),
         sees=("labels",),
@@ -172,7 +173,7 @@ _LISTED = (
     Method(
         "logistic",
         "erm",
-        (("C", (0.01, 0.1, 1.0)),),
+        {"C": (0.01, 0.1, 1.0)},
         refit=LogisticRegression(),
         frozen=True,
         source="paper, appendix A",
@@ -193,8 +194,8 @@ def add_method(name: str) -> Method:
         raise ParameterError(f"{name} is a {type(method).__name__}", allowed="a nooch.Method")
     kind = method.objective_class
     if kind not in OBJECTIVES.values():
-        first = {parameter: values[0] for parameter, values in method.parameters}
-        values = {**first, **dict(method.fixed)}
+        first = {name: _values(method, name, given)[0] for name, given in method.parameters.items()}
+        values = {**first, **method.fixed}
         check_objective(kind, {n: value for n, value in values.items() if n in kind.ranges})
     METHODS[name] = method
     return method
@@ -221,7 +222,7 @@ def _settings(method: Method, values: Any) -> list[dict[str, float]]:
     if not isinstance(values, Mapping):
         allowed = "hyperparameter: value, or a list of values"
         raise ParameterError(f"method {method.name} has {values!r}", allowed=allowed)
-    usual = dict(method.parameters)
+    usual = method.parameters
     for name in values:
         check_one_of("hyperparameter", str(name), usual, owner=method.name)
     listed = {name: _values(method, name, values.get(name, usual[name])) for name in usual}

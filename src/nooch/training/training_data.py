@@ -199,7 +199,7 @@ def objective_of(
         return torch.tensor(np.array(columns).T, dtype=torch.float32, device=device)
 
     kind = jobs[0].kind.objective_class
-    parameters = [dict(job.parameters) | dict(job.kind.fixed) for job in jobs]
+    parameters = [{**dict(job.parameters), **job.kind.fixed} for job in jobs]
     values = {
         name: torch.tensor([p[name] for p in parameters], dtype=torch.float32, device=device)
         for name in kind.ranges

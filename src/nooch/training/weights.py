@@ -104,7 +104,7 @@ def sample_weights(
     if kind.needs_environments:
         basis = environments(data, task, criterion=criterion, attribute=attribute)
     groups = labels.astype(np.uint8) if basis is None else basis
-    power = {"alpha": alpha if dict(kind.parameters) else 1.0}
+    power = {"alpha": alpha if kind.parameters else 1.0}
     weights = Redraw("groups").expected(groups[train], power, groups)
     defined = np.isin(groups, groups[train])
     frame = data.images.select("image_id", "split").with_columns(
