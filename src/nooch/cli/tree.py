@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -30,12 +31,20 @@ class _Command(TyperCommand):
             group = "Output" if parameter.name in _OUTPUT else panel
             group = "Arguments" if parameter.param_type_name == "argument" else group
             if record is not None:
-                groups.setdefault(group, []).append(record)
+                groups.setdefault(group, []).append((_TYPE.sub(_value, record[0]), record[1]))
         groups["Output"] = groups.pop("Output")
         for group, records in groups.items():
             if records:
                 with formatter.section(group):
                     formatter.write_dl(records)
+
+
+_TYPE = re.compile(r" <(?:list\[)?(\w+)(?: range)?\]?>")
+"""What typer calls the values of an option: ``<str>``, ``<list[Path]>``, ``<int range>``."""
+
+
+def _value(name: re.Match[str]) -> str:
+    return " " + {"str": "TEXT"}.get(name[1], name[1].upper())
 
 
 class Group(TyperGroup):
