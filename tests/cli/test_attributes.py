@@ -54,7 +54,7 @@ def test_columns_join_by_id(run_cli, folder, scores, tmp_path):
 def test_what_is_left_out_is_told(run_cli, folder, scores, tmp_path):
     done = run_cli("tools add-attributes data scores.csv new --id id --columns camera")
     assert "1 images are not in the table" in done.err
-    assert "1 rows are of images that the dataset does not hold" in done.err
+    assert "1 rows are of images that are not in the dataset" in done.err
     assert "camera for 59 of 60 images" in done.out
     assert load_dataset(tmp_path / "new").attributes == ("place", "camera")
 
