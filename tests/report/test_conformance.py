@@ -18,6 +18,7 @@ OPTIONS["coco"] = lambda made: {"annotations": made.annotations}
 QUESTIONS = ("pope", "lmms-eval", "vlmevalkit")
 OPTIONS |= dict.fromkeys(QUESTIONS, lambda made: {"splits": made.suite.splits})
 ALL_OPTIONS = "color annotations no_annotations subsets id_field predictions scale images images_as"
+_TEXTS = "id_field", "images", "images_as"
 NOT_ITS_OWN = [
     (name, option)
     for name in EXPORTS
@@ -139,7 +140,7 @@ def test_it_claims_no_licence_that_nobody_recorded(case, published):
     options = {"annotations": [], "no_annotations": True} if case.name == "coco" else {}
     done = case.write(suite=published, data=bare, **options)
     assert done.licences == []
-    assert any("`licence`" in text for text in done.notes)
+    assert any("`licences`" in text for text in done.notes)
     written = str(case.state())
     assert "not recorded" in written
     assert "CC BY" not in written
@@ -159,8 +160,11 @@ def test_sets_that_others_published_need_no_dataset_but_for_file_names(case, pub
 
 @pytest.mark.parametrize(("case", "option"), NOT_ITS_OWN, indirect=["case"])
 def test_an_option_that_it_does_not_have_is_refused(case, option):
-    text = refused(lambda: case.write(**{option: ["easy"]}), f"{option!r} is not an option")
-    assert f"the export {case.name}" in text
+    known = option in inspect.signature(export).parameters
+    value = True if option == "no_annotations" else "x" if option in _TEXTS else ["easy"]
+    problem = f"{option!r} is not a{'n option' if known else ' keyword'} of"
+    text = refused(lambda: case.write(**{option: value}), problem)
+    assert (f"the export {case.name}" if known else "export") in text
     assert not case.everything() or case.in_database
 
 

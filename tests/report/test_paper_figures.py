@@ -169,7 +169,9 @@ def test_two_kinds_of_ece_are_never_in_one_figure(next_to_paper):
     # scores from before there was such a metric are not drawn as another one
     cells = both.results.cells.filter(pl.col("metric") != "ece_paper")
     object.__setattr__(both, "results", replace(both.results, cells=cells))
-    fails(lambda: figure_data("fig7", both), "no ece_paper", "train score again", kind=UndefinedError)
+    fails(
+        lambda: figure_data("fig7", both), "no ece_paper", "train score again", kind=UndefinedError
+    )
 
 
 def test_sides_are_compared_with_their_own_side(sources):
