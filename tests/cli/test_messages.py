@@ -50,12 +50,12 @@ def test_other_words_stay(shown, text):
 
 def test_notes_are_shown_so_on_both_outputs(shown, capsys):
     shown("export suite", "")
-    note("`licence` TEXT")
-    print_json({"notes": ["`licence` TEXT"], "name": "`licence`"})
+    note("`licences` TEXT")
+    print_json({"notes": ["`licences` TEXT"], "name": "`licences`"})
     printed = capsys.readouterr()
     assert "note: --licence TEXT" in printed.err
     assert '"--licence TEXT"' in printed.out
-    assert '"`licence`"' in printed.out
+    assert '"`licences`"' in printed.out
 
 
 def test_an_error_of_the_library_is_shown_so(run_cli, tmp_path):
