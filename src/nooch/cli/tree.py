@@ -40,7 +40,7 @@ class _Command(TyperCommand):
 
 
 _TYPE = re.compile(r" <(?:list\[)?(\w+)(?: range)?\]?>")
-"""What typer calls the values of an option: ``<str>``, ``<list[Path]>``, ``<int range>``."""
+"""Names by typer for the values of an option: ``<str>``, ``<list[Path]>``, ``<int range>``."""
 
 
 def _value(name: re.Match[str]) -> str:
