@@ -32,7 +32,7 @@ def export(
     licences: Sequence[str] = (),
     annotations: Sequence[str | Path] = (),
     no_annotations: bool = False,
-    subsets: Sequence[str] = (),
+    subsets: Sequence[str] | None = None,
     id_field: str | None = None,
     predictions: Any = None,
     reading: Mapping[str, Any] | None = None,
@@ -97,7 +97,7 @@ def export(
         "id_field": id_field, "predictions": predictions, "reading": reading, "images": images,
         "images_as": images_as,
     }  # fmt: skip
-    given = {n: v for n, v in own.items() if not (v is None or v is False or _is_empty(v))}
+    given = {name: value for name, value in own.items() if _is_given(value)}
     given |= settings or {}
     if "questions" in options_known:
         given["questions"] = draw
@@ -118,8 +118,9 @@ def export(
     return write(content, out, overwrite=overwrite, **given)
 
 
-def _is_empty(value: Any) -> bool:
-    return isinstance(value, list | tuple) and not value
+def _is_given(value: Any) -> bool:
+    """Whether a value is not a default. An empty list is not one: formats refuse it."""
+    return not (value is None or value is False or (isinstance(value, tuple) and not value))
 
 
 def _check_dataset(content: Content, data: Dataset) -> None:
