@@ -30,9 +30,9 @@ _PICTURES = "W/pictures-suite --dataset W/pictures"
 COMMANDS = {one.words: one.typed(PLAIN) for one in every_command.COMMANDS if one.kind} | {
     "import, parts": f"import coco {_COCO} --split 50/25/25 --part-size 40 --engine local:2 out",
     "embed": "tools embed ds --encoder lexical",
-    "embed, parts": "embed parts --encoder lexical --engine local:2",
+    "embed, parts": "tools embed parts --encoder lexical --engine local:2",
     "find, parts": "find parts --criterion ce --alpha 0.001 --engine local:2 --out out",
-    "bench, engine": f"bench ds suite {_BENCH} --engine local:2 --out out",
+    "bench, engine": f"train bench ds suite {_BENCH} --engine local:2 --out out",
     "features": "train features W/pictures --backbone W/resnet --out out",
     "predict": f"predict {_PICTURES} --model W/clip --out out.csv",
     "ask": f"ask {_PICTURES} --endpoint ENDPOINT/v1 --model m --out out.parquet",
@@ -63,13 +63,13 @@ class World:
     def place(self, folder: Path, name: str) -> list[str]:
         """Make a folder to run a command in; returns the command's words."""
         folder.mkdir(parents=True)
-        command, *words = shlex.split(COMMANDS[name])
-        if command == "embed":
-            shutil.copytree(self.folder / words[0], folder / words[0])
-        # the second word of a group is also a command
-        start = 1 if command.startswith("import") else 0
+        words = shlex.split(COMMANDS[name])
+        if words[:2] == ["tools", "embed"]:
+            shutil.copytree(self.folder / words[2], folder / words[2])
+        # a group's second word is also a command
+        start = 2 if words[0] in every_command.GROUPS else 1
         words[start:] = [self._found(word, folder) for word in words[start:]]
-        typed: list[str] = argv(shlex.join([command, *words]))
+        typed: list[str] = argv(shlex.join(words))
         return typed
 
     def _found(self, word: str, folder: Path) -> str:

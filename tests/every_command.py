@@ -28,7 +28,7 @@ from nooch.models.caches.features import FEATURES
 from nooch.suites import load_suite
 
 __all__ = [
-    "COMMANDS", "ELSEWHERE", "HOSTILE", "PLAIN", "Command", "Names", "World", "annotation_files",
+    "COMMANDS", "ELSEWHERE", "GROUPS", "HOSTILE", "PLAIN", "Command", "Names", "World", "annotation_files",
 ]  # fmt: skip
 
 N = 120
@@ -95,7 +95,7 @@ tools scenes out --images 3                                             |  | dat
 
 ``added``: a folder to which files are added; ``resumed``: one in which the same command goes on.
 """
-_GROUPS = {"import", "train", "paper", "tools"}
+GROUPS = {"import", "train", "paper", "tools"}
 _PARTS = {
     "find": "--criterion ce --alpha 0.001 --tasks {car}",
     "gist": "--criterion gist --encoder lexical --tau 0.5 --cues bowl=table --tasks bowl",
@@ -133,7 +133,7 @@ class Command:
     def name(self) -> str:
         """``import table`` or ``find``, as one has it in the help."""
         first, second, *_ = self.words.split()
-        return f"{first} {second}" if first in _GROUPS else first
+        return f"{first} {second}" if first in GROUPS else first
 
     @property
     def out(self) -> str:

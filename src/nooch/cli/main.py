@@ -306,7 +306,7 @@ def run() -> None:
 
     signal.signal(signal.SIGTERM, stop)
     # not if it is ignored, as in the background
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, stop)
     code = _unusable_streams_or_names() or _exit_code(received)
     sys.exit(128 + received[0] if received else code)
