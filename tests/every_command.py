@@ -28,7 +28,8 @@ from nooch.models.caches.features import FEATURES
 from nooch.suites import load_suite
 
 __all__ = [
-    "COMMANDS", "ELSEWHERE", "GROUPS", "HOSTILE", "PLAIN", "Command", "Names", "World", "annotation_files",
+    "COMMANDS", "ELSEWHERE", "GROUPS", "HOSTILE", "PLAIN", "Command", "Names", "World",
+    "annotation_files",
 ]  # fmt: skip
 
 N = 120
