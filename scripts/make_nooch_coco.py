@@ -45,7 +45,7 @@ David Madras and Richard Zemel
 (NeurIPS 2021),
    https://github.com/dmadras/nooch. They are here in another encoding, under this licence:
 
-{licence}
+{license}
 2. The labels: which of the 12 classes are in which of the 36,985 images of the two splits. They \
 are facts of the annotations
    of COCO 2017 (https://cocodataset.org), which belong to the COCO Consortium and are licensed \
@@ -94,8 +94,8 @@ def main() -> None:
     parser.add_argument("data", type=Path, help="folder with nooch-published and coco-stats")
     parser.add_argument("--out", type=Path, default=OUT, help="folder to write into")
     options = parser.parse_args()
-    licence = (options.data / "nooch-published" / "LICENSE").read_text(encoding="utf-8")
-    indented = "".join(f"   {line}".rstrip() + "\n" for line in licence.splitlines())
+    terms = (options.data / "nooch-published" / "LICENSE").read_text(encoding="utf-8")
+    indented = "".join(f"   {line}".rstrip() + "\n" for line in terms.splitlines())
     file, suite = options.out / "nooch-coco.parquet", official(options.data)
     table = table_of(suite)
     with pq.ParquetWriter(file, table.schema, **ENCODING) as writer:
@@ -103,7 +103,7 @@ def main() -> None:
         header = msgspec.structs.replace(suite.header, sets=[])
         writer.add_key_value_metadata({"nooch": msgspec.json.encode(header).decode()})
     (options.out / "nooch-coco.NOTICE.txt").write_text(
-        NOTICE.format(licence=indented), encoding="utf-8"
+        NOTICE.format(license=indented), encoding="utf-8"
     )
     print(f"{file}: {file.stat().st_size:,} bytes, SHA-256 {sha256_of(file)}")
 

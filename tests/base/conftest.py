@@ -48,7 +48,7 @@ def fetched(root, patience):
     """Download files into ``root`` and give the result."""
 
     def run(*remotes, **more):
-        made_up = {"name": "made-up", "licences": ("none",), "next": "go on with {root}"}
+        made_up = {"name": "made-up", "licenses": ("none",), "next": "go on with {root}"}
         wanted = Collection(files=remotes, **made_up)
         return download(wanted, root, **{"patience": patience} | more)
 

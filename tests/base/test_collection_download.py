@@ -25,11 +25,11 @@ def set_free(root, monkeypatch):
     return free
 
 
-# the catalogue
+# the catalog
 
 
 @pytest.mark.parametrize("name", COLLECTIONS)
-def test_the_catalogue_is_whole(name):
+def test_the_catalog_is_whole(name):
     for images in (False, True):
         listed = collection(name, images=images).files
         files = [choice for file in listed for choice in file.choices]
@@ -45,7 +45,7 @@ def test_the_catalogue_is_whole(name):
             assert file.into is None or file.unpacked_at_most > file.expected_size
 
 
-def test_coco_stuff_in_the_catalogue():
+def test_coco_stuff_in_the_catalog():
     things, stuff = collection("coco-stuff").files
     assert (things.name, things.size) == ("annotations_trainval2017.zip", 252907541)
     assert (stuff.name, stuff.size) == ("stuff_annotations_trainval2017.zip", None)
@@ -58,11 +58,11 @@ def test_coco_stuff_in_the_catalogue():
         "val2017.zip": (815585330, "images/val2017"),
         "train2017.zip": (19336861798, "images/train2017"),
     }
-    assert any("Flickr" in text for text in with_images.licences)
-    assert not any("Flickr" in text for text in collection("coco-stuff").licences)
+    assert any("Flickr" in text for text in with_images.licenses)
+    assert not any("Flickr" in text for text in collection("coco-stuff").licenses)
 
 
-def test_the_published_files_in_the_catalogue_are_the_genuine_ones(shared_data, tmp_path):
+def test_the_published_files_in_the_catalog_are_the_genuine_ones(shared_data, tmp_path):
     from nooch.suites.published import read_published
 
     # by their hashes, without a network

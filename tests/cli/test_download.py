@@ -22,7 +22,7 @@ def server(monkeypatch):
 
 @pytest.fixture
 def known(monkeypatch, server):
-    """What the catalogue says: two zips of annotations, and a file that comes with ``--images``."""
+    """What the catalog says: two zips of annotations, and a file that comes with ``--images``."""
     images = [image(i) for i in range(1, 11)]
     person = [{"image_id": i, "category_id": 1, "area": 4.0} for i in range(1, 11, 2)]
     road = [{"image_id": i, "category_id": 149, "area": 8.0} for i in range(1, 11)]
@@ -58,7 +58,7 @@ def known(monkeypatch, server):
         return Collection(
             name=name,
             files=files + more,
-            licences=("CC BY [4.0]",),
+            licenses=("CC BY [4.0]",),
             next="nooch import coco-stuff {root} DATASET",
         )
 
@@ -70,7 +70,7 @@ def test_everything_is_brought_and_said(run_cli, known, tmp_path):
     root = tmp_path / "my data"
     done = run_cli("download coco-stuff", root).ok()
     assert f"{root}: 2 files (2 downloaded)" in done.out
-    assert "licence: CC BY [4.0]" in done.out
+    assert "license: CC BY [4.0]" in done.out
     assert f"next: nooch import coco-stuff '{root}' DATASET" in done.out
     assert done.err.count("note:") == 1
     assert f"{STUFF_ZIP}: nobody has published a checksum" in done.err.replace("\n", " ")
@@ -85,8 +85,8 @@ def test_everything_is_brought_and_said(run_cli, known, tmp_path):
 def test_json_stands_alone(run_cli, known, server, tmp_path):
     done = run_cli("download coco-stuff root --images --no-keep-zips --format json").ok()
     found = done.json
-    assert {k: found[k] for k in ("collection", "root", "licences")} == {
-        "collection": "coco-stuff", "root": "root", "licences": ["CC BY [4.0]"],
+    assert {k: found[k] for k in ("collection", "root", "licenses")} == {
+        "collection": "coco-stuff", "root": "root", "licenses": ["CC BY [4.0]"],
     }  # fmt: skip
     assert [f["published"] for f in found["files"]] == [True, False, True]
     assert [(f["name"], f["how"], f["source"]) for f in found["files"]] == [

@@ -20,7 +20,7 @@ def test_the_exact_forms(suite, annotations, run_cli, tmp_path):
     for name in ("ids", "npy", "csv", "hf"):
         done = run_cli(f"export suite --to {name} {name}").ok()
         assert f"as {name}" in done.out
-        assert "licences: CC0 1.0" in done.out
+        assert "licenses: CC0 1.0" in done.out
         assert done.err == ""
     run_cli(
         f"export suite --to coco --annotations {annotations / 'instances.json'} --annotations"
@@ -42,11 +42,11 @@ def test_the_exact_forms(suite, annotations, run_cli, tmp_path):
 def test_a_selection_and_json(suite, run_cli, tmp_path):
     done = run_cli(
         "export suite out --to npy --criterion ce --tasks 'car, cow' --split"
-        " test --licence Mine --licence https://example.org --format json"
+        " test --license Mine --license https://example.org --format json"
     ).ok()
     assert done.json["sets"] == 2
     assert done.json["to"] == "npy"
-    names = [entry["name"] for entry in done.json["licences"]]
+    names = [entry["name"] for entry in done.json["licenses"]]
     assert names == ["CC0 1.0", "Mine", "https://example.org"]
     assert sorted(done.json["files"]) == sorted(p.name for p in (tmp_path / "out").iterdir())
     names = [file for file in done.json["files"] if file.endswith(".npy")]
@@ -71,7 +71,7 @@ def test_another_dataset_is_refused(suite, run_cli, tmp_path):
     run_cli("export suite --to csv --dataset other out").refused("fingerprints differ")
 
 
-def test_a_note_says_how_to_state_a_licence(run_cli, tmp_path):
+def test_a_note_says_how_to_state_a_license(run_cli, tmp_path):
     things = document(
         [image(i) for i in range(1, 9)],
         [{"image_id": i, "category_id": 3, "area": 2.0} for i in (1, 2, 3)],
@@ -80,11 +80,11 @@ def test_a_note_says_how_to_state_a_licence(run_cli, tmp_path):
     run_cli("import coco --things", write(tmp_path / "t.json", things), tmp_path / "dataset")
     run_cli("find dataset --cues car=person --tasks car --out suite")
     silent = run_cli("export suite --to ids a").ok()
-    assert "--licence TEXT" in silent.err
-    assert "licences: not recorded" in silent.out
-    stated = run_cli("export suite --to ids b --licence 'CC BY 4.0'")
+    assert "--license TEXT" in silent.err
+    assert "licenses: not recorded" in silent.out
+    stated = run_cli("export suite --to ids b --license 'CC BY 4.0'")
     assert stated.err == ""
-    assert "licences: CC BY 4.0" in stated.out
+    assert "licenses: CC BY 4.0" in stated.out
 
 
 def test_without_the_extra_the_install_line_is_told(suite, run_cli, monkeypatch):

@@ -50,12 +50,12 @@ def test_other_words_stay(shown, text):
 
 def test_notes_are_shown_so_on_both_outputs(shown, capsys):
     shown("export suite", "")
-    note("`licences` TEXT")
-    print_json({"notes": ["`licences` TEXT"], "name": "`licences`"})
+    note("`licenses` TEXT")
+    print_json({"notes": ["`licenses` TEXT"], "name": "`licenses`"})
     printed = capsys.readouterr()
-    assert "note: --licence TEXT" in printed.err
-    assert '"--licence TEXT"' in printed.out
-    assert '"`licences`"' in printed.out
+    assert "note: --license TEXT" in printed.err
+    assert '"--license TEXT"' in printed.out
+    assert '"`licenses`"' in printed.out
 
 
 def test_an_error_of_the_library_is_shown_so(run_cli, tmp_path):

@@ -136,7 +136,7 @@ fig4 --paper --criteria ce -> is not a pair
 --to ids --criterion gist -> 'gist' is not a criterion
 --to coco --annotations nowhere.json -> nowhere.json
 --to coco --no-annotations --subsets hard -> 'hard' is not a subset
---to ids --licence '' -> licence is empty
+--to ids --license '' -> license is empty
 --to ids --dataset nowhere -> nowhere
 -> --to
 """,

@@ -142,7 +142,7 @@ def test_things_and_stuff_of_other_images_are_joined_and_noted(tmp_path):
     assert stuff_note == f"1 images are in no stuff file: {unknown}"
 
 
-def test_provenance_names_files_hashes_and_licences(tmp_path):
+def test_provenance_names_files_hashes_and_licenses(tmp_path):
     data = _one(tmp_path)
     (source,) = data.provenance["sources"]
     assert source["role"] == "things"

@@ -69,7 +69,7 @@ BROKEN = {
     "an id that is null": (_annotated(category_id=None), "$.annotations[0].category_id"),
     "an area as text": (_annotated(area="1"), "$.annotations[0].area"),
     "a name as number": (_document(categories=[{"id": 1, "name": 5}]), "$.categories[0].name"),
-    "licences as text": (_document(licenses="CC"), "$.licenses"),
+    "licenses as text": (_document(licenses="CC"), "$.licenses"),
     "an annotation without image": (_document(annotations=[{"category_id": 1, "area": 1}]),
         "`image_id`"),
     "an image id of 70 bits": (_imaged(2**70), "does not fit into 64 bits"),

@@ -98,7 +98,7 @@ def _annotation(image_id: int, category: int, area: float) -> dict[str, Any]:
 
 @pytest.fixture
 def published(made) -> Suite:
-    """The same images without support, fitted criterion, dataset or licence."""
+    """The same images without support, fitted criterion, dataset or license."""
     keys = [key for key in made.suite.keys if key[0] == "ce"]
     return Suite.from_sets(
         {key: replace(made.suite.set(*key), support=None) for key in keys},

@@ -78,7 +78,7 @@ def test_other_subsets_can_be_asked_for(made, tmp_path):
 
 
 def test_without_annotation_files_images_and_categories_come_from_the_dataset(made, tmp_path):
-    options = {"no_annotations": True, "licences": ["Mine"]}
+    options = {"no_annotations": True, "licenses": ["Mine"]}
     export(made.suite, "coco", tmp_path / "out", data=made.data, **options)
     found = contents(tmp_path / "out" / "test.json")
     assert found["annotations"] == []
@@ -159,7 +159,7 @@ def test_a_file_that_is_not_there_or_comes_twice(made, tmp_path):
     unusable(made, tmp_path, [made.annotations[0], made.annotations[0]], "given twice")
 
 
-@pytest.mark.parametrize("what", ["category", "licence"])
+@pytest.mark.parametrize("what", ["category", "license"])
 def test_files_that_disagree_are_unusable(made, tmp_path, what):
     stuff = contents(made.annotations[1])
     if what == "category":
@@ -202,13 +202,13 @@ def test_ids_that_are_text_are_refused(make_suite, tmp_path):
     fails(lambda: export(suite, "coco", tmp_path / "out", annotations=["x"]), "image ids are text")
 
 
-def test_licences_of_the_annotation_files_count_where_no_others_are_recorded(
+def test_licenses_of_the_annotation_files_count_where_no_others_are_recorded(
     published, made, tmp_path
 ):
     done = export(published, "coco", tmp_path / "out", annotations=made.annotations)
-    licence = {"name": "CC BY", "url": "https://example.org/by", "source": "recorded"}
-    assert done.licences == [licence]
-    assert "CC BY" in (tmp_path / "out" / "LICENCES.txt").read_text()
+    terms = {"name": "CC BY", "url": "https://example.org/by", "source": "recorded"}
+    assert done.licenses == [terms]
+    assert "CC BY" in (tmp_path / "out" / "LICENSES.txt").read_text()
 
 
 def test_genuine_annotations(shared_data, tmp_path):
@@ -224,5 +224,5 @@ def test_genuine_annotations(shared_data, tmp_path):
     assert sorted(found.anns) == sorted(a["id"] for a in expected)
     for annotation in expected:
         assert (found.annToMask(found.anns[annotation["id"]]) == source.annToMask(annotation)).all()
-    licences = [entry["name"] for entry in contents(file).get("licenses", [])]
-    assert [licence["name"] for licence in done.licences] == licences
+    licenses = [entry["name"] for entry in contents(file).get("licenses", [])]
+    assert [terms["name"] for terms in done.licenses] == licenses

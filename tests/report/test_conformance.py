@@ -81,9 +81,9 @@ def test_it_writes_the_same_bytes_every_time(case):
 def test_it_keeps_what_is_there_unless_it_may_overwrite(case):
     case.write()
     before = case.state()
-    fails(lambda: case.write(licences=["another"]), "`overwrite`", kind=OutputError)
+    fails(lambda: case.write(licenses=["another"]), "`overwrite`", kind=OutputError)
     assert case.state() == before
-    case.write(licences=["another"], overwrite=True)
+    case.write(licenses=["another"], overwrite=True)
     assert case.state() != before
 
 
@@ -122,25 +122,25 @@ def test_it_writes_whole_or_not_at_all(case):
     assert (case.everything(), case.state()) == before
 
 
-def test_it_carries_the_licences(case):
-    done = case.write(licences=["Terms of the archive"])
-    assert done.licences == [
+def test_it_carries_the_licenses(case):
+    done = case.write(licenses=["Terms of the archive"])
+    assert done.licenses == [
         {"name": "CC BY", "url": "https://example.org/by", "source": "recorded"},
         {"name": "Terms of the archive", "source": "stated"},
     ]
-    assert not any("licence" in text for text in done.notes)
+    assert not any("license" in text for text in done.notes)
     written = str(case.state())
     assert "https://example.org/by" in written
     assert "Terms of the archive" in written
 
 
-def test_it_claims_no_licence_that_nobody_recorded(case, published):
+def test_it_claims_no_license_that_nobody_recorded(case, published):
     known = case.made.data.provenance
     bare = replace(case.made.data, provenance={**known, "licenses": []})
     options = {"annotations": [], "no_annotations": True} if case.name == "coco" else {}
     done = case.write(suite=published, data=bare, **options)
-    assert done.licences == []
-    assert any("`licences`" in text for text in done.notes)
+    assert done.licenses == []
+    assert any("`licenses`" in text for text in done.notes)
     written = str(case.state())
     assert "not recorded" in written
     assert "CC BY" not in written

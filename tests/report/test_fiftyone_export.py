@@ -44,7 +44,7 @@ def test_samples_are_tagged_and_views_saved(made, plan, fiftyone):
     assert set(dataset.views) == {tag.view for tag in plan}
     for tag in plan:
         assert len(dataset.views[tag.view].values("id")) == len(tag.ids)
-    assert dataset.info["nooch"]["licences"][0]["name"] == "CC BY"
+    assert dataset.info["nooch"]["licenses"][0]["name"] == "CC BY"
     assert dataset.saved == 1
     assert not any("not samples" in text for text in done.notes)
 

@@ -45,7 +45,7 @@ def test_tables_hold_the_suite(made, folder):
 def test_the_card_says_where_each_table_is(folder):
     front, _ = front_matter(folder)
     assert front["license"] == "other"
-    assert front["license_link"] == "LICENCES.txt"
+    assert front["license_link"] == "LICENSES.txt"
     assert (folder / front["license_link"]).is_file()
     assert front["task_categories"] == ["image-classification"]
     assert front["size_categories"] == ["n<1K"]
@@ -89,7 +89,7 @@ NASTY = "---\nlicense: mit\n<script>alert(1)</script> | [x](y) `*_#"
 
 def test_what_users_name_is_only_text(make_suite, tmp_path):
     suite = make_suite({NASTY: [NASTY]}, [1, 2, 3, 4], licenses=[{"name": NASTY, "url": "x\n# y"}])
-    export(suite, "hf", tmp_path / "out", licences=[NASTY])
+    export(suite, "hf", tmp_path / "out", licenses=[NASTY])
     front, body = front_matter(tmp_path / "out")
     assert front["license"] == "other"
     shown = MarkdownIt("commonmark").enable("table").render(body)

@@ -69,7 +69,7 @@ def test_the_suite_of_the_package_needs_images_alone(run_cli, tmp_path):
     for file in files.values():
         (tmp_path / "coco" / file).touch()
     done = run_cli(f"export nooch-coco {tmp_path}/q --to pope --images {tmp_path}/coco").ok()
-    assert "CC BY 4.0" in (tmp_path / "q" / "LICENCES.txt").read_text()
+    assert "CC BY 4.0" in (tmp_path / "q" / "LICENSES.txt").read_text()
     table = load_questions(tmp_path / "q" / "questions.parquet")
     assert f"{len(table):,} questions on" in done.err
     assert table.criteria == ("ce", "gist")

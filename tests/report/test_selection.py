@@ -1,4 +1,4 @@
-"""nooch.export: which sets, which dataset, which licences, whose export."""
+"""nooch.export: which sets, which dataset, which licenses, whose export."""
 
 import json
 import shutil
@@ -28,7 +28,7 @@ from nooch.report.exports.contract import (
         ({"criteria": ["gist"]}, "'gist' is not a criterion"),
         ({"tasks": ["cat"]}, "'cat' is not a task"),
         ({"splits": ["train"]}, "'train' is not a split"),
-        ({"licences": [" "]}, "licence is empty"),
+        ({"licenses": [" "]}, "license is empty"),
     ],
 )
 def test_a_selection_that_cannot_be_made_is_refused(made, tmp_path, choice, words):
@@ -71,27 +71,27 @@ def test_an_unknown_format_and_ones_own(made, tmp_path, monkeypatch):
     sys.modules.pop("ownexport", None)
 
 
-def test_licences_come_from_the_suite_and_from_the_dataset(made):
+def test_licenses_come_from_the_suite_and_from_the_dataset(made):
     suite, keys = made.suite, tuple(made.suite.keys)
     assert suite.header.dataset.licenses == [{"name": "CC BY", "url": "https://example.org/by"}]
     known = {**made.data.provenance, "licenses": [{"name": "theirs"}]}
     other = replace(made.data, provenance=known)
-    assert [entry["name"] for entry in Content(suite, keys, other).licences] == ["CC BY", "theirs"]
-    assert [entry["name"] for entry in Content(suite, keys, made.data).licences] == ["CC BY"]
+    assert [entry["name"] for entry in Content(suite, keys, other).licenses] == ["CC BY", "theirs"]
+    assert [entry["name"] for entry in Content(suite, keys, made.data).licenses] == ["CC BY"]
 
 
-def test_suites_of_earlier_versions_have_no_licences_of_their_own(made, tmp_path):
+def test_suites_of_earlier_versions_have_no_licenses_of_their_own(made, tmp_path):
     folder = shutil.copytree(made.folder / "suite", tmp_path / "suite")
     header = json.loads((folder / "suite.json").read_text())
     assert header["header"]["dataset"].pop("licenses")
     write_header(folder / "suite.json", header)
     suite = nooch.load_suite(folder)
-    assert Content(suite, tuple(suite.keys)).licences == []
-    licences = Content(suite, tuple(suite.keys), made.data).licences
-    assert [entry["name"] for entry in licences] == ["CC BY"]
+    assert Content(suite, tuple(suite.keys)).licenses == []
+    licenses = Content(suite, tuple(suite.keys), made.data).licenses
+    assert [entry["name"] for entry in licenses] == ["CC BY"]
 
 
-def test_licences_are_told_once_and_never_more_than_is_known():
+def test_licenses_are_told_once_and_never_more_than_is_known():
     recorded = [{"name": "A\n- B", "url": None}, {}, {"name": None}, {"name": "A - B"}]
     recorded += [{"url": "u"}]
     found = all_licenses(recorded, ["A - B", "mine\x00"])

@@ -30,7 +30,7 @@ def loss(logit, label):
 def test_rows_are_those_of_the_suite_with_each_runs_loss(made, tmp_path):
     both = {"a": outputs(made.suite), "b": outputs(made.suite, ["car"], 0.5)}
     done = export(made.suite, "table", tmp_path / "out", data=made.data, predictions=both)
-    assert {"table.csv", "table.parquet", "LICENCES.txt"} < set(done.files)
+    assert {"table.csv", "table.parquet", "LICENSES.txt"} < set(done.files)
     table = pl.read_parquet(tmp_path / "out" / "table.parquet")
     columns = "image_path image_id criterion task split label subset support nll:a nll:b"
     assert table.columns == columns.split()

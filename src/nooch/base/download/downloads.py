@@ -29,7 +29,7 @@ class Collection(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     files: tuple[Remote, ...]
-    licences: tuple[str, ...] = ()
+    licenses: tuple[str, ...] = ()
     next: str = ""
 
 
@@ -40,12 +40,12 @@ COLLECTIONS = ("coco-stuff", "nooch-published")
 def collection(name: str, *, images: bool = False) -> Collection:
     """A collection of the catalog, with its images if asked. ParameterError for an unknown name."""
     check_one_of("collection", name, COLLECTIONS)
-    content = resources.files("nooch.base.download").joinpath("catalogue.json").read_bytes()
+    content = resources.files("nooch.base.download").joinpath("catalog.json").read_bytes()
     manifest = msgspec.json.decode(content)
     entry, mirrors = manifest["collections"][name], manifest["mirrors"]
     files = [_facts(file, mirrors) for file in entry["files"] if images or not file.get("images")]
-    licences = [*entry["licences"], *(entry["image_licences"] if images else ())]
-    made = {"name": name, "files": files, "licences": licences, "next": entry["next"]}
+    licenses = [*entry["licenses"], *(entry["image_licenses"] if images else ())]
+    made = {"name": name, "files": files, "licenses": licenses, "next": entry["next"]}
     return msgspec.convert(made, Collection)
 
 
@@ -136,7 +136,7 @@ class Downloaded:
     collection: str
     root: str
     files: list[Obtained]
-    licences: list[str]
+    licenses: list[str]
     next: str
     notes: list[str] = field(default_factory=list)
 
@@ -164,7 +164,7 @@ def download(
             files.append(run.obtain(remote))
         progress("files", len(files), len(files))
     following = sources.next.replace("{root}", shlex.quote(str(root)))
-    return Downloaded(sources.name, str(root), files, list(sources.licences), following, run.notes)
+    return Downloaded(sources.name, str(root), files, list(sources.licenses), following, run.notes)
 
 
 @dataclass(frozen=True)

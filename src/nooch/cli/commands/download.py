@@ -55,6 +55,6 @@ def _download(name: str, root: Path, format: Format, **options: Any) -> None:
     ways = Counter(file.how for file in result.files)
     counts = ", ".join(f"{count:,} {how}" for how, count in ways.items())
     say(f"{root}: {counted(len(result.files), 'file')} ({counts})")
-    for license_text in result.licences:
-        say(f"licence: {license_text}")
+    for license_text in result.licenses:
+        say(f"license: {license_text}")
     hint(f"next: {result.next}")

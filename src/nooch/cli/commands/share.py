@@ -20,8 +20,8 @@ from nooch.cli.terminal import note, print_result, progress
     "nooch.report.exports.export:export",
     leave=["data", "to"],
     per_set={"type": str},
-    licences={"flags": ["--licence"]},
-    whole=["licences"],
+    licenses={"flags": ["--license"]},
+    whole=["licenses"],
     images={"type": Path},
     predictions={"type": list[Path]},
 )
@@ -55,9 +55,9 @@ def export_command(
         done = export(exported, to, out, data=data, overwrite=overwrite, **settings)
     note(*done.notes)
     files = f", {counted(len(done.files), 'file')}" if len(done.files) > 1 else ""
-    listed = ", ".join(licence.get("name") or licence["url"] for licence in done.licences)
+    listed = ", ".join(terms.get("name") or terms["url"] for terms in done.licenses)
     contents = f"{counted(done.sets, 'challenge set')} as {to}{files}"
-    print_result(format, asdict(done), f"{out}: {contents}; licences: {listed or 'not recorded'}")
+    print_result(format, asdict(done), f"{out}: {contents}; licenses: {listed or 'not recorded'}")
 
 
 def published_command(

@@ -40,7 +40,7 @@ def export_coco(
     """Write ``{split}.json``: the images of the chosen subsets, and their unchanged annotations.
 
     Each image has ``"nooch": {criterion: {task: subset}}``; everything else about it, including its
-    license, is taken from the annotation files. Annotation ids are kept if they are unique, else
+    terms, is taken from the annotation files. Annotation ids are kept if they are unique, else
     counted from 1.
     """
     subset_names = check_subsets(subsets)
@@ -94,8 +94,8 @@ def _bare(data: Dataset, content: Content, ids: set[int]) -> CocoContent:
         for row in columns.iter_rows(named=True)
     }
     licenses = {
-        str(number): {"id": number, **{k: licence[k] for k in ("name", "url") if k in licence}}
-        for number, licence in enumerate(content.licences, 1)
+        str(number): {"id": number, **{k: terms[k] for k in ("name", "url") if k in terms}}
+        for number, terms in enumerate(content.licenses, 1)
     }
     categories = {
         number: (name, msgspec.json.encode({"id": number, "name": name}))

@@ -97,9 +97,9 @@ def _add(
                 annotations.setdefault(annotation.image_id, []).append(entry)
     rest = document.rest()
     merged.info = merged.info or rest.info or {}
-    for licence in rest.licenses or []:
-        if merged.licenses.setdefault(str(licence.get("id", licence)), licence) != licence:
-            raise _conflict("licence", licence.get("id"), path)
+    for terms in rest.licenses or []:
+        if merged.licenses.setdefault(str(terms.get("id", terms)), terms) != terms:
+            raise _conflict("license", terms.get("id"), path)
     texts = msgspec.json.decode(document.members["categories"], type=list[msgspec.Raw])
     for category, text in zip(rest.categories, texts, strict=True):
         name, _ = merged.categories.setdefault(category.id, (category.name, bytes(text)))

@@ -18,7 +18,7 @@ from nooch.base.work_folder import key_of
 from nooch.data import Dataset, sealed_header
 from nooch.suites import SUBSETS, ChallengeSet, Suite
 
-LICENCES = "LICENCES.txt"
+LICENSES = "LICENSES.txt"
 
 License = dict[str, str]
 """Known ``name`` and ``url``, and ``source``: ``recorded`` (annotations) or ``stated`` (export)."""
@@ -34,21 +34,21 @@ def all_licenses(recorded: Iterable[Mapping[str, Any]], stated: Sequence[str]) -
     entries = [
         {k: one_line(entry[k]) for k in ("name", "url") if entry.get(k)} for entry in recorded
     ]
-    licences = [{**entry, "source": "recorded"} for entry in entries if entry]
-    licences += [{"name": one_line(text), "source": "stated"} for text in stated]
-    return [licence for number, licence in enumerate(licences) if licence not in licences[:number]]
+    licenses = [{**entry, "source": "recorded"} for entry in entries if entry]
+    licenses += [{"name": one_line(text), "source": "stated"} for text in stated]
+    return [terms for number, terms in enumerate(licenses) if terms not in licenses[:number]]
 
 
-def licenses_text(licences: Sequence[License]) -> str:
-    """``LICENCES.txt``."""
-    if not licences:
+def licenses_text(licenses: Sequence[License]) -> str:
+    """``LICENSES.txt``."""
+    if not licenses:
         return (
-            "Licences of the data: not recorded.\nNeither the annotations nor whoever exported them"
+            "Licenses of the data: not recorded.\nNeither the annotations nor whoever exported them"
             " named one. Ask their source before you pass them on.\n"
         )
     parts = []
     for source, heading in _HEADINGS.items():
-        of_source = [licence for licence in licences if licence["source"] == source]
+        of_source = [terms for terms in licenses if terms["source"] == source]
         lines = [
             ": ".join(entry[key] for key in ("name", "url") if key in entry) for entry in of_source
         ]
@@ -58,8 +58,8 @@ def licenses_text(licences: Sequence[License]) -> str:
 
 
 _HEADINGS = {
-    "recorded": "Licences recorded with the data (those from COCO-format files are the images'):",
-    "stated": "Licences stated by whoever made this export:",
+    "recorded": "Licenses recorded with the data (those from COCO-format files are the images'):",
+    "stated": "Licenses stated by whoever made this export:",
 }
 
 
@@ -106,7 +106,7 @@ class Content:
         return [split for split in self.suite.splits if split in splits_chosen]
 
     @property
-    def licences(self) -> list[License]:
+    def licenses(self) -> list[License]:
         """Licenses recorded with the suite, with the dataset, and found, then stated ones."""
         of_data = [] if self.data is None else self.data.provenance.get("licenses") or []
         recorded = [*self.suite.header.dataset.licenses, *of_data, *self.found]
@@ -115,8 +115,8 @@ class Content:
     @property
     def notes(self) -> list[str]:
         """Notes for users of any export of this."""
-        unknown = "no licence is recorded for this data; `licences` TEXT states one in the export"
-        return [] if self.licences else [unknown]
+        unknown = "no license is recorded for this data; `licenses` TEXT states one in the export"
+        return [] if self.licenses else [unknown]
 
     def need_data(self, purpose: str) -> Dataset:
         """The dataset. Raises InputError if it is not there."""
@@ -134,7 +134,7 @@ class Exported:
         to: the format; ``out`` is the file, folder or FiftyOne dataset.
         sets: number of challenge sets in it.
         files: names of the files, relative to ``out``.
-        licences: as they were written; empty where none is known.
+        licenses: as they were written; empty where none is known.
         notes: what a user should know.
     """
 
@@ -142,7 +142,7 @@ class Exported:
     out: str
     sets: int
     files: list[str]
-    licences: list[License]
+    licenses: list[License]
     notes: list[str] = field(default_factory=list)
 
 
@@ -188,8 +188,8 @@ def about(content: Content) -> dict[str, Any]:
             key: getattr(dataset, key) for key in ("fingerprint", "n_images", "splits", "area")
         },
         "criteria": criteria,
-        "licences": content.licences,
-        "licences_text": licenses_text(content.licences),
+        "licenses": content.licenses,
+        "licenses_text": licenses_text(content.licenses),
     }
 
 
@@ -214,12 +214,12 @@ def write_folder(
     overwrite: bool,
 ) -> Exported:
     """Write an export's folder atomically: what ``fill`` writes into the folder that it is given,
-    ``LICENCES.txt`` and a record. ``fill`` returns notes. Raises OutputError: the folder exists
+    ``LICENSES.txt`` and a record. ``fill`` returns notes. Raises OutputError: the folder exists
     (and ``overwrite`` is false, or no export wrote it) or cannot be written.
     """
     with atomic_folder(out, overwrite=overwrite, marker=MARKER) as partial:
         notes = fill(partial)
-        (partial / LICENCES).write_text(licenses_text(content.licences), encoding="utf-8")
+        (partial / LICENSES).write_text(licenses_text(content.licenses), encoding="utf-8")
         written = [file for file in sorted(partial.rglob("*")) if file.is_file()]
         files = {file.relative_to(partial).as_posix(): file for file in written}
         record = {
@@ -235,7 +235,7 @@ def write_folder(
         }
         (partial / MARKER).write_bytes(sealed_header(record))
     names, notes = [*files, MARKER], [*notes, *content.notes]
-    return Exported(to, str(out), len(content.keys), names, content.licences, notes)
+    return Exported(to, str(out), len(content.keys), names, content.licenses, notes)
 
 
 def written(frames: Iterable[pl.DataFrame], path: Path) -> Iterator[pl.DataFrame]:

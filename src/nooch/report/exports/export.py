@@ -29,7 +29,7 @@ def export(
     criteria: Sequence[str] = (),
     tasks: Sequence[str] = (),
     splits: Sequence[str] = (),
-    licences: Sequence[str] = (),
+    licenses: Sequence[str] = (),
     annotations: Sequence[str | Path] = (),
     no_annotations: bool = False,
     subsets: Sequence[str] | None = None,
@@ -55,7 +55,7 @@ def export(
         criteria: names of criteria; by default all.
         tasks: names of tasks; by default all.
         splits: names of splits; by default all, for questions those that ``nooch.evaluate`` scores.
-        licences: licenses of the data that are not recorded; recorded ones are always written.
+        licenses: licenses of the data that are not recorded; recorded ones are always written.
         annotations: annotation files that the dataset was imported from, for coco.
         no_annotations: write images and categories, without annotation files, for coco.
         subsets: names such as ``hard_positive`` or ``easy``, for coco and fiftyone; by default the
@@ -107,12 +107,12 @@ def export(
         given |= {n: v for n, v in draw._asdict().items() if v != usual[n]}
     for name in given:
         check_one_of("option", name, options_known, owner=f"the export {to}")
-    if any(not text.strip() for text in licences):
+    if any(not text.strip() for text in licenses):
         raise ParameterError(
-            "a licence is empty", allowed="its name, such as CC BY 4.0, or its address"
+            "a license is empty", allowed="its name, such as CC BY 4.0, or its address"
         )
     keys = suite.select_keys(criteria, tasks, splits)
-    content = Content(suite, keys, data, tuple(licences))
+    content = Content(suite, keys, data, tuple(licenses))
     if data is not None:
         _check_dataset(content, data)
     return write(content, out, overwrite=overwrite, **given)

@@ -72,7 +72,7 @@ def export_fiftyone(
             f"FiftyOne failed: {str(error).strip() or type(error).__name__}", where=str(out)
         ) from error
     notes += content.notes
-    return Exported("fiftyone", str(out), len(content.keys), [], content.licences, notes)
+    return Exported("fiftyone", str(out), len(content.keys), [], content.licenses, notes)
 
 
 def plan_tags(content: Content, subsets: Sequence[str]) -> list[Tag]:
@@ -153,7 +153,7 @@ def _write(dataset: Any, plan: list[tuple[Tag, set[str]]], content: Content) -> 
     # names of criteria and tasks may not be valid keys in its database
     facts = about(content)
     dataset.info["nooch"] = {
-        key: facts[key] for key in ("nooch", "suite", "licences", "licences_text")
+        key: facts[key] for key in ("nooch", "suite", "licenses", "licenses_text")
     }
     dataset.save()
 

@@ -14,7 +14,7 @@ import yaml
 from nooch.base.display import parameters_text
 from nooch.data import ALL
 from nooch.report.exports.contract import (
-    LICENCES,
+    LICENSES,
     Content,
     Exported,
     Key,
@@ -84,16 +84,16 @@ _SIZES |= {10**7: "1M<n<10M"}
 def card(content: Content, files: Sequence[ParquetPart]) -> str:
     """The text of ``README.md``."""
     # names and addresses are recorded, often several: no identifier of the hub would be true
-    licence = {"license": "unknown"}
-    if content.licences:
-        licence = {"license": "other", "license_name": "see-licences-txt"}
-        licence["license_link"] = LICENCES
+    terms = {"license": "unknown"}
+    if content.licenses:
+        terms = {"license": "other", "license_name": "see-licenses-txt"}
+        terms["license_link"] = LICENSES
     rows = sum(part.rows for part in files)
     configs: dict[str, list[dict[str, str]]] = {}
     for part in files:
         configs.setdefault(part.config, []).append({"split": part.name, "path": part.path})
     front = {
-        **licence,
+        **terms,
         "pretty_name": "Out-of-context challenge sets",
         "task_categories": ["image-classification"],
         "size_categories": [next((n for most, n in _SIZES.items() if rows < most), "10M<n<100M")],
@@ -126,10 +126,10 @@ def _body(content: Content, files: Sequence[ParquetPart]) -> str:
         ),
         "## Columns",
         "\n".join(f"- `{name}`: {COLUMNS[name]}" for name in files[0].columns),
-        "## Licences",
+        "## Licenses",
         "\n".join(
             f"- {markdown(line[2:])}" if line.startswith("- ") else line
-            for line in licenses_text(content.licences).splitlines()
+            for line in licenses_text(content.licenses).splitlines()
         ),
     ]
     return "\n\n".join(chapters) + "\n"

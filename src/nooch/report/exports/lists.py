@@ -32,7 +32,7 @@ _HEAD = b'{"format":"nooch-ids"'
 
 
 def export_ids(content: Content, out: str | Path, *, overwrite: bool = False) -> Exported:
-    """Write ``OUT`` as JSON: ``format, version, nooch, suite, dataset, criteria, licences, sets,
+    """Write ``OUT`` as JSON: ``format, version, nooch, suite, dataset, criteria, licenses, sets,
     skipped``.
 
     A set has ``criterion, task, split``, ascending ids ``hard_positive`` and ``hard_negative``, and
@@ -63,7 +63,7 @@ def export_ids(content: Content, out: str | Path, *, overwrite: bool = False) ->
         raise OutputError(f"cannot make the folder: {error.strerror}", where=path.parent) from error
     replace_file(path, msgspec.json.encode(document) + b"\n")
     return Exported(
-        "ids", str(out), len(content.keys), [path.name], content.licences, content.notes
+        "ids", str(out), len(content.keys), [path.name], content.licenses, content.notes
     )
 
 
