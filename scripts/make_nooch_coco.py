@@ -43,7 +43,7 @@ nooch-coco.parquet holds two things that others made.
 David Madras and Richard Zemel
    published them with "Identifying and Benchmarking Natural Out-of-Context Prediction Problems" \
 (NeurIPS 2021),
-   https://github.com/dmadras/nooch. They are here in another encoding, under this licence:
+   https://github.com/dmadras/nooch. They are here in another encoding, under this license:
 
 {license}
 2. The labels: which of the 12 classes are in which of the 36,985 images of the two splits. They \
