@@ -57,7 +57,7 @@ def read_published(folder: str | Path) -> Published:
 
     Raises:
         InputError: no such folder, no file of that name in it, or a file that contains no integer
-        ids.
+            ids.
     """
     folder = Path(folder)
     if not folder.is_dir():
@@ -115,7 +115,7 @@ def read_labels(source: str | Path | Sequence[str | Path]) -> Labels:
 
     Args:
         source: one of them; of ``instances_*.json`` files also several, such as train2017 and
-        val2017. The arrays are ``image_ids``, ``labels`` and ``category_names``.
+            val2017. The arrays are ``image_ids``, ``labels`` and ``category_names``.
 
     Raises:
         InputError: none of these, ids that are not integers or occur twice, labels of another shape

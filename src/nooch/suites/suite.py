@@ -158,8 +158,8 @@ class Suite(Displayed):
         header: records of criteria, sets and what was skipped.
         source: gives the set of (criterion, task, split), from memory or from disk.
         dataset: the dataset that it was found in or its folder, where that is known.
-        names: gives ``image_id, file_name`` of the dataset's images, if the header lists such a
-        table.
+        names: gives ``image_id, file_name`` of the dataset's images, if the header lists such
+            a table.
     """
 
     def __init__(

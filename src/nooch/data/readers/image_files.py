@@ -31,7 +31,7 @@ class ImageIndex:
         paths: of the files, relative to it, if they are listed already, or those that may be
             asked for.
         follow: whether links that lead out of the folder are followed: yes if a user named the
-        folder, no if it came with data.
+            folder, no if it came with data.
 
     Raises:
         InputError: no such folder, or one that cannot be listed.

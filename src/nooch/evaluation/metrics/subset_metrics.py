@@ -317,7 +317,7 @@ class Parts:
         members: bool (n_subsets, n_atoms), the atoms of each subset.
         cells: intp (n_atoms,), number of each atom's cell.
         shares: float64 (n_mixtures, n_cells), each cell's share of a mixture, regardless of its
-        size.
+            size.
     """
 
     labels: NDArray[np.bool_]
