@@ -73,7 +73,7 @@ def test_bars_and_lines_are_those_of_the_answers(bare, report, tmp_path, share):
                 expected.append(f"{100 * yes / n:.1f}% of {n}")
             (found,) = [row for row in shown[1:] if row[:2] == [task, cue]]
             kept = re.sub(r"\[[^]]*\] ", "", " ".join(found[2:]))
-            assert [task, cue, *re.findall(r"[\d.]+ % of \d+", kept)] == expected
+            assert [task, cue, *re.findall(r"[\d.]+% of \d+", kept)] == expected
     sizes = [
         sum(_yes(rows, task, suite.set("ce", task, "test").ids(cell))[1] for task in TASKS)
         for cell in ("hard_negative", "easy_negative")

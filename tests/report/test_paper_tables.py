@@ -106,7 +106,7 @@ def test_latex_escapes_names_and_sets_the_best_in_bold():
     assert r"dining\_table & 1,234 & 5 & 0.700 (0.010) & \textbf{0.800 (0.010)} \\" in text
     commands = r"\textbackslash{}input\{y\} \textasciitilde{}\textasciicircum{}"
     assert rf"a\_b \& 50\% \#1 \{{x\}} {commands}" in text
-    assert r"\caption{Table 9: 100 \% of dining\_table}" in text
+    assert r"\caption{Table 9: 100\% of dining\_table}" in text
     assert r"no\_value" in text
     assert not re.search(r"(?<!\\)_", text)
     assert text.count("{") - text.count(r"\{") == text.count("}") - text.count(r"\}")

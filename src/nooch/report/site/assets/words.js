@@ -28,7 +28,7 @@ nooch.inWords = (() => {
   function gistWords(task, cosine, captions) {
     const caption = captions.length ? `, captioned "${captions[0].trim()}"` : "";
     if (Number.isNaN(cosine)) return `the image has no caption embedding, so it has no gist${caption}`;
-    return `the cosine of its gist with that of ${task}'s training images is ${cosine.toFixed(3)}${caption}`;
+    return `the cosine of its gist with the gist of ${task}'s training images is ${cosine.toFixed(3)}${caption}`;
   }
 
   // what speaks for or against the class in an image, the largest first: name, whether it is there, log odds from an average image
