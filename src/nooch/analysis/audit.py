@@ -190,7 +190,7 @@ def audit(
         tasks: names; all of the suite's by default.
         criterion: names; labels of images on which none of them has a verdict are not audited. All
             of the suite's by default.
-        captions: files of captions, see ``nooch.vlm.score_captions``.
+        captions: files of captions, as for ``nooch captions``.
         synonyms: how captions mention tasks: ``coco``, or a YAML file.
         most: maximum number of labels on the page.
         images: folder of images; by default the one that the dataset records, if it exists.

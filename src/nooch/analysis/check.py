@@ -343,7 +343,7 @@ def check(
         images: folder of images for the page, where the dataset records none.
         group: attribute whose images count as one in the search of slices, such as ``scene``.
         seed: of resamples.
-        fail_if: conditions on the scores, such as ``auc@hard[ce,car]<0.9``; see
+        fail_if: conditions on the scores, such as ``auc@hard[ce,car]<0.9``, as for
             ``nooch.evaluate``.
         reading: how files of predictions are read: keywords of ``nooch.load_predictions``.
         overwrite: replace an earlier check.

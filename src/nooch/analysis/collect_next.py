@@ -76,9 +76,9 @@ def collect_next(
     Args:
         suite: its criterion decides what is hard; its dataset has the training images.
         pool: other images, with true or predicted areas.
-        features: of the suite's dataset, a folder of ``extract_features``, a file of vectors by
-            image, or an array: with them near-duplicates of its images, and of chosen ones, are
-            left out.
+        features: of the suite's dataset, a folder of ``nooch train features`` or a file of vectors
+            by image (in Python also an array): with them near-duplicates of its images, and of
+            chosen ones, are left out.
         pool_features: of the pool, by the same backbone.
         dataset: the suite's dataset, if it has moved.
         budget: images, at most.

@@ -154,7 +154,7 @@ def validity(
         suite: with easy images.
         predictions: of several models, as for ``nooch.evaluate``; the images that all of them have
             predictions for are compared.
-        captions: files of captions, see ``nooch.vlm.score_captions``: a mention is a yes.
+        captions: files of captions, as for ``nooch captions``: a mention is a yes.
         synonyms: how captions mention tasks: ``coco``, or a YAML file.
         data: the dataset, whose areas give objects' sizes; by default the one that the suite
             records, if it is there.

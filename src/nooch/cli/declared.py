@@ -119,14 +119,18 @@ def _constant(name: str, body: list[ast.stmt]) -> tuple[ast.expr, list[ast.stmt]
 
 
 def _entries(docstring: str) -> Iterator[tuple[str, str]]:
-    """Name and text of each entry of ``Args``, as a sentence without markup."""
+    """Name and text of each entry of ``Args``, as a sentence without markup, for a terminal."""
     section = re.search(r"^(?:Args|Attributes):\n((?:[ ].*\n?|\n)*)", docstring, re.MULTILINE)
     for entry in re.split(r"\n(?=\S)", dedent(section[1]).strip()) if section else ():
         name, _, text = entry.partition(":")
-        sentence = " ".join(text.split())
+        sentence = _OF_PYTHON.sub("", " ".join(text.split()))
         # a value at the beginning is typed as it is
         first = sentence[:1] if sentence.startswith("``") else sentence[:1].upper()
         yield name, (first + sentence[1:]).replace("``", "")
+
+
+_OF_PYTHON = re.compile(r" \(in Python\b[^)]*\)")
+"""What a docstring says to readers who call the function."""
 
 
 def _setting(
@@ -240,14 +244,14 @@ def _with_options(
         both = values.pop(into, {}) | typed
         command(**values, **{into: both})
 
-    # what typer reads: what must be given, what the command does, where its results go
-    needed = [option for option in own.values() if getattr(option.default, "default", None) is ...]
+    # what typer reads: up to what must be given, what the command does, where its results go
+    needed = [n for n, option in own.items() if getattr(option.default, "default", None) is ...]
+    first = [*own].index(needed[-1]) + 1 if needed else 0
+    listed = [*own.values()]
     parameters = [
-        *needed,
-        *added.values(),
-        *(option for option in own.values() if option not in needed),
+        option.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+        for option in [*listed[:first], *added.values(), *listed[first:]]
     ]
-    parameters = [option.replace(kind=inspect.Parameter.KEYWORD_ONLY) for option in parameters]
     run.__dict__["__signature__"] = inspect.Signature(parameters)
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return run

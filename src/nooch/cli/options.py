@@ -132,9 +132,6 @@ FormatOption: Any = Option(
 )
 
 
-EncoderOption: Any = Option(
-    None, help="gist: encoder name or folder, an embedding of the dataset, or a file of embeddings."
-)
 TauOption: Any = Option(
     None,
     metavar="TAU",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 import typer
@@ -20,18 +20,33 @@ Sections = Mapping[str, Mapping[str, "Command | Group"]]
 
 
 class _Command(TyperCommand):
-    """A command whose help has its options in groups."""
+    """A command whose help has its options in groups; ``paths`` are those of all commands."""
+
+    paths: Collection[str] = ()
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """``[OPTIONS] SUITE PREDICTIONS...``, without typer's braces."""
+        pieces = super().collect_usage_pieces(ctx)
+        return [re.sub(r"^\{(.*)\}(\.{3})?$", r"\1", piece) for piece in pieces]
+
+    def in_terminal(self, text: str) -> str:
+        """A help text with functions, as ``nooch.find``, as the command: ``nooch find``."""
+        commands = {path.split()[-1].replace("-", "_"): f"nooch {path}" for path in self.paths}
+        return _FUNCTION.sub(lambda match: commands.get(match[1], match[0]), text)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write arguments, the command's own options, and then the options of each group."""
         groups: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
         for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx)
+            is_argument = parameter.param_type_name == "argument"
             panel = getattr(parameter, "rich_help_panel", None) or "Options"
             group = "Output" if parameter.name in _OUTPUT else panel
-            group = "Arguments" if parameter.param_type_name == "argument" else group
+            group = "Arguments" if is_argument else group
             if record is not None:
-                groups.setdefault(group, []).append((_TYPE.sub(_value, record[0]), record[1]))
+                # the name of an argument says what it is
+                typed = _TYPE.sub("" if is_argument else _value, record[0])
+                groups.setdefault(group, []).append((typed, self.in_terminal(record[1])))
         groups["Output"] = groups.pop("Output")
         for group, records in groups.items():
             if records:
@@ -39,6 +54,7 @@ class _Command(TyperCommand):
                     formatter.write_dl(records)
 
 
+_FUNCTION = re.compile(r"\bnooch\.(?:\w+\.)*(\w+)")
 _TYPE = re.compile(r" <(?:list\[)?(\w+)(?: range)?\]?>")
 """Names by typer for the values of an option: ``<str>``, ``<list[Path]>``, ``<int range>``."""
 
@@ -75,7 +91,9 @@ class Group(TyperGroup):
         # \b keeps typer from joining lines
         epilog = "\n".join(["\b", "Examples:", *lines])
         made.command(name, cls=_Command, epilog=epilog)(with_settings(command))
-        return typer.main.get_command(made)
+        built: Any = typer.main.get_command(made)
+        built.paths = self.examples
+        return built
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """List the commands by section, each with the first sentence of its help."""

@@ -65,7 +65,7 @@ class Attribute:
         phi: a condition over attribute columns, ``y`` (the task's label, 0 or 1), class names
             (presence, 0 or 1), ``present(class)`` (true or false) and ``area(class)`` (a fraction
             of the image, 0 if it is absent), such as ``place != y``, ``unseen(camera) AND year
-            >= 2013`` or ``present(sky) AND area(road) > 0.1``; ``presets`` has the conditions of
+            >= 2013`` or ``present(sky) AND area(road) > 0.1``; the presets are the conditions of
             Table 1.
 
     Examples:

@@ -74,8 +74,8 @@ class Context:
 
     Attributes:
         lift: hard negatives have more than this many times (by default 3) the usual odds of the
-            class; hard positives less than the usual odds. None: ``tau`` or the counts of another
-            criterion.
+            class; hard positives less than the usual odds. With ``tau`` or the counts of another
+            criterion there is none (in Python, give None).
         tau: threshold on the log odds instead: of hard positives (below) and negatives (above); or
             by task a pair (None for a task without a challenge set).
         source: ``labels``, the other classes; or ``columns``, the images' attribute columns, each

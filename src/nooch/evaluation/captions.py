@@ -393,7 +393,7 @@ def score_captions(
         split: one or several; by default ``test``, or the only one.
         criteria: names; all of the suite's by default.
         tasks: names; by default those that have synonyms.
-        synonyms: ``coco``, or a YAML file, see ``load_vocabulary``.
+        synonyms: how captions mention tasks: ``coco``, or a YAML file of task and words.
         bootstrap: resamples of the images, for intervals; 0 for only score intervals.
         seed: of the resamples.
         baseline: run that the others are compared with; the first by default.

@@ -159,8 +159,8 @@ def evaluate(
             recall, FPR and F1: a number; task -> number, or a file of these; or ``valid``: for each
             run and task the one of the largest balanced accuracy on the validation split; or
             ``worst-side``: of the smallest error there on the worst of the sides.
-        fail_if: conditions such as ``auc@hard[ce,car]<0.85``; ``Scores.verdicts`` lists which are
-            met. Their metrics are computed too.
+        fail_if: conditions such as ``auc@hard[ce,car]<0.85`` (in Python, the scores' ``verdicts``
+            list which are met). Their metrics are computed too.
         bootstrap: number of resamples for intervals; 0 for none but Wilson's of shares. Images
             of the split are resampled, the same ones for all.
         seed: of the resamples.
@@ -175,7 +175,7 @@ def evaluate(
             are left out of the sets of that task. Conditions are judged on the latter.
         strict: no average over tasks of a value that is undefined for a task. By default averages
             are over the tasks that have hard and easy positives and negatives, if any task has
-            them; ``averaged_tasks`` and a note name them.
+            them; a note names them.
         min_hard: averages leave out tasks with fewer hard images on a side; a note names them.
         reading: how predictions are read: keywords of ``nooch.load_predictions``, such as
             ``{"ignore_unknown": True}``.

@@ -182,11 +182,11 @@ def ask(
             ``image_id, text, prompt, caption``.
         model: a hub id ``owner/model``, or a folder with weights as safetensors. No code that
             comes with a model is run. With ``endpoint``, its name there.
-        endpoint: address of a server of OpenAI's protocol that has the model, or an
-            ``Endpoint``; the images are sent there. By default the model runs on this machine.
+        endpoint: address of a server of OpenAI's protocol that has the model (in Python also an
+            ``Endpoint``); the images are sent there. By default the model runs on this machine.
         data: the dataset of the suite; by default the one that it records.
-        per_set: images drawn for each task and combination of label and subsets, at least 1; None
-            (``all`` on the command line) for all of them.
+        per_set: images drawn for each task and combination of label and subsets, at least 1;
+            all (in Python None) for all of them.
         template: the question, with ``{a}`` for the article and ``{task}``.
         seed: seed of the draw, at least 0; a task's draw depends on no other task.
         criteria: names of criteria; by default all of the suite.

@@ -55,10 +55,10 @@ class Endpoint(Options):
         url: its address, optionally up to ``/v1`` or ``/chat/completions``.
         api_key_env: environment variable with the key; without it no key is sent.
         concurrency: requests at a time.
-        rate_limit: requests per minute; None for no limit.
+        rate_limit: requests per minute; by default without limit.
         timeout: seconds for one answer.
-        max_side: longest side in pixels, to which larger images are reduced; None for none. Other
-            JPEG and PNG files are sent unchanged, other formats as JPEG.
+        max_side: longest side in pixels, to which larger images are reduced; by default none are.
+            Other JPEG and PNG files are sent unchanged, other formats as JPEG.
         allow_unanswered: continue without replies to requests that failed.
 
     Raises:

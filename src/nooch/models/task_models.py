@@ -345,7 +345,7 @@ def load_task_model(
         tasks: names.
         words: labels (classifier) or prompts (texts and images) of the tasks, from
             ``read_task_map``; by default those that the tasks' names give.
-        size: of the input in pixels, or (height, width); by default the one in
+        size: of the input in pixels (in Python also height and width); by default the one in
             ``preprocessor_config.json``.
         device: ``auto``, ``cpu``, ``cuda`` or ``cuda:N``.
         skip_unmapped: leave out tasks without words or label, as long as some task has them.

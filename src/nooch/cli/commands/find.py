@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from nooch.data import Dataset
 
 
-_GIST, _CONTEXT = "Criterion gist", "Criterion context"
+_CE, _GIST, _ATTRIBUTE = (f"Criterion {name}" for name in ("ce", "gist", "attribute"))
 
 
 @takes("nooch.suites.find:find", leave=["path"])
@@ -31,7 +31,7 @@ _GIST, _CONTEXT = "Criterion gist", "Criterion context"
     "nooch.criteria.ce:CE",
     "ce",
     only=["alpha", "beta", "cues"],
-    group="Criterion ce",
+    group=_CE,
     cues={"type": str, "metavar": "car=road,cup=person+dining_table"},
 )
 @takes("nooch.suites.embed:embed", "vectors", only=["precision"], group=_GIST)
@@ -39,13 +39,13 @@ _GIST, _CONTEXT = "Criterion gist", "Criterion context"
     "nooch.criteria.context:Context",
     "context",
     only=["lift", "source", "exclude", "include"],
-    group=_CONTEXT,
+    group="Criterion context",
     source={"flags": ["--from"]},
     lift={"default": None},
     exclude={"type": str, "metavar": "vehicle | car=vehicle+truck"},
     include={"type": str, "metavar": "vehicle | car=vehicle+truck"},
 )
-@takes("nooch.criteria.attribute:Attribute", "attribute", group="Criterion attribute")
+@takes("nooch.criteria.attribute:Attribute", "attribute", group=_ATTRIBUTE)
 @takes(
     "nooch.criteria.scores:ContextScores",
     "scores",
@@ -55,7 +55,6 @@ _GIST, _CONTEXT = "Criterion gist", "Criterion context"
 )
 def find_command(
     dataset: str = shared.DatasetArgument,
-    out: Path = Option(..., help="Suite folder to write; it must not exist."),
     criterion: list[str] = Option(
         ["ce"],
         help=(
@@ -63,15 +62,24 @@ def find_command(
             " package.module:Name."
         ),
     ),
+    out: Path = Option(..., help="Suite folder to write; it must not exist."),
     tau: str = shared.TauOption,
-    encoder: str = shared.EncoderOption,
-    phi_preset: str = Option(
-        None, "--preset", help="attribute: waterbirds, iwildcam, fmow, imagenet-a or breeds."
+    encoder: str = Option(
+        None, help="Encoder name or folder, an embedding of the dataset, or a file of embeddings.",
+        rich_help_panel=_GIST,
     ),
-    columns: str = Option(None, help="attribute: columns of the preset, if named differently."),
-    values: Path = Option(None, help="attribute: file of values for the preset, one per line."),
+    phi_preset: str = Option(
+        None, "--preset", help="waterbirds, iwildcam, fmow, imagenet-a or breeds.",
+        rich_help_panel=_ATTRIBUTE,
+    ),
+    columns: str = Option(
+        None, help="Columns of the preset, if named differently.", rich_help_panel=_ATTRIBUTE
+    ),
+    values: Path = Option(
+        None, help="File of values for the preset, one per line.", rich_help_panel=_ATTRIBUTE
+    ),
     calibration: Path = Option(
-        None, help="ce: file of nooch calibrate, whose cues and betas are used."
+        None, help="File of nooch calibrate, whose cues and betas are used.", rich_help_panel=_CE
     ),
     fitted: Path = Option(None, help="Suite whose fitted criteria are used, without a new fit."),
     engine: str = shared.EngineOption,
@@ -84,7 +92,7 @@ def find_command(
     context: Any,
     attribute: Any,
     scores: Any,
-) -> None:
+) -> None:  # fmt: skip
     """Find the challenge sets of a dataset."""
     check_output(out, overwrite=overwrite, marker=SUITE_MARKER)
     from nooch.base.engines import engine as engine_of

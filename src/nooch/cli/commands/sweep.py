@@ -32,7 +32,9 @@ _TEXT = {"type": str, "metavar": "FROM:TO:COUNT | A,B"}
 def sweep_command(
     dataset: str = shared.DatasetArgument,
     out: Path = Option(..., help="Folder to write; it must not exist."),
-    encoder: str = shared.EncoderOption,
+    encoder: str = Option(
+        None, help="gist: encoder, an embedding of the dataset, or a file of embeddings."
+    ),
     overwrite: bool = shared.OverwriteOption,
     format: shared.Format = shared.FormatOption,
     *,

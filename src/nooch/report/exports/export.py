@@ -69,8 +69,7 @@ def export(
         images_as: ``bytes`` also writes the images, for lmms-eval and vlmevalkit; ``paths`` by
             default.
         per_set: images drawn for each task and combination of label and subsets, for pope,
-            lmms-eval and vlmevalkit, at least 1; None (``all`` on the command line) for all of
-            them.
+            lmms-eval and vlmevalkit, at least 1; all (in Python None) for all of them.
         template: the question of pope, lmms-eval and vlmevalkit, with ``{a}`` for the article and
             ``{task}``.
         seed: seed of the draw of questions, at least 0.

@@ -57,7 +57,7 @@ class Sources(Options):
             if any.
         sweep: of ``nooch.sweep_thresholds``; if it is missing, the dataset is swept.
         split: whose images and results; of a suite ``test`` by default, or the only one.
-        rule: which hyperparameters of runs are taken; see ``nooch.paper.read_results``.
+        rule: which hyperparameters of runs are taken; see ``nooch train score``.
         roles: kind of criterion -> name of the criterion that it names in results of runs.
         tasks: names, of figures; by default all, or the paper's.
         strict: no average of a value that is undefined for a task; by default such tasks are left

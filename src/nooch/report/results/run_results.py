@@ -135,7 +135,7 @@ def read_results(
         suites: for runs: among them the suite that was trained for. For collected scores: the kinds
             of criteria.
         rule: which hyperparameters are taken: ``worst-hard``, ``mean``, ``easy``, ``auc-hard``,
-            ``worst-environment`` or ``oracle``; see ``nooch.paper.score_runs``.
+            ``worst-environment`` or ``oracle``; see ``nooch train score``.
         split: split whose scores are taken.
         roles: kind of criterion -> name of the criterion that stands for it, where several could.
         strict: no average of a value that is undefined for a task; by default such tasks are left

@@ -95,8 +95,8 @@ def write_report(
         metrics: more metrics of predictions than AUC, error, NLL and ECE, such as ``accuracy``.
         threshold: probability above which an answer is positive: a number; a file of task and
             threshold; ``valid`` or ``worst-side``; see ``nooch.evaluate``.
-        thumbnails: pictures for each task and split at most, besides the examples' own; None
-            for all images.
+        thumbnails: pictures for each task and split at most, besides the examples' own (in
+            Python, None for all images).
         examples: images in a group of examples.
         findings: what the overview begins with.
         overwrite: replace an existing report.
