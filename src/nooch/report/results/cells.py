@@ -159,9 +159,8 @@ def missing_note(planned: pl.DataFrame) -> list[str]:
         )
     ]
     text = (
-        f"{missing.height} of {planned.height} runs are missing: {some_of(listed, 8)}; cells"
-        " "
-        "that lack any have a mark"
+        f"{missing.height} of {planned.height} runs are missing: {some_of(listed, 8)};"
+        " cells that lack any have a mark"
     )
     return [text] if listed else []
 

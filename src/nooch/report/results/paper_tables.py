@@ -95,11 +95,9 @@ def legend(*, by_sight: bool) -> str:
     """Meaning of the marks in tables."""
     among = "its row among methods that see the same" if by_sight else "its row"
     return (
-        f"mean (sd over seeds, ddof = 1); best: the deviation overlaps the best mean's of"
-        f" "
-        f"{among}; average of k of n: the mean over the k tasks in which no metric or subset "
-        f"lacks"
-        " a value that others have; its sd = sqrt(sum of sd^2) / k"
+        f"mean (sd over seeds, ddof = 1); best: the deviation overlaps the best mean's in {among};"
+        " average of k of n: the mean over the k tasks in which no metric or subset lacks a value"
+        " that others have; its sd = sqrt(sum of sd^2) / k"
     )
 
 
