@@ -9,10 +9,10 @@ import pytest
 from oracles import dataset_of
 from refusals import refused
 
-from nooch.cli.criterion_options import CriterionOptions
 from nooch.criteria import Summable
 from nooch.data import Dataset, divide, load_dataset, save_dataset
 from nooch.suites import load_suite
+from nooch.suites.asked_criteria import AskedCriteria
 
 DOCS = Path(__file__).parents[2] / "docs" / "criteria.md"
 
@@ -68,7 +68,7 @@ def test_without_its_fitted_class_it_is_not_read_back(folder, run_cli, monkeypat
 
     _find(run_cli, folder, "whole", "one")
     monkeypatch.delattr(own_hour.Hour, "fitted")
-    options = CriterionOptions({}, None, None, None, load_suite(folder / "one"))
+    options = AskedCriteria({}, None, None, None, load_suite(folder / "one"))
     words = "does not name its fitted class", "fitted ="
     refused(lambda: options.make("own_hour:Hour"), *words)
 

@@ -80,8 +80,11 @@ class Setting:
         return (typed or None) if self.many else typed
 
 
-def settings_of(target: str) -> dict[str, Setting]:
-    """Name -> setting: the keywords of ``package.module:function``; type None cannot be typed."""
+def settings_of(target: str, *, positional: bool = False) -> dict[str, Setting]:
+    """Name -> setting: the keywords of ``package.module:function``; type None cannot be typed.
+
+    ``positional``: also of its other parameters.
+    """
     module, _, name = target.partition(":")
     body = _body(module)
     (definition,) = (
@@ -89,7 +92,11 @@ def settings_of(target: str) -> dict[str, Setting]:
     )
     declared: list[tuple[str, ast.expr, ast.expr | None]]
     if isinstance(definition, ast.FunctionDef):
-        pairs = zip(definition.args.kwonlyargs, definition.args.kw_defaults, strict=True)
+        words = definition.args
+        pairs = [*zip(words.kwonlyargs, words.kw_defaults, strict=True)]
+        if positional:
+            needed = [None] * (len(words.args) - len(words.defaults))
+            pairs += zip(words.args, [*needed, *words.defaults], strict=True)
         declared = [
             (entry.arg, entry.annotation, default) for entry, default in pairs if entry.annotation
         ]
@@ -208,7 +215,8 @@ def takes(
 
         def built() -> Callable[..., None]:
             words = {**WORDS, **given}
-            declared = {n: s.typed_as(words.get(n, {})) for n, s in settings_of(target).items()}
+            settings = settings_of(target, positional=bool(only))
+            declared = {n: s.typed_as(words.get(n, {})) for n, s in settings.items()}
             typed = {n: s for n, s in declared.items() if s.type}
             options = {n: typed[n] for n in only or typed if n not in leave}
             return _with_options(before(), options, into, whole, group, words)

@@ -95,20 +95,22 @@ def find_command(
 ) -> None:  # fmt: skip
     """Find the challenge sets of a dataset."""
     check_output(out, overwrite=overwrite, marker=SUITE_MARKER)
+    from nooch.analysis.calibrate import read_calibration
     from nooch.base.engines import engine as engine_of
-    from nooch.cli.criterion_options import CriterionOptions, needed_names, parse_tau, preset_text
     from nooch.cli.tables import print_found
     from nooch.criteria import Combination
+    from nooch.data import open_dataset
     from nooch.suites import load_suite
+    from nooch.suites.asked_criteria import AskedCriteria, needed_names, parse_tau, preset_text
     from nooch.suites.find import find
     from nooch.suites.search import recorded_path
 
     base, combined = needed_names(criterion)
     thresholds = parse_tau(tau, base)
-    options = CriterionOptions(
+    options = AskedCriteria(
         ce | {"cues": shared.parse_cues(ce.get("cues"))}, thresholds,
-        attribute.get("phi") or preset_text(phi_preset, columns, values), scores.get("column"),
-        None if fitted is None else load_suite(fitted),
+        attribute.get("phi") or preset_text(phi_preset, shared.split_names(columns), values),
+        scores.get("column"), None if fitted is None else load_suite(fitted),
     )  # fmt: skip
     for name in context.keys() & {"exclude", "include"}:
         context[name] = shared.parse_classes(context[name], f"--{name}")
@@ -118,7 +120,7 @@ def find_command(
         problem = "has no effect without the context criterion"
         raise ParameterError(problem, where=", ".join(idle), remedy="give --criterion context")
     if calibration is not None:
-        options.calibrate(calibration, dataset, base)
+        options.calibrate(read_calibration(calibration).ce(open_dataset(dataset)), base)
     note(*getattr(thresholds, "notes", ()))
     # absolute, so that workers in other folders find it too
     data: Dataset | str | Path = absolute(dataset)

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     Engine = LocalEngine | RayEngine | SlurmEngine
 
 
+_TABLES = "nooch.data.readers.tables"
 Out: Any = Argument(..., metavar="DATASET", help="Folder to write; it must not exist.")
 
 
@@ -42,13 +43,11 @@ class _Running:
     Attributes:
         processes: parallel processes, short for --engine local:N; all CPUs by default.
         engine: where files are read: local[:N], ray[:ADDRESS] or slurm[:PARTITION].
-        overwrite: replace a dataset folder that exists.
         format: text for people, json for programs (only on standard output).
     """
 
     processes: Count | None = None
     engine: str | None = None
-    overwrite: bool = False
     format: Literal["text", "json"] = "text"
 
 
@@ -62,7 +61,7 @@ def with_import_options(command: Callable[..., None]) -> Callable[..., None]:
             source={"flags": ["--split"]},
             values={"type": str, "flags": ["--split-values"], "metavar": "0=train,1=valid"},
         ),
-        takes(module, "options", only=["part_size", "images"]),
+        takes(module, "options", only=["part_size", "images", "overwrite"]),
     ):  # fmt: skip
         command = wrap(command)
     return command
@@ -105,9 +104,8 @@ def run_import(
     gpus: int = 0,
 ) -> None:
     """Import what ``reading`` names, each job with so many GPUs, and print what was written."""
-    overwrite = options.get("overwrite", False)
     # before the engine makes a folder of logs next to it
-    check_output(out, overwrite=overwrite, marker=DATASET_MARKER)
+    check_output(out, overwrite="overwrite" in options, marker=DATASET_MARKER)
     plan, engine = _plan(options), _engine(options, out, gpus)
     if "part_size" not in options:
         size = sum(path.stat().st_size for _, path in reading.files() if path.is_file())
@@ -116,11 +114,11 @@ def run_import(
             note(f"{much}; --part-size 125000 merges them part by part")
     from nooch.data.importing.import_dataset import import_dataset
 
-    settings = {name: options[name] for name in ("part_size", "images") if name in options}
+    names = options.keys() & {"part_size", "images", "overwrite"}
     with progress() as update:
         imported = import_dataset(
-            reading, out, split=plan, notes=notes, overwrite=overwrite, map=engine.map,
-            progress=update, **settings,
+            reading, out, split=plan, notes=notes, map=engine.map, progress=update,
+            **{name: options[name] for name in names},
         )  # fmt: skip
     print_imported(out, imported, options["format"])
 
@@ -134,20 +132,7 @@ def print_imported(out: Path, imported: Imported, format: str) -> None:
     header = imported.header
     note(*header.provenance.get("notes", []))
     if format == "json":
-        print_json(
-            {
-                "dataset": str(out),
-                "images": header.n_images,
-                "splits": header.splits,
-                "classes": len(header.classes),
-                "annotated": imported.annotated,
-                "captions": imported.captions,
-                "attributes": imported.attributes,
-                "area": header.provenance.get("area"),
-                "fingerprint": header.fingerprint,
-                "notes": header.provenance.get("notes", []),
-            }
-        )
+        print_json({"dataset": str(out), **imported.facts})
         return
     splits = ", ".join(f"{name} {count:,}" for name, count in header.splits.items())
     held = counted(len(header.classes), "class"), counted(imported.captions, "caption")
@@ -159,22 +144,16 @@ def print_imported(out: Path, imported: Imported, format: str) -> None:
     hint(f"next: nooch find {shlex.quote(str(out))} --criterion {criterion} --out SUITE")
 
 
+@takes(
+    "nooch.data.readers.coco.reader:read_coco",
+    "files",
+    only=["things", "stuff", "captions", "stuff_maps", "stuff_map_values"],
+    stuff_maps={"type": Path},
+)
 @with_import_options
-def coco(
-    out: Path = Out,
-    things: list[Path] = Option([], help="instances_*.json; repeat for several."),
-    stuff: list[Path] = Option([], help="stuff_*.json; repeat for several."),
-    captions: list[Path] = Option([], help="captions_*.json; repeat for several."),
-    stuff_maps: Path = Option(None, help="Folder of pixel maps to count the stuff in."),
-    stuff_map_values: str = Option(
-        "cocostuff", help="cocostuff: value = id - 1, 255 void; pixelmaps: value = id."
-    ),
-    *,
-    options: Any,
-) -> None:
+def coco(out: Path = Out, *, files: Any, options: Any) -> None:
     """COCO-format JSON: things, stuff and captions. They are joined by image."""
-    reading = reading_of("coco", things, stuff, captions, stuff_maps, stuff_map_values)
-    run_import(reading, out, options)
+    run_import(reading_of("coco", **files), out, options)
 
 
 @with_import_options
@@ -196,24 +175,25 @@ def coco_stuff(
         note(f"no split was asked for; --split {file} gives the paper's")
 
 
+@takes(
+    "nooch.data.readers.label_maps:read_label_maps",
+    "how",
+    only=["classes", "void", "suffix"],
+    classes={"type": str, "default": ...},
+)
 @with_import_options
 def label_maps(
     maps: Path = Argument(..., metavar="DIR", help="Folder of label maps, one for each image."),
     out: Path = Out,
-    classes: str = Option(
-        ..., help="Class list ('value name' or a name per line), cocostuff or pixelmaps."
-    ),
-    void: list[int] = Option([], help="Value that is not a class; repeat for several."),
-    suffix: str = Option(
-        "", help="What names of maps carry beyond the image's, such as _labelIds."
-    ),
     *,
+    how: Any,
     options: Any,
 ) -> None:
     """Label maps: exact areas by counting pixels."""
-    run_import(reading_of("label-maps", maps, classes, void, suffix), out, options)
+    run_import(reading_of("label-maps", maps, **how), out, options)
 
 
+@takes("nooch.data.readers.boxes:read_boxes", "how", only=["classes"], classes={"type": Path})
 @with_import_options
 def boxes(
     path: Path = Argument(
@@ -223,16 +203,13 @@ def boxes(
     ),
     out: Path = Out,
     kind: str = Option(..., "--boxes", help="Format of the boxes: yolo, voc or openimages."),
-    classes: Path = Option(
-        None,
-        help="Names: one per line or a data.yaml (yolo), or a CSV LabelName,name (openimages).",
-    ),
     *,
+    how: Any,
     options: Any,
 ) -> None:
     """Bounding boxes: YOLO, VOC or Open Images. Box areas are used as object areas."""
     # which images there are depends on the image files: they are part of what is read
-    reading = reading_of("boxes", path, kind, classes, options.pop("images", None))
+    reading = reading_of("boxes", path, kind, images=options.pop("images", None), **how)
     run_import(reading, out, options)
 
 
@@ -266,65 +243,60 @@ def auto(
     run_import(recognized.reading, out, options)
 
 
+@takes(
+    f"{_TABLES}:read_table_of_images",
+    "labels",
+    only=["labels", "positive"],
+    labels={"flags": ["--label"]},
+    positive={"type": str, "metavar": "sky=yes"},
+)
+@takes(
+    f"{_TABLES}:read_long_table",
+    "long",
+    only=["class_column", "area_column"],
+    class_column={"flags": ["--class"], "default": None},
+    area_column={"flags": ["--area"]},
+)
+@takes(
+    "nooch.data.readers.table_layouts:Columns",
+    "columns",
+    only=["id", "file_name", "attributes"],
+    id={"default": ...},
+)
 @with_import_options
 def table(
     file: Path = Argument(
         ..., metavar="FILE", help="CSV, TSV, Parquet or JSON lines; a file or a folder of parts."
     ),
     out: Path = Out,
-    id: str = Option(..., help="Column of image ids."),
-    label: list[str] = Option(
-        [], help="Label columns, by commas or repeated. The name is the task's."
-    ),
-    positive: str = Option(
-        None,
-        help="Labels of two texts: the one that means present, as sky=yes; sky=* for two classes.",
-    ),
-    class_column: str = Option(None, "--class", help="Long table: column of class names."),
-    area_column: str = Option(
-        None,
-        "--area",
-        help="Long table: column of areas as fractions of the image; unknown where not annotated.",
-    ),
-    attributes: list[str] = Option(
-        [], help="Columns to keep as attributes, by commas or repeated; by default all others."
-    ),
-    file_name: str = Option(None, help="Column of image paths."),
     split_column: str = Option(None, help="Column of split names."),
     *,
+    labels: Any,
+    long: Any,
+    columns: Any,
     options: Any,
 ) -> None:
     """A table of labels and attributes. Or a long table of image, class and area."""
-    if (class_column is None) == (not label):
+    if ("class_column" in long) == ("labels" in labels):
         raise ParameterError(
             "a table needs --label or --class",
             allowed="--label for a row each image, --class for a long table",
         )
     if split_column and "source" in options:
         raise ParameterError("--split and --split-column exclude each other")
-    if area_column is not None and class_column is None:
+    if "area_column" in long and "class_column" not in long:
         raise ParameterError(
             "--area needs --class", allowed="both, for a long table of image, class and area"
         )
     from nooch.data.readers.table_layouts import Columns, LongTable, TableOfImages
 
-    columns = Columns(
-        id,
-        file_name,
-        split_column,
-        _split_values(options),
-        shared.split_names(",".join(attributes)) or None,
-    )
-    labels = shared.split_names(",".join(label))
-    layout: LongTable | TableOfImages
-    if class_column is None:
-        layout = TableOfImages(labels, shared.parse_pairs(positive, "--positive", "sky=yes"))
-    else:
-        layout = LongTable(class_column, area_column)
+    roles = Columns(split=split_column, values=_split_values(options), **columns)
+    positive = shared.parse_pairs(labels.get("positive"), "--positive", "sky=yes")
+    layout = LongTable(*long.values()) if long else TableOfImages(labels["labels"], positive)
     # with a column of splits, it is the meaning of its values
     if split_column:
         options.pop("values", None)
-    run_import(reading_of("table", file, columns, layout), out, options)
+    run_import(reading_of("table", file, roles, layout), out, options)
 
 
 def waterbirds(

@@ -225,6 +225,22 @@ class Imported:
     attributes: list[str]
     has_areas: bool
 
+    @property
+    def facts(self) -> dict[str, Any]:
+        """JSON-like."""
+        about = self.header.provenance
+        return {
+            "images": self.header.n_images,
+            "splits": self.header.splits,
+            "classes": len(self.header.classes),
+            "annotated": self.annotated,
+            "captions": self.captions,
+            "attributes": self.attributes,
+            "area": about.get("area"),
+            "fingerprint": self.header.fingerprint,
+            "notes": about.get("notes", []),
+        }
+
 
 def seal(
     work: Work, written: Sequence[Written], images: str | Path | None, notes: Sequence[str]

@@ -19,9 +19,9 @@ READERS = {
 """Name -> where the reading is; imported when it is used."""
 
 
-def reading_of(name: str, *arguments: Any) -> Reading:
+def reading_of(name: str, *arguments: Any, **named: Any) -> Reading:
     """The reading of that name, with its parameters."""
-    reading: Reading = imported(READERS[name], f"reader {name}")(*arguments)
+    reading: Reading = imported(READERS[name], f"reader {name}")(*arguments, **named)
     return reading
 
 

@@ -70,13 +70,13 @@ class MapReading:
     """The reading of label maps; the attributes are parameters of ``read_label_maps``."""
 
     folder: Path
-    class_list: str | Path
+    classes: str | Path
     void: Sequence[int] = ()
     suffix: str = ""
 
     def files(self) -> list[tuple[str, Path]]:
         """The folder, and the list of classes if it is a file."""
-        listed = Path(self.class_list)
+        listed = Path(self.classes)
         return [("maps", self.folder), *([("classes", listed)] if listed.is_file() else [])]
 
     def check(self, plan: SplitPlan | None) -> None:
@@ -87,7 +87,7 @@ class MapReading:
     def dependencies(self) -> list[Any]:
         """The maps by name, size and time, the class list, void and suffix."""
         digest = listed_digest(list_maps(self.folder, self.suffix))
-        return [str(self.class_list), list(self.void), self.suffix, digest]
+        return [str(self.classes), list(self.void), self.suffix, digest]
 
     def scan(
         self, folder: Path, map: Map, progress: StepProgress, part_size: int | None = None
@@ -101,7 +101,7 @@ class MapReading:
             "reader": "label-maps",
             "area": "pixels",
             "sources": [{"role": "maps", "files": listed.height, "sha256": _digest(rows)}],
-            "classes": Path(self.class_list).name,
+            "classes": Path(self.classes).name,
             "void": sorted(ignored),
             "notes": [],
         }
@@ -112,7 +112,7 @@ class MapReading:
         """Names of the values of the maps, and values that mean no class."""
         if not self.folder.is_dir():
             raise InputError("no such folder of label maps", where=self.folder)
-        return _map_classes(self.class_list, self.void)
+        return _map_classes(self.classes, self.void)
 
 
 def _map_classes(classes: str | Path, void: Sequence[int]) -> tuple[dict[int, str], set[int]]:

@@ -30,10 +30,10 @@ class Columns:
     """The roles of a table's columns.
 
     Attributes:
-        id: image ids (integers or text).
-        file_name: paths of the images, or None.
-        split: split names, or None; ``values`` maps them if they are not the usual names.
-        attributes: columns to keep as attributes; None keeps all that have no other part.
+        id: column of image ids (integers or text).
+        file_name: column of paths of the images.
+        split: column of split names; ``values`` maps them if they are not the usual ones.
+        attributes: columns to keep as attributes; by default all that have no other part.
     """
 
     id: str

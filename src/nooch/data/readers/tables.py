@@ -436,7 +436,7 @@ def read_table_of_images(
     Args:
         path: CSV, TSV, Parquet or JSON lines; a file or a folder of parts.
         columns: what the columns are.
-        labels: label columns, at least one.
+        labels: label columns, at least one; a column's name is the task's.
         positive: label column -> the value that means present, or ``*``: each value is a class.
         images: folder below which the images lie.
 
@@ -464,9 +464,9 @@ def read_long_table(
     Args:
         path: as for ``read_table_of_images``.
         columns: what the columns are.
-        class_column: names of classes.
-        area_column: areas as fractions of the image; without it areas are unknown. The word
-            ``unknown`` as an area states that the class was not (completely) annotated in the
+        class_column: of a long table, the column of class names.
+        area_column: its column of areas as fractions of the image; without it they are unknown. The
+            word ``unknown`` as an area states that the class was not (completely) annotated in the
             image: it is neither present nor absent there.
         images: folder below which the images lie.
 

@@ -1,4 +1,4 @@
-"""Options of ``nooch find`` -> criteria."""
+"""Settings of a find, as a user names them -> the criteria."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from pathlib import Path
 from typing import Any
 
 from nooch import criteria
-from nooch.analysis.calibrate import read_calibration
 from nooch.base.errors import ParameterError, check_one_of
-from nooch.cli.options import split_names
 from nooch.criteria.by_name import custom_criterion, custom_fitted
 from nooch.data import ALL, SPLITS, open_dataset
-from nooch.suites import Suite, SuiteThresholds, load_suite, suite_thresholds
 from nooch.suites.search import check_thresholds, resolve_tasks
+from nooch.suites.suite import Suite
+from nooch.suites.suite_folder import load_suite
+from nooch.suites.thresholds import SuiteThresholds, suite_thresholds
 
 _FROM = "from:"
 _WITH_TAU = {"context": "log odds", "gist": "a cosine", "scores": "a score"}
 
 
 @dataclass
-class CriterionOptions:
-    """Settings of each kind of criterion; ``suite`` is the one of ``--fitted``."""
+class AskedCriteria:
+    """Settings of each kind of criterion; ``suite`` is the one whose fitted criteria are used."""
 
     ce: Mapping[str, Any]
     tau: SuiteThresholds | criteria.Tau | None
@@ -33,24 +33,24 @@ class CriterionOptions:
     calibrated: criteria.CE | None = None
     context: criteria.Context | None = None
 
-    def calibrate(self, file: Path, dataset: str, base: Sequence[str]) -> None:
+    def calibrate(self, calibrated: criteria.CE, base: Sequence[str]) -> None:
         """Take CE from a calibration of the areas of the dataset."""
-        owner = "this find, and --calibration is of ce"
+        owner = "this find, and `calibration` is of ce"
         check_one_of("criterion that is fitted", "ce", [] if self.suite else base, owner=owner)
-        self.calibrated = read_calibration(file).ce(open_dataset(dataset))
-        given, plain = self._ce(), replace(self.calibrated, betas={}, expected={})
+        self.calibrated = calibrated
+        given, plain = self._ce(), replace(calibrated, betas={}, expected={})
         if given not in (criteria.CE(), plain):
             raise ParameterError(
                 "the calibration has its own alpha, beta and cues",
-                where="--calibration",
-                remedy="leave out --alpha, --beta and --cues",
+                where="`calibration`",
+                remedy="leave out `alpha`, `beta` and `cues`",
             )
 
     def set_context(self, typed: dict[str, Any], *, matched: bool) -> None:
         """Set the context criterion. With thresholds or a match it has no lift of its own."""
         lift = typed.get("lift")
         if lift is not None and self.tau is not None:
-            raise ParameterError("both are thresholds", where="--lift and --tau", allowed="one")
+            raise ParameterError("both are thresholds", where="`lift` and `tau`", allowed="one")
         if lift is None and (matched or self.tau is not None):
             typed = {**typed, "lift": None}
         self.context = criteria.Context(**typed)
@@ -59,16 +59,16 @@ class CriterionOptions:
         return criteria.CE(**self.ce)
 
     def make(self, name: str) -> criteria.Criterion | criteria.Fitted:
-        """The criterion of that name with these options, or as the suite of ``--fitted`` has it."""
+        """The criterion of that name with these options, or as the suite of ``suite`` has it."""
         if self.suite is not None:
-            check_one_of("criterion", name, self.suite.criteria, owner="--fitted")
+            check_one_of("criterion", name, self.suite.criteria, owner="`fitted`")
             record = self.suite.header.criteria[name]
             if ":" in name:
                 return custom_fitted(name, record.fitted)
             if record.fitted is None:
                 raise ParameterError(
                     f"{name} of the suite was not fitted: its sets were imported",
-                    where="--fitted",
+                    where="`fitted`",
                     allowed="a suite of nooch find",
                 )
             fitted = criteria.fitted_from_json(record.kind, record.fitted)
@@ -101,14 +101,14 @@ class CriterionOptions:
     def _attribute(self) -> criteria.Attribute:
         if self.phi is None:
             raise ParameterError(
-                "the attribute criterion needs --phi or --preset", allowed="--phi 'place != y'"
+                "the attribute criterion needs `phi` or `phi_preset`", allowed="`phi` 'place != y'"
             )
         return criteria.Attribute(self.phi)
 
     def _scores(self) -> criteria.ContextScores:
         if self.scores is None:
             raise ParameterError(
-                "the scores criterion needs --scores",
+                "the scores criterion needs `column`",
                 allowed="an attribute column such as 'context_{task}'",
             )
         return criteria.ContextScores(self.scores, self._tau_for("column", self.scores))
@@ -116,7 +116,7 @@ class CriterionOptions:
     def check_tau(self, dataset: str, tasks: str | Sequence[str]) -> None:
         """Check before captions are embedded that thresholds fit the tasks."""
         classes = open_dataset(dataset).classes
-        tables = {"--tau": criteria.thresholds_of(self._values)}
+        tables = {"`tau`": criteria.thresholds_of(self._values)}
         check_thresholds(tables, resolve_tasks(classes, tasks), classes)
 
     @property
@@ -129,7 +129,7 @@ class CriterionOptions:
         if came != value:
             raise ParameterError(
                 f"the suite's thresholds are of {key} {came}, and this find uses {key} {value}",
-                where="--tau",
+                where="`tau`",
                 allowed="thresholds of the same support",
             )
         return self._values
@@ -142,12 +142,12 @@ def parse_tau(text: str | None, base: Sequence[str]) -> SuiteThresholds | criter
     kinds = [name for name in _WITH_TAU if name in base]
     if len(kinds) != 1:
         raise ParameterError(
-            f"--tau would be {' and '.join(_WITH_TAU[kind] for kind in kinds)}"
+            f"`tau` would be {' and '.join(_WITH_TAU[kind] for kind in kinds)}"
             if kinds
             else f"no criterion takes it: {', '.join(base)}",
-            where="--tau",
-            allowed="--criterion context, gist or scores, each in a find of its own",
-            remedy="use --match, or two finds" if kinds else None,
+            where="`tau`",
+            allowed="`criterion` context, gist or scores, each in a find of its own",
+            remedy="use `match`, or two finds" if kinds else None,
         )
     if text.startswith(_FROM):
         place, colon, split = text.removeprefix(_FROM).rpartition(":")
@@ -170,17 +170,17 @@ def needed_names(texts: list[str]) -> tuple[list[str], list[str]]:
         if ":" not in name:
             check_one_of("criterion", name, criteria.FITTED)
     if len(set(texts)) != len(texts):
-        raise ParameterError("a criterion is named twice", allowed="each --criterion once")
+        raise ParameterError("a criterion is named twice", allowed="each `criterion` once")
     return base, combined
 
 
-def preset_text(name: str | None, columns: str | None, values: Path | None) -> str | None:
+def preset_text(name: str | None, columns: Sequence[str], values: Path | None) -> str | None:
     """Expression of a preset of the attribute criterion, or None where none was named."""
     if name is None:
         return None
     try:
         text = "" if values is None else values.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise ParameterError(f"--values {values} cannot be read: {error}") from error
+        raise ParameterError(f"`values` {values} cannot be read: {error}") from error
     listed = [line.strip() for line in text.splitlines() if line.strip()]
-    return criteria.phi_preset(name, columns=split_names(columns), values=listed)
+    return criteria.phi_preset(name, columns=columns, values=listed)
