@@ -5,6 +5,7 @@ import json
 import numpy as np
 import polars as pl
 import pytest
+from hypothesis import given, settings, strategies as st
 from refusals import fails
 from scored import arrays_of, logits, small_data, small_suite
 
@@ -74,9 +75,50 @@ def test_one_class_for_each_image_is_yes_of_it_and_no_of_the_others(name):
     fails(lambda: load_predictions(unknown, SUITE), "names no known class: unicorn", classes[0])
     twice = pl.concat([frame, frame.with_columns(pl.col(name).reverse())])
     fails(lambda: load_predictions(twice, SUITE), "one class for each image")
-    fails(lambda: load_predictions(frame.drop("image"), SUITE), "image_id and pred")
+    bare = frame.drop("image")
+    fails(lambda: load_predictions(bare, SUITE), "names no images: columns label", "`ids`")
+    fails(lambda: load_predictions(bare, SUITE, ids=[1]), "24 rows for 1 `ids`")
+    (listed,) = load_predictions(bare, SUITE, ids=ids)
+    assert (listed.values == run.values).all()
     gaps = frame.with_columns(pl.col(name).replace("unicorn", None))
     fails(lambda: load_predictions(gaps, SUITE), "missing")
+
+
+@pytest.mark.parametrize("task", ["class", "label", "category"])
+@pytest.mark.parametrize("value", ["conf", "score", "confidence"])
+def test_a_class_and_its_confidence_for_each_image_is_an_answer(task, value):
+    best = LONG.sort("value").group_by("image_id").last().sort("image_id")
+    frame = best.select("image_id", pl.col("task").alias(task), pl.col("value").alias(value))
+    (run,) = load_predictions(frame, SUITE)
+    assert run.in_words
+    for image, said in best.select("image_id", "task").rows():
+        column = run.values[:, run.image_ids.to_list().index(image)]
+        assert dict(zip(run.tasks, column, strict=True)) == {t: t == said for t in SUITE.tasks}
+    # two rows of an image, or a column that is called task, are a long table
+    for long in (LONG.rename({"task": task, "value": value}), frame.rename({task: "task"})):
+        (scores,) = load_predictions(long, SUITE)
+        assert not scores.in_words
+
+
+@settings(max_examples=30)
+@given(st.integers(2, 5), st.integers(1, 6), st.integers(0, 2**32 - 1), st.booleans())
+def test_wide_tables_are_probabilities_where_all_values_can_be(n, images, seed, softmax):
+    values = np.random.default_rng(seed).uniform(0.01, 0.99, (images, n))
+    values = values / values.sum(axis=1, keepdims=True) if softmax else values
+    names = [f"c{i}" for i in range(n)]
+    frame = pl.DataFrame(values.astype(np.float32), schema=names)
+    frame = frame.with_columns(image_id=pl.int_range(images))
+    (run,) = load_predictions(frame)
+    assert run.scale == "probability"
+    np.testing.assert_allclose(run.values.T, values, atol=1e-6)
+    sums = [sum(row) for row in values.tolist()]
+    expected = ", each image's add up to 1 as of a softmax"
+    assert run.read.endswith(expected) == all(abs(total - 1) < 1e-3 for total in sums)
+    assert "(a wide table with values from 0 to 1)" in run.read
+    hundred = frame.with_columns(pl.col(names) * 50 + 3)
+    fails(lambda: load_predictions(hundred), "a wide table contains values", "as percentages do")
+    (percent,) = load_predictions(frame.with_columns(pl.col(names) * 100), percent=True)
+    np.testing.assert_allclose(percent.values, run.values, atol=1e-6)
 
 
 SEPARATED = {
@@ -117,7 +159,13 @@ def test_text_tables(tmp_path, name):
         ("score", pl.col("value") * 3 - 1, ["column score contains values from", "`scale` logit"]),
         ("prob", pl.col("value").round(), ["prob contains only 0 and 1", "two levels", "`scale`"]),
         ("logit", pl.col("value").round(), ["logit contains only 0 and 1"]),
-        ("prob", pl.col("value") * 100, ["are not a probability"]),
+        (
+            "prob",
+            pl.col("value") * 100,
+            ["column prob contains values from", "as percentages do", "`percent`"],
+        ),
+        ("score", pl.col("value") * 100, ["as percentages do", "`percent`; or", "`scale` logit"]),
+        ("prob", pl.col("value") + 0.9, ["are not a probability"]),
     ],
 )
 def test_values_that_do_not_fit_their_name(column, values, words):
@@ -221,11 +269,12 @@ def test_arrays_with_ids_and_classes(tmp_path, kind):
     (tmp_path / "ids.txt").write_text("\n".join(map(str, IDS)) + "\n")
     (tmp_path / "classes.txt").write_text("\n".join(TASKS))
     of_files = {"ids": tmp_path / "ids.txt", "classes": tmp_path / "classes.txt"}
-    for given in (of_files, {"ids": IDS.tolist(), "classes": TASKS}):
-        (run,) = load_predictions(file, SUITE, **given, **scale)
+    for options in (of_files, {"ids": IDS.tolist(), "classes": TASKS}):
+        (run,) = load_predictions(file, SUITE, **options, **scale)
         _same(run)
-        if scale:
-            fails(lambda g=given: load_predictions(file, SUITE, **g), "an array does not show")
+        (same,) = load_predictions(file, SUITE, **options)
+        assert same.scale == "probability"
+        assert ("an array with values from 0 to 1" in same.read) == bool(scale)
     fails(lambda: load_predictions(file, SUITE, **scale), "`ids` and `classes`")
     fails(lambda: load_predictions(file, SUITE, ids=IDS[1:].tolist(), classes=TASKS, **scale),
           "values have shape")  # fmt: skip

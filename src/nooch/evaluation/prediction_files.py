@@ -35,7 +35,7 @@ from nooch.suites import Suite
 _ALIASES = {
     "image_id": IMAGE_COLUMNS,
     "task": ("task", "class", "label", "category"),
-    "value": (*SCALES, "prob", "score", "confidence"),
+    "value": (*SCALES, "prob", "score", "confidence", "conf"),
 }
 """Names that a column can have; the first one, or the names of ``SCALES``, take precedence."""
 
@@ -45,6 +45,9 @@ _KEYS = ("run", "method", "seed")
 _ANSWERS = {"pred", "prediction", "predicted"}
 _ANSWERS |= {f"{form}_{what}" for form in ("pred", "predicted") for what in ("class", "label")}
 """Names of a column of text with one class for each image, the model's answer."""
+
+_CONFIDENCES = {"conf", "score", "confidence"}
+"""Names of a column that can be the confidence of one class, where each image has one row."""
 
 _SCALE_OF = {"logit": "logit", "logits": "logit"}
 _SCALE_OF |= dict.fromkeys(("probability", "probabilities", "prob"), "probability")
@@ -157,25 +160,27 @@ def scale_of(
     hard = inside and {low, high} <= {0, 1} and bool(np.isin(values, (0, 1)).all())
     source = f"{what} {name}" if name else {"column": "a wide table", "array": "an array"}[what]
     declared = _SCALE_OF.get((name or "").strip().lower())
-    if declared == "probability" or (declared == "logit" and not inside):
+    percent = not how.percent and how.scale is None and bool(low >= 0 and 2 < high <= 100)
+    if (declared == "probability" and not percent) or (declared == "logit" and not inside):
         scale: str | None = declared
     else:
-        scale = how.scale or ("probability" if name and inside and not declared else None)
+        scale = how.scale or ("probability" if inside and not declared else None)
     problem, remedy = None, "give `scale` logit or `scale` probability"
     if hard and how.scale is None:
         problem = "contains only 0 and 1: AUC, AUPRC and calibration would have two levels"
         remedy = "give scores; or, if there are none, `scale` probability (or `scale` logit)"
+    elif scale is None and percent:
+        problem = f"contains values from {low:.6g} to {high:.6g}, as percentages do"
+        remedy = "give `percent`; or, if they are logits, `scale` logit"
     elif scale is None and declared:
         problem = "contains only values from 0 to 1, as probabilities do"
-    elif scale is None and name:
-        problem = f"contains values from {low:.6g} to {high:.6g}, which are not probabilities"
-        remedy += ", or `percent` if values are percentages"
     elif scale is None:
-        problem = "does not show whether its values are logits or probabilities"
+        problem = f"contains values from {low:.6g} to {high:.6g}, which are not probabilities"
     if problem is not None or scale is None:
         raise InputError(f"{source} {problem}", where=where, remedy=remedy)
     levels = "; only 0 and 1, so AUC, AUPRC and calibration have two levels" if hard else ""
     shown = f'{what} "{name}"' if name else source
+    shown += "" if name or how.scale else " with values from 0 to 1"
     return scale, f"{plural(scale)} ({shown}{levels})"
 
 
@@ -190,8 +195,11 @@ def table_predictions(
     texts = frame.select(cs.string() | cs.categorical() | cs.enum()).columns
     answers = [column for column in texts if column.strip().lower() in _ANSWERS]
     if answers and "task" not in columns:
-        return _answered(frame, answers[0], name, tasks, where)
-    frame, column = _recognized(frame, tasks, where)
+        return _answered(frame, answers[0], name, tasks, how, where)
+    frame, column = _recognized(given := frame, tasks, where)
+    best = _column("task", texts, where) if column in _CONFIDENCES else None
+    if best not in {None, "task"} and _one_each(frame):
+        return _answered(given, str(best), name, tasks, how, where)
     if "image_id" not in frame.columns:
         raise _refused(f"has columns {some_of(columns, 8)}", where, TABLES)
     if not frame.height:
@@ -209,16 +217,43 @@ def table_predictions(
     if how.percent:
         frame = frame.with_columns(pl.col("value").cast(pl.Float64) / 100)
     scale, read = scale_of(frame["value"].to_numpy(), column, how, where)
-    return [replace(run, read=read) for run in _runs(frame, name, scale, where)]
+    return [replace(run, read=_softmax(run, read)) for run in _runs(frame, name, scale, where)]
+
+
+def _softmax(run: Predictions, read: str) -> str:
+    """What was recognized, also where the probabilities of several tasks add up to 1."""
+    several = run.scale == "probability" and len(run.tasks) > 1
+    sums = several and np.allclose(run.values.sum(axis=0), 1, rtol=0, atol=1e-3)
+    return f"{read}, each image's add up to 1 as of a softmax" if sums else read
+
+
+def _one_each(frame: pl.DataFrame) -> bool:
+    """True if a recognized table has one row for each image of a run, but several tasks."""
+    if not {"image_id", "task"} <= {*frame.columns} or frame["task"].n_unique() < 2:
+        return False
+    keys = [key for key in ("image_id", *_KEYS) if key in frame.columns]
+    return not frame.select(keys).is_duplicated().any()
 
 
 def _answered(
-    frame: pl.DataFrame, column: str, name: str, tasks: Sequence[str], where: str
+    frame: pl.DataFrame,
+    column: str,
+    name: str,
+    tasks: Sequence[str],
+    how: FileFormat,
+    where: str,
 ) -> list[Predictions]:
-    """The runs of a table that names one class for each image: yes of that, no of all others."""
-    image = _column("image_id", frame.columns, where)
+    """The runs of a table that names one class for each image: yes of that, no of all others.
+    ``how.ids`` stand for a column of images that it does not have.
+    """
+    image, listed = _column("image_id", frame.columns, where), how.listed()
+    if image is None and listed is not None and len(listed) == frame.height:
+        image, frame = "image_id", frame.with_columns(listed.alias("image_id"))
     if image is None:
-        raise _refused(f"has columns {some_of(frame.columns, 8)}", where, TABLES)
+        rows = "" if listed is None else f" and {frame.height} rows for {len(listed)} `ids`"
+        problem = f"names no images: columns {some_of(frame.columns, 8)}{rows}"
+        remedy = "add a column image_id, or give `ids`, the image of each row"
+        raise InputError(problem, where=where, allowed=TABLES, remedy=remedy)
     keys = [key for key in _KEYS if key in frame.columns]
     if not frame.height:
         raise _refused("contains no row", where, "an answer for every image of the scored split")
@@ -386,8 +421,11 @@ def array_predictions(path: Path, name: str, how: FileFormat) -> list[Prediction
         problem = f"has {len(runs)} runs and {keys[0]} of shape {values.shape}"
         raise InputError(problem, where=path, allowed=_ARRAYS)
     return [
-        replace(Predictions.from_arrays(of_run, ids, tasks, scale=scale, run=run), read=read)
-        for of_run, run in zip(by_run, runs, strict=True)
+        replace(of_run, read=_softmax(of_run, read))
+        for of_run in (
+            Predictions.from_arrays(part, ids, tasks, scale=scale, run=run)
+            for part, run in zip(by_run, runs, strict=True)
+        )
     ]
 
 
