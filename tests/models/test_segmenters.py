@@ -2,6 +2,7 @@
 
 import json
 from collections import defaultdict
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -93,17 +94,17 @@ def test_weights_beside_an_onnx_network_are_part_of_what_it_is(tmp_path):
     for weights in (WEIGHTS, WEIGHTS[::-1]):
         folder = save_onnx(tmp_path / "model", weights, data="model.onnx_data")
         networks.append((folder / "model.onnx").read_bytes())
-        facts.append(load_onnx_segmenter(folder, ModelChoice(str(folder))).facts["sha256"])
+        facts.append(load_onnx_segmenter(ModelChoice(str(folder))).facts["sha256"])
     assert networks[0] == networks[1]
     assert facts[0] != facts[1]
-    assert load_onnx_segmenter(folder, ModelChoice(str(folder))).facts["sha256"] == facts[1]
+    assert load_onnx_segmenter(ModelChoice(str(folder))).facts["sha256"] == facts[1]
 
 
 @pytest.mark.usefixtures("onnx")
 def test_weights_outside_the_folder_of_an_onnx_network_are_refused(tmp_path):
     folder = save_onnx(tmp_path / "model", WEIGHTS, data="../weights")
     assert (tmp_path / "weights").is_file()
-    fails(lambda: load_onnx_segmenter(folder, ModelChoice(str(folder))), "cannot be loaded")
+    fails(lambda: load_onnx_segmenter(ModelChoice(str(folder))), "cannot be loaded")
 
 
 @pytest.mark.parametrize("batch", [None, 1])
@@ -116,7 +117,7 @@ def test_onnx(tmp_path, batch):
         return logits.softmax(0).numpy()
 
     merge = (("way", ("road", "path")),)
-    annotator = load_onnx_segmenter(folder, ModelChoice(str(folder), merge=merge))
+    annotator = load_onnx_segmenter(ModelChoice(str(folder), merge=merge))
     assert annotator.classes == ("sky", "way")
     agrees(annotator, photographs(6, 32), of_image, {"road": "way", "path": "way"})
     assert len(annotator.facts["sha256"]) == 64
@@ -183,14 +184,34 @@ class TestBrokenOnnx:
         (folder / name).unlink()
         if content is not None:
             (folder / name).write_bytes(content)
-        fails(lambda: load_onnx_segmenter(folder, ModelChoice(str(folder))), *messages)
+        fails(lambda: load_onnx_segmenter(ModelChoice(str(folder))), *messages)
 
     def test_bfloat16(self, folder):
         choice = ModelChoice(str(folder), bf16=True)
-        refused(lambda: load_onnx_segmenter(folder, choice), "`bf16`", "leave it out")
+        refused(lambda: load_onnx_segmenter(choice), "`bf16`", "leave it out")
 
     def test_another_size(self, folder):
         config = {**PREPROCESSOR, "size": {"height": 16, "width": 16}}
         (folder / "preprocessor_config.json").write_text(json.dumps(config))
         choice = ModelChoice(str(folder))
-        fails(lambda: load_onnx_segmenter(folder, choice), "images of 16 x 16")
+        fails(lambda: load_onnx_segmenter(choice), "images of 16 x 16")
+
+
+@pytest.mark.usefixtures("onnx")
+def test_an_onnx_file_takes_its_input_and_labels_from_options(tmp_path):
+    folder = save_onnx(tmp_path / "model", WEIGHTS)
+    expected = load_onnx_segmenter(ModelChoice(str(folder)))
+    file = (folder / "model.onnx").rename(tmp_path / "own.onnx")
+    labels = (folder / "labels.txt").rename(tmp_path / "names.txt")
+    choice = ModelChoice(str(file), mean=tuple(PREPROCESSOR["image_mean"]), classes=labels)
+    fails(lambda: load_onnx_segmenter(choice), "its input is unknown", "`mean` and `std`")
+    given = replace(choice, std=tuple(PREPROCESSOR["image_std"]))
+    annotator = load_onnx_segmenter(given)
+    assert (annotator.name, annotator.classes, annotator.size) == ("own", CLASSES, (32, 32))
+    pixels = photographs(6, 32)
+    np.testing.assert_array_equal(annotator.predict(pixels).maps, expected.predict(pixels).maps)
+    other = load_onnx_segmenter(replace(given, mean=(0.1, 0.2, 0.3)))
+    assert other.facts["sha256"] != annotator.facts["sha256"]
+    segformer = save_segmenter(tmp_path / "segformer", "segformer")
+    choice = ModelChoice(str(segformer), mean=(0.5, 0.5, 0.5))
+    refused(lambda: load_segmenter(choice), "`mean` is for networks as ONNX")

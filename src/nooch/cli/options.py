@@ -194,6 +194,12 @@ def parse_range(text: str | None) -> tuple[float, float] | None:
     return low, high
 
 
+def parse_channels(typed: dict[str, Any]) -> None:
+    """Read ``mean`` and ``std`` of what was typed, such as ``0.485,0.456,0.406``, in place."""
+    for name in typed.keys() & {"mean", "std"}:
+        typed[name] = parse_grid(typed[name], f"--{name}")
+
+
 def parse_grid(text: str | None, option: str) -> list[float]:
     """``0:0.2:20`` (from, to, how many) or ``0.05,0.1`` as numbers; none if there is no text."""
     if text is None:

@@ -196,10 +196,10 @@ def table_predictions(
     answers = [column for column in texts if column.strip().lower() in _ANSWERS]
     if answers and "task" not in columns:
         return _answered(frame, answers[0], name, tasks, how, where)
-    frame, column = _recognized(given := frame, tasks, where)
+    frame, column = _recognized(table := frame, tasks, where)
     best = _column("task", texts, where) if column in _CONFIDENCES else None
     if best not in {None, "task"} and _one_each(frame):
-        return _answered(given, str(best), name, tasks, how, where)
+        return _answered(table, str(best), name, tasks, how, where)
     if "image_id" not in frame.columns:
         raise _refused(f"has columns {some_of(columns, 8)}", where, TABLES)
     if not frame.height:
@@ -248,10 +248,11 @@ def _answered(
     """
     image, listed = _column("image_id", frame.columns, where), how.listed()
     if image is None and listed is not None and len(listed) == frame.height:
-        image, frame = "image_id", frame.with_columns(listed.alias("image_id"))
+        image = "image_id"
+        frame = frame.with_columns(listed.alias("image_id"))
     if image is None:
-        rows = "" if listed is None else f" and {frame.height} rows for {len(listed)} `ids`"
-        problem = f"names no images: columns {some_of(frame.columns, 8)}{rows}"
+        given = "" if listed is None else f" and {frame.height} rows for {len(listed)} `ids`"
+        problem = f"names no images: columns {some_of(frame.columns, 8)}{given}"
         remedy = "add a column image_id, or give `ids`, the image of each row"
         raise InputError(problem, where=where, allowed=TABLES, remedy=remedy)
     keys = [key for key in _KEYS if key in frame.columns]

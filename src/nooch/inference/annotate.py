@@ -51,9 +51,9 @@ from nooch.data.readers.jobs import NumberedJob, results_of
 from nooch.models.backbones import Backbone, load_backbone
 from nooch.models.devices import choose_device, memory_limits, reuse_memory
 from nooch.models.images import Decoding, dark_notes, decode_images
+from nooch.models.onnx_networks import onnx_file
 from nooch.models.pixel_batches import batches_of, forward, read_in_order
 from nooch.models.segmenters import (
-    MODEL_FILE,
     Annotator,
     ModelChoice,
     custom_annotator,
@@ -87,11 +87,10 @@ def loaded_models(choice: ModelChoice) -> tuple[Annotator, Backbone | None]:
     """
     if choice.device == "cpu":
         reuse_memory()
-    folder = Path(choice.source).expanduser()
     if is_named(choice.source):
         annotator = custom_annotator(choice)
-    elif (folder / MODEL_FILE).is_file():
-        annotator = load_onnx_segmenter(folder, choice)
+    elif onnx_file(choice.source) is not None:
+        annotator = load_onnx_segmenter(choice)
     else:
         annotator = load_segmenter(choice)
     if choice.embedder is None:
@@ -299,9 +298,9 @@ class AnnotationReading(Options):
 
     Attributes:
         images: folder of the image files.
-        segmenter: a segmentation model of transformers (hub id or folder); a folder with
-            ``model.onnx``, ``labels.txt``, ``preprocessor_config.json``; or ``package.module:Name``
-            of a custom model, see ``nooch.models.PredictedClasses``.
+        segmenter: a segmentation model of transformers (hub id or folder); a network as ``.onnx``
+            or its folder; or ``package.module:Name`` of a custom model, see
+            ``nooch.models.PredictedClasses``.
         labels: known labels, which take precedence for their classes: a dataset, or files that
             ``nooch import auto`` recognizes. Images without labels are left out.
         tasks: classes of the labels that are taken; by default all.
@@ -313,6 +312,9 @@ class AnnotationReading(Options):
         skip_broken: leave out, and count, images that cannot be read.
         device: ``auto``, ``cpu``, ``cuda`` or ``cuda:N``.
         size: height and width of the model's input in pixels; by default its own.
+        mean: mean of each channel of an ONNX network's input, of pixels from 0 to 1.
+        std: standard deviation of each channel of an ONNX network's input, of pixels from 0 to 1.
+        classes: file with the label of each output of an ONNX network, one per line, or JSON.
         batch: images in a batch.
         bf16: compute in bfloat16.
         range: values that become black and white, of images of more than 8 bits a channel.
@@ -334,6 +336,9 @@ class AnnotationReading(Options):
     skip_broken: bool = False
     device: str = "auto"
     size: int | None = None
+    mean: Sequence[float] | None = None
+    std: Sequence[float] | None = None
+    classes: str | Path | None = None
     batch: Count = 8
     bf16: bool = False
     range: tuple[float, float] | None = None
@@ -412,7 +417,9 @@ class AnnotationReading(Options):
     def _choice(self) -> ModelChoice:
         merge = tuple((name, tuple(members)) for name, members in self.merge.items())
         device = choose_device(self.device)
-        return ModelChoice(self.segmenter, device, self.size, self.bf16, merge, self.embedder)
+        mean, std = (None if of is None else tuple(of) for of in (self.mean, self.std))
+        rest = (self.bf16, merge, self.embedder, mean, std, self.classes)
+        return ModelChoice(self.segmenter, device, self.size, *rest)
 
     @property
     def _annotator(self) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
@@ -16,17 +15,14 @@ from numpy.typing import NDArray
 from nooch.base.calls import imported
 from nooch.base.errors import (
     InputError,
-    MissingExtraError,
     ParameterError,
-    as_input_error,
     check_one_of,
     some_of,
 )
-from nooch.base.files import sha256_once
-from nooch.base.text_encoding import text_lines
 from nooch.data import class_name
 from nooch.data.readers.label_maps import means_void
 from nooch.models.images import Inputs, black_image
+from nooch.models.onnx_networks import InputOptions, load_onnx
 from nooch.models.pixel_batches import chunks
 from nooch.models.sources import ModelSource, complete, find_source, preprocessing_of
 from nooch.models.task_models import labels_of, tokenizer_of
@@ -56,6 +52,7 @@ class ModelChoice:
     """The annotating model (``source``) and its computation; ``size``, height and width of its
     input, is by default its own; ``merge`` has pairs of a name and the classes that it stands for;
     ``device`` is from ``choose_device``; ``embedder`` is a backbone that embeds the images.
+    ``mean``, ``std`` and ``classes`` are as in ``InputOptions``.
     """
 
     source: str
@@ -64,6 +61,14 @@ class ModelChoice:
     bf16: bool = False
     merge: tuple[tuple[str, tuple[str, ...]], ...] = ()
     embedder: str | None = None
+    mean: tuple[float, ...] | None = None
+    std: tuple[float, ...] | None = None
+    classes: str | Path | None = None
+
+    @property
+    def options(self) -> InputOptions:
+        """What is asked for of a network as ONNX."""
+        return InputOptions(self.size, self.mean, self.std, self.classes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,6 +98,7 @@ def custom_annotator(choice: ModelChoice) -> Annotator:
     in pixels, is what images are resized to; if it has none they come as they are, batched by size.
     What ``describe()`` returns, JSON-like, is recorded.
     """
+    choice.options.refuse(choice.source)
     if choice.bf16 or choice.size is not None or choice.merge:
         problem = "a custom model takes no `bf16`, `size` or `merge`"
         raise ParameterError(problem, allowed="what its own class sets")
@@ -144,8 +150,6 @@ def merged_classes(
     return tuple(kept), np.array([column.get(name, len(kept)) for name in names])
 
 
-MODEL_FILE = "model.onnx"
-
 _SEMANTIC = "ForSemanticSegmentation"
 # the second is MaskFormer's, the third DETR's
 _UNIVERSAL = ("ForUniversalSegmentation", "ForInstanceSegmentation", "ForSegmentation")
@@ -159,6 +163,7 @@ def load_segmenter(choice: ModelChoice) -> Annotator:
     probabilities, summed by class and divided by their sum over classes where that is above 1. A
     pixel has the class that ``post_process_semantic_segmentation`` of transformers gives it.
     """
+    choice.options.refuse(choice.source)
     resolved = find_source(choice.source)
     head = str((resolved.config.get("architectures") or [""])[0])
     if not head.endswith((_SEMANTIC, *_UNIVERSAL)):
@@ -166,7 +171,7 @@ def load_segmenter(choice: ModelChoice) -> Annotator:
             f"a model of type {resolved.config['model_type']} does not segment images",
             where=resolved.name,
             allowed="a semantic, panoptic or universal segmentation model of transformers, such as"
-            " SegFormer, Mask2Former or OneFormer; a folder with model.onnx; package.module:Name",
+            " SegFormer, Mask2Former or OneFormer; a .onnx file or its folder; package.module:Name",
         )
     inputs = Inputs(preprocessing_of(resolved, choice.size), choice.device, channels_last=True)
     from transformers import AutoModelForSemanticSegmentation, AutoModelForUniversalSegmentation
@@ -269,61 +274,21 @@ def _task_inputs(module: Any, resolved: ModelSource, device: str) -> dict[str, T
     return {"task_inputs": (tokens["input_ids"] * tokens["attention_mask"]).to(device)}
 
 
-def load_onnx_segmenter(folder: Path, choice: ModelChoice) -> Annotator:
-    """Load a network with one input, float32 (n, 3, height, width), whose first output is logits,
-    (n, n_labels, any height, any width). ``labels.txt`` has a label per line, in their order.
+def load_onnx_segmenter(choice: ModelChoice) -> Annotator:
+    """Load a network as ONNX, see ``load_onnx``, whose first output is logits or the softmax of
+    them, (n, n_labels, any height, any width).
     """
     if choice.bf16:
         problem = "an ONNX network computes in the precision that it was exported in"
         raise ParameterError(problem, where="`bf16`", remedy="leave it out")
-    allowed = "a text file with the label of each output, one per line"
-    lines = text_lines(folder / "labels.txt", allowed=allowed)
-    model = folder / MODEL_FILE
-    source = ModelSource(folder.resolve().name, folder, {}, _identity(folder))
-    inputs = Inputs(preprocessing_of(source, choice.size), choice.device)
-    session = _session(model, choice.device)
-    first = session.get_inputs()[0]
+    network = load_onnx(choice.source, choice.options, choice.device)
+    is_softmax = network.ends == "Softmax"
 
     def probabilities(batch: Tensor) -> Tensor:
-        import torch
+        values = network.run(batch).float()
+        return values if is_softmax or values.ndim != 4 else values.softmax(1)
 
-        images = batch.cpu().numpy()
-        # a network may be exported for one image at a time
-        parts = images[:, None] if first.shape[0] == 1 else [images]
-        logits = [session.run(None, {first.name: part})[0] for part in parts]
-        return torch.from_numpy(np.concatenate(logits)).float().softmax(1)
-
-    labels = [line for line in lines if line.strip()]
     facts = {"onnxruntime": version("onnxruntime")}
-    return _segmenter(source, labels, choice, inputs, probabilities, **facts)
-
-
-def _identity(folder: Path) -> str:
-    """SHA-256 over names and hashes of all files of a folder: a network may keep its weights in
-    files of any name, which runtimes find.
-    """
-    files = (file for file in folder.rglob("*") if file.is_file() and file.name[0] != ".")
-    lines = sorted(f"{file.relative_to(folder).as_posix()} {sha256_once(file)}" for file in files)
-    return hashlib.sha256("\n".join(lines).encode(errors="surrogateescape")).hexdigest()
-
-
-def _session(model: Path, device: str) -> Any:
-    try:
-        import onnxruntime
-    except ImportError as error:
-        raise MissingExtraError("onnxruntime", "onnx", "a segmenter as ONNX") from error
-    import torch
-
-    options = onnxruntime.SessionOptions()
-    # its log would write names out of the file to the terminal as they are; errors are raised
-    options.log_severity_level = 4
-    options.intra_op_num_threads = torch.get_num_threads()
-    kind, _, number = device.partition(":")
-    provider = "CPUExecutionProvider" if kind == "cpu" else "CUDAExecutionProvider"
-    if provider not in onnxruntime.get_available_providers():
-        problem = f"onnxruntime cannot use {device} here"
-        remedy = "install onnxruntime-gpu instead of onnxruntime, or use `device` cpu"
-        raise ParameterError(problem, where="`device`", remedy=remedy)
-    where = {} if kind == "cpu" else {"device_id": int(number or 0)}
-    with as_input_error("cannot be loaded", where=model, allowed="a network as ONNX"):
-        return onnxruntime.InferenceSession(str(model), options, providers=[(provider, where)])
+    return _segmenter(
+        network.source, network.labels, choice, network.inputs, probabilities, **facts
+    )

@@ -55,6 +55,9 @@ CONFIGURATIONS: dict[str, dict[str, Any]] = {
 """Configurations by name, as transformers takes them."""
 
 _INDEX = "model.safetensors.index.json"
+_CODE = frozenset({".pt", ".pth", ".ts", ".jit", ".torchscript", ".ckpt", ".pkl", ".bin"})
+"""Endings of files that can run code when they are loaded."""
+
 _ALLOWED = (
     "a hub id owner/model; a folder with config.json, preprocessor_config.json and weights as"
     f" .safetensors; for training from scratch {SCRATCH}NAME ({', '.join(CONFIGURATIONS)}),"
@@ -87,6 +90,14 @@ def find_source(source: str) -> ModelSource:
         return _from_configuration(source)
     folder = Path(source).expanduser()
     if not folder.is_dir():
+        if folder.suffix.lower() in _CODE:
+            raise InputError(
+                "is TorchScript or a pickle: code that runs when it is loaded, so it is not loaded",
+                where=source,
+                allowed=_ALLOWED,
+                remedy="export it to ONNX: torch.onnx.export(model.eval(), torch.zeros(1, 3, 224,"
+                " 224), 'model.onnx'); or write a class that loads it, package.module:Name",
+            )
         if source.startswith((".", "/", "~")) or source.count("/") != 1 or folder.exists():
             raise InputError("is not a backbone", where=source, allowed=_ALLOWED)
         folder = fetched(source, "backbone", "train", _ALLOWED, ["*.jinja"])

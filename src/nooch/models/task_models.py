@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,11 +14,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from nooch.base.calls import imported
 from nooch.base.errors import InputError, ParameterError, check_one_of, some_of, unreadable
 from nooch.models.devices import choose_device
-from nooch.models.images import Inputs, black_image
+from nooch.models.images import Inputs, Preprocessing, black_image, check_size
+from nooch.models.onnx_networks import InputOptions, load_onnx, onnx_file
 from nooch.models.saved_networks import NETWORK_MARKER, load_network
-from nooch.models.sources import ModelSource, complete, find_source, preprocessing_of, quietly
+from nooch.models.sources import (
+    ModelSource,
+    complete,
+    find_source,
+    is_custom,
+    preprocessing_of,
+    quietly,
+)
 from nooch.models.task_maps import TaskWords, find_labels, prompts_of
 
 if TYPE_CHECKING:
@@ -29,7 +41,7 @@ class Asked:
     ``words``, labels or prompts of tasks, are by default those that their names give, ``size``
     (height and width in pixels) is the model's own; ``device`` is from ``choose_device``;
     ``skip_unmapped`` leaves out tasks of which a classifier has no label; ``backbone`` is a custom
-    one that a network was trained on.
+    one that a network was trained on; ``options`` are of a network as ONNX.
     """
 
     source: str
@@ -39,6 +51,7 @@ class Asked:
     device: str = "cpu"
     skip_unmapped: bool = False
     backbone: str | None = None
+    options: InputOptions = field(default_factory=InputOptions)
 
     @property
     def folder(self) -> Path:
@@ -162,32 +175,127 @@ def load_classifier(request: Asked) -> TaskModel:
     """
     resolved, labels = request.resolved, labels_of(request.resolved)
     kind = resolved.config.get("problem_type") or "single_label_classification"
-    if kind not in ANSWERS:
-        allowed = ", ".join(ANSWERS)
-        raise InputError(f"has the problem_type {kind}", where=resolved.name, allowed=allowed)
-    inside = find_labels(
-        labels, request.tasks, request.words, resolved.name, skip_unmapped=request.skip_unmapped
-    )
     inputs = Inputs(preprocessing_of(resolved, request.size), request.device, channels_last=True)
     from transformers import AutoModelForImageClassification
 
-    module = complete(AutoModelForImageClassification, resolved, request.device)
-    answer = ANSWERS[kind]
+    def load() -> Callable[[Tensor], Tensor]:
+        module = complete(AutoModelForImageClassification, resolved, request.device)
+        return lambda batch: module(batch).logits
+
+    return _answering(request, resolved, labels, kind, inputs, load, "classifier")
+
+
+def _answering(
+    request: Asked,
+    source: ModelSource,
+    labels: Sequence[str],
+    problem_type: str,
+    inputs: Inputs,
+    load: Callable[[], Callable[[Tensor], Tensor]],
+    kind: str,
+) -> TaskModel:
+    """The model of a network with an output for each label. ``load`` gives, once the labels are
+    found, what computes outputs before softmax or sigmoids, (m, n_labels), from its input.
+    """
+    if problem_type not in ANSWERS:
+        allowed = ", ".join(ANSWERS)
+        problem = f"has the problem_type {problem_type}"
+        raise InputError(problem, where=source.name, allowed=allowed)
+    answer, skip = ANSWERS[problem_type], request.skip_unmapped
+    inside = find_labels(labels, request.tasks, request.words, source.name, skip_unmapped=skip)
+    values = load()
 
     def outputs(batch: Tensor) -> Tensor:
         import torch
 
-        values = module(batch).logits
-        if values.shape[1] != len(labels):
+        of_labels = values(batch)
+        if of_labels.ndim != 2 or of_labels.shape[1] != len(labels):
+            shape = tuple(of_labels.shape[1:])
+            problem = f"gives {shape[0] if len(shape) == 1 else shape} outputs"
             allowed = f"{len(labels)}, one for each label"
-            raise InputError(
-                f"gives {values.shape[1]} outputs", where=resolved.name, allowed=allowed
-            )
-        return torch.stack([answer(values, places) for places in inside.values()], 1)
+            raise InputError(problem, where=source.name, allowed=allowed)
+        return torch.stack([answer(of_labels, places) for places in inside.values()], 1)
 
     meaning = {task: [labels[place] for place in places] for task, places in inside.items()}
-    name, identity = resolved.name, resolved.identity
-    return TaskModel(name, identity, "classifier", tuple(inside), inputs, outputs, meaning)
+    tasks = tuple(inside)
+    return TaskModel(source.name, source.identity, kind, tasks, inputs, outputs, meaning)
+
+
+def is_onnx(request: Asked) -> bool:
+    """True if the source is a network as ONNX."""
+    return onnx_file(request.source) is not None
+
+
+def load_onnx_classifier(request: Asked) -> TaskModel:
+    """A network as ONNX, see ``load_onnx``, that gives the tasks' logits.
+
+    Its first output is logits, (m, n_labels), or what its last operator makes of them: a softmax,
+    whose logarithm is taken, or sigmoids, whose logit is. ``problem_type`` of a ``config.json`` is
+    as for other classifiers. Of ultralytics' detectors the largest score of a label counts.
+    """
+    options = replace(request.options, size=request.size)
+    network = load_onnx(request.source, options, request.device)
+    detects = network.metadata.get("task") in {"detect", "segment"}
+    sigmoids = detects or network.ends == "Sigmoid"
+    usual = ("multi" if sigmoids else "single") + "_label_classification"
+    problem_type = network.source.config.get("problem_type") or usual
+    count = len(network.labels)
+
+    def values(batch: Tensor) -> Tensor:
+        given = network.run(batch).double()
+        if detects and given.ndim == 3 and given.shape[1] >= 4 + count:
+            given = given[:, 4 : 4 + count].amax(2)
+        given = given.flatten(1) if set(given.shape[2:]) <= {1} else given
+        if network.ends == "Softmax":
+            given = given.clamp(min=_TINY).log()
+        elif sigmoids:
+            given = given.logit(eps=_TINY)
+        return given.to(request.device)
+
+    source, inputs = network.source, network.inputs
+    return _answering(request, source, network.labels, problem_type, inputs, lambda: values, "onnx")
+
+
+_TINY = 1e-12
+"""Probabilities that were rounded to 0 are this far from it."""
+
+
+def is_own(request: Asked) -> bool:
+    """True if the source is ``package.module:Name``."""
+    return is_custom(request.source)
+
+
+def load_own(request: Asked) -> TaskModel:
+    """A user's own model, named ``package.module:Name``, that gives the tasks' logits.
+
+    ``Name()`` must give an object with ``classes``, names in order, that is called with images,
+    uint8 (m, height, width, 3), and returns logits (m, n_classes), an array or tensor. ``size`` is
+    what images are resized to, in pixels or (height, width); with ``multi_label = True`` classes do
+    not exclude each other.
+    """
+    import torch
+
+    model = imported(request.source, f"model {request.source!r}")()
+    labels, size = list(getattr(model, "classes", ())), request.size or getattr(model, "size", None)
+    if not callable(model) or not labels or size is None:
+        problem = "is not called with images, or has no `classes` or no `size`"
+        allowed = "an object with `classes` and `size` that is called with images"
+        raise ParameterError(problem, where=request.source, allowed=allowed)
+    plain = Preprocessing(check_size(size), 1.0, 0.0, (0.0,) * 3, (1.0,) * 3)
+
+    def values(batch: Tensor) -> Tensor:
+        images = batch.permute(0, 2, 3, 1).to(torch.uint8).cpu().numpy()
+        return torch.as_tensor(model(images)).double().to(request.device)
+
+    several = getattr(model, "multi_label", False)
+    problem_type = ("multi" if several else "single") + "_label_classification"
+    facts = json.dumps([request.source, labels, dict(getattr(model, "describe", dict)())])
+    file = Path(getattr(sys.modules[request.source.partition(":")[0]], "__file__", None) or "")
+    content = file.read_bytes() if file.is_file() else b""
+    identity = hashlib.sha256(facts.encode() + content).hexdigest()
+    source = ModelSource(request.source, None, {}, identity)
+    inputs = Inputs(plain, request.device)
+    return _answering(request, source, labels, problem_type, inputs, lambda: values, "custom")
 
 
 def labels_of(resolved: ModelSource) -> list[str]:
@@ -321,6 +429,8 @@ class ModelKind:
 KINDS: dict[str, ModelKind] = {
     # before the others: its folder is one of transformers too
     "trained": ModelKind(is_trained, load_trained),
+    "custom": ModelKind(is_own, load_own),
+    "onnx": ModelKind(is_onnx, load_onnx_classifier),
     "classifier": ModelKind(is_classifier, load_classifier),
     "zero-shot": ModelKind(is_zero_shot, load_zero_shot),
 }
@@ -336,12 +446,17 @@ def load_task_model(
     device: str = "auto",
     skip_unmapped: bool = False,
     backbone: str | None = None,
+    mean: Sequence[float] | None = None,
+    std: Sequence[float] | None = None,
+    classes: str | Path | None = None,
 ) -> TaskModel:
-    """Load a trained network as one that gives a logit for each task; no code of the model is run.
+    """Load a trained network as one that gives a logit for each task; no code of a file is run.
 
     Args:
         source: a hub id ``owner/model``, or a folder with weights as safetensors: an image
-            classifier, a model of texts and images, or a network that nooch trained and kept.
+            classifier, a model of texts and images, or a network that nooch trained and kept; a
+            network as ``.onnx`` or its folder; or ``package.module:Name`` of a custom model, see
+            ``nooch.models.task_models.load_own``.
         tasks: names.
         words: labels (classifier) or prompts (texts and images) of the tasks, from
             ``read_task_map``; by default those that the tasks' names give.
@@ -350,6 +465,9 @@ def load_task_model(
         device: ``auto``, ``cpu``, ``cuda`` or ``cuda:N``.
         skip_unmapped: leave out tasks without words or label, as long as some task has them.
         backbone: the custom one, ``package.module:Name``, of a network that was trained on it.
+        mean: mean of each channel of an ONNX network's input, of pixels from 0 to 1.
+        std: standard deviation of each channel of an ONNX network's input, of pixels from 0 to 1.
+        classes: file with the label of each output of an ONNX network, one per line, or JSON.
 
     Raises:
         InputError: no such model, one that cannot answer the tasks, or takes no such images.
@@ -359,7 +477,12 @@ def load_task_model(
     if skip_unmapped and words is not None:
         tasks = [task for task in tasks if task in words] or tasks
     device = choose_device(device)
-    request = Asked(str(source), tuple(tasks), words, size, device, skip_unmapped, backbone)
+    means, deviations = (None if of is None else tuple(of) for of in (mean, std))
+    options = InputOptions(None, means, deviations, classes)
+    rest = (size, device, skip_unmapped, backbone, options)
+    request = Asked(str(source), tuple(tasks), words, *rest)
+    if not is_onnx(request):
+        options.refuse(request.source)
     if backbone is not None and not is_trained(request):
         problem, allowed = "`backbone` is for networks that nooch trained", "their folder"
         raise ParameterError(problem, where=request.source, allowed=allowed)

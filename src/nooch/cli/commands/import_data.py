@@ -340,6 +340,7 @@ def annotate_command(
     from nooch.inference.annotate import AnnotationReading
     from nooch.models.devices import choose_device
 
+    shared.parse_channels(reading)
     device = choose_device(reading["device"])
     alone = "engine" not in options and processes is None
     if processes or alone:

@@ -55,6 +55,7 @@ def predict_command(
     assert shown is not None  # noqa: S101 - one of them is there
     names = network_predictions.tasks_to_predict(shown, shared.split_names(tasks) or None)
     ids, paths = network_predictions.find_images(shown, names, data=data, **where)
+    shared.parse_channels(loading)
     loading["skip_unmapped"] = "skip_unmapped" in loading or tasks is None
     loaded = load_task_model(model, names, words, **loading)
     if skipped := [task for task in names if task not in loaded.tasks]:

@@ -45,6 +45,7 @@ def intervene_command(
 
     check_output(out, overwrite=overwrite, marker=CHANGES)
     challenge_suite, data = suite_with_dataset(suite, dataset)
+    shared.parse_channels(loading)
     names = tasks_to_predict(challenge_suite, shared.split_names(tasks) or None)
     words = None if task_map is None else read_task_map(task_map)
     network = load_task_model(model, names, words, skip_unmapped=tasks is None, **loading)

@@ -1,0 +1,289 @@
+"""Networks as ONNX: a file or its folder, with input, labels and meaning of outputs from options,
+files beside it, or its metadata.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nooch.base.errors import (
+    InputError,
+    MissingExtraError,
+    ParameterError,
+    as_input_error,
+    unreadable,
+)
+from nooch.base.files import sha256_once
+from nooch.base.text_encoding import text_lines
+from nooch.models.images import (
+    IMAGENET,
+    PREPROCESSOR,
+    Inputs,
+    Preprocessing,
+    check_preprocessing,
+    check_size,
+    read_preprocessing,
+)
+from nooch.models.sources import WEIGHTS, ModelSource, read_json
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+MODEL_FILE = "model.onnx"
+LABELS_FILE = "labels.txt"
+CONFIG_FILE = "config.json"
+_ENDING = ".onnx"
+_FLOATS = {"tensor(float)": np.float32, "tensor(float16)": np.float16}
+_PASSED = frozenset({"Identity", "Cast", "Reshape", "Flatten", "Squeeze"})
+"""Operators after the last one that gives outputs their meaning."""
+
+
+@dataclass(frozen=True)
+class InputOptions:
+    """What is asked for of a network's input and outputs; None: as its files have it. ``mean`` and
+    ``std`` are of pixels from 0 to 1, ``classes`` a file of labels.
+    """
+
+    size: int | tuple[int, int] | None = None
+    mean: tuple[float, ...] | None = None
+    std: tuple[float, ...] | None = None
+    classes: str | Path | None = None
+
+    def refuse(self, where: str, *names: str) -> None:
+        """Raise ParameterError for options that a source other than ONNX does not take."""
+        for name in names or ("mean", "std", "classes"):
+            if getattr(self, name) is not None:
+                problem, remedy = f"`{name}` is for networks as ONNX", "leave it out"
+                raise ParameterError(problem, where=where, remedy=remedy)
+
+
+@dataclass(frozen=True, eq=False)
+class OnnxNetwork:
+    """A network that was loaded.
+
+    Attributes:
+        source: its name, folder, ``config.json`` and hash.
+        labels: of its outputs, in order.
+        inputs: how pixels are made ready.
+        ends: operator that makes its first output: ``Softmax``, ``Sigmoid``, or another.
+        metadata: texts that the file has, by name.
+        run: float32 (m, 3, height, width) -> its first output, a tensor in main memory.
+    """
+
+    source: ModelSource
+    labels: list[str]
+    inputs: Inputs
+    ends: str
+    metadata: Mapping[str, str]
+    run: Callable[[Tensor], Tensor]
+
+
+def onnx_file(source: str) -> Path | None:
+    """The file of a source: itself, or ``model.onnx`` of a folder without weights of another form;
+    None if it is something else.
+    """
+    path = Path(source).expanduser()
+    if path.suffix.lower() == _ENDING and not path.is_dir():
+        return path
+    file = path / MODEL_FILE
+    return file if file.is_file() and not any(path.glob(f"*{WEIGHTS}")) else None
+
+
+def load_onnx(source: str, options: InputOptions, device: str) -> OnnxNetwork:
+    """Load a network with one input, float32 or float16 (n, 3, height, width) or (n, height, width,
+    3). Size, mean, std and labels are those of ``options``, else of ``preprocessor_config.json``,
+    ``labels.txt`` and ``config.json`` beside it, else of its metadata (ultralytics').
+
+    Raises InputError: it cannot be loaded, its input or labels are unknown. MissingExtraError:
+    onnxruntime is not installed.
+    """
+    file = onnx_file(source)
+    if file is None or not file.is_file():
+        raise InputError("no such file", where=source, allowed="a network as .onnx")
+    folder, whole = file.parent, file.name == MODEL_FILE and Path(source).expanduser().is_dir()
+    session = _session(file, device)
+    metadata = dict(session.get_modelmeta().custom_metadata_map)
+    first, *others = session.get_inputs()
+    if others or first.type not in _FLOATS or len(first.shape) != 4:
+        problem = f"takes {first.name} {first.type} {first.shape} and {len(others)} other inputs"
+        allowed = "one input, float (n, 3, height, width)"
+        raise InputError(problem, where=file, allowed=allowed)
+    last = first.shape[3] == 3 and first.shape[1] != 3
+    prepared = _preprocessing(
+        file, options, metadata, first.shape[1:3] if last else first.shape[2:]
+    )
+    config = folder / CONFIG_FILE
+    facts = read_json(config, "configuration", "JSON") if config.is_file() else {}
+    facts = facts if isinstance(facts, dict) else {}
+    labels = _labels(file, options, metadata, facts)
+    ends, weights = _graph(file)
+    identity = _identity(folder) if whole else _hash_of_files(file, weights)
+    if not whole or any(
+        value is not None for value in (options.mean, options.std, options.classes)
+    ):
+        text = f"{identity} {prepared} {labels}"
+        identity = hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()
+
+    def run(batch: Tensor) -> Tensor:
+        import torch
+
+        images = batch.cpu().numpy().astype(_FLOATS[first.type])
+        images = images.transpose(0, 2, 3, 1) if last else images
+        # a network may be exported for one image at a time
+        parts = images[:, None] if first.shape[0] == 1 else [images]
+        given = [np.asarray(session.run(None, {first.name: part})[0]) for part in parts]
+        return torch.from_numpy(np.concatenate(given))
+
+    name = folder.resolve().name if whole else file.stem
+    found = ModelSource(name, folder, facts, identity)
+    return OnnxNetwork(found, labels, Inputs(prepared, device), ends, metadata, run)
+
+
+def _preprocessing(
+    file: Path, options: InputOptions, metadata: Mapping[str, str], shape: Sequence[Any]
+) -> Preprocessing:
+    """The input: options, else the configuration, else the metadata; ``shape`` is height and width
+    that the network declares, numbers or names.
+    """
+    recorded = read_preprocessing(file.parent)
+    if recorded is None and metadata.get("author") == "Ultralytics":
+        recorded = IMAGENET.unnormalized()
+        if size := _literal(file, metadata, "imgsz", list):
+            recorded = replace(recorded, size=check_size((size[0], size[-1])))
+    fixed = shape[0], shape[1]
+    if recorded is None and (options.mean is None or options.std is None):
+        raise InputError(
+            f"has no {PREPROCESSOR} beside it, so its input is unknown",
+            where=file,
+            remedy="give `mean` and `std`, of pixels from 0 to 1, such as 0.485,0.456,0.406 and"
+            f" 0.229,0.224,0.225 of ImageNet; or write them into {PREPROCESSOR}",
+        )
+    if recorded is None:
+        if options.size is None and not all(isinstance(edge, int) for edge in fixed):
+            remedy = f"give `size` in pixels, or write it into {PREPROCESSOR}"
+            raise InputError("takes images of any size", where=file, remedy=remedy)
+        recorded = replace(IMAGENET, size=fixed) if options.size is None else IMAGENET
+    if options.mean is not None or options.std is not None:
+        plain = recorded.unnormalized()
+        as_usual = replace(plain, mean=recorded.mean, std=recorded.std, flip=recorded.flip)
+        as_usual = replace(as_usual, mean=options.mean or recorded.mean)
+        recorded = replace(as_usual, std=options.std or recorded.std)
+    if options.size is not None:
+        recorded = replace(recorded, size=check_size(options.size))
+    check_preprocessing(recorded, file)
+    return recorded
+
+
+def _labels(
+    file: Path, options: InputOptions, metadata: Mapping[str, str], config: Mapping[str, Any]
+) -> list[str]:
+    """Labels in the order of the outputs."""
+    given = None if options.classes is None else Path(options.classes).expanduser()
+    beside = file.parent / LABELS_FILE
+    allowed = "a text file with the label of each output, one per line"
+    listed: Any = None
+    if given is not None and given.suffix.lower() == ".json":
+        listed = read_json(given, "file of labels", "JSON")
+        listed = listed.get("id2label", listed) if isinstance(listed, dict) else listed
+    elif given is not None or beside.is_file():
+        lines = text_lines(given or beside, allowed=allowed)
+        listed = [line.strip() for line in lines if line.strip()]
+    elif config.get("id2label"):
+        listed = config["id2label"]
+    elif "names" in metadata:
+        listed = _literal(file, metadata, "names", dict | list)
+    if listed is None:
+        problem = f"has no {LABELS_FILE} beside it, so its outputs have no names"
+        raise InputError(problem, where=file, remedy=f"give `classes`, {allowed}")
+    broken, problem = (TypeError, ValueError, AttributeError), "labels cannot be read"
+    with unreadable(given or file, allowed, broken, problem=problem):
+        named = (
+            {int(number): str(label) for number, label in listed.items()}
+            if isinstance(listed, dict)
+            else dict(enumerate(map(str, listed)))
+        )
+    if not named or sorted(named) != list(range(len(named))):
+        problem = f"has {len(named)} labels that are not numbered from 0"
+        raise InputError(problem, where=given or file, allowed="a label for each output")
+    return [named[number] for number in range(len(named))]
+
+
+def _literal(file: Path, metadata: Mapping[str, str], name: str, kind: Any) -> Any:
+    """A value of the metadata that is written as in Python; None if it is not there."""
+    errors = (ValueError, SyntaxError, TypeError, MemoryError, RecursionError)
+    with unreadable(file, f"metadata {name} as ultralytics writes it", errors):
+        value = ast.literal_eval(metadata.get(name, "None"))
+        if value is not None and not (isinstance(value, kind) and value):
+            raise ValueError(name)
+    return value
+
+
+def _graph(file: Path) -> tuple[str, list[str]]:
+    """Operator that makes the first output, and the files of weights that the graph names."""
+    try:
+        import onnx
+    except ImportError as error:
+        raise MissingExtraError("onnx", "onnx", "a network as ONNX") from error
+    with as_input_error("cannot be loaded", where=file, allowed="a network as ONNX"):
+        graph = onnx.load(str(file), load_external_data=False).graph
+    makers = {name: node for node in graph.node for name in node.output}
+    name, kind = graph.output[0].name, ""
+    for _ in range(len(graph.node)):
+        if name not in makers:
+            break
+        kind = makers[name].op_type
+        if kind not in _PASSED:
+            break
+        name = makers[name].input[0]
+    places = {
+        entry.value
+        for tensor in graph.initializer
+        for entry in tensor.external_data
+        if entry.key == "location"
+    }
+    return kind, sorted(places)
+
+
+def _hash_of_files(file: Path, weights: Sequence[str]) -> str:
+    """SHA-256 of a file, and of files of weights in its folder."""
+    lines = [sha256_once(file)]
+    lines += [f"{name} {sha256_once(file.parent / name)}" for name in weights]
+    return hashlib.sha256("\n".join(lines).encode(errors="surrogateescape")).hexdigest()
+
+
+def _identity(folder: Path) -> str:
+    """SHA-256 over names and hashes of all files of a folder: a network may keep its weights in
+    files of any name, which runtimes find.
+    """
+    files = (file for file in folder.rglob("*") if file.is_file() and file.name[0] != ".")
+    lines = sorted(f"{file.relative_to(folder).as_posix()} {sha256_once(file)}" for file in files)
+    return hashlib.sha256("\n".join(lines).encode(errors="surrogateescape")).hexdigest()
+
+
+def _session(model: Path, device: str) -> Any:
+    try:
+        import onnxruntime
+    except ImportError as error:
+        raise MissingExtraError("onnxruntime", "onnx", "a network as ONNX") from error
+    import torch
+
+    options = onnxruntime.SessionOptions()
+    # its log would write names out of the file to the terminal as they are; errors are raised
+    options.log_severity_level = 4
+    options.intra_op_num_threads = torch.get_num_threads()
+    kind, _, number = device.partition(":")
+    provider = "CPUExecutionProvider" if kind == "cpu" else "CUDAExecutionProvider"
+    if provider not in onnxruntime.get_available_providers():
+        problem = f"onnxruntime cannot use {device} here"
+        remedy = "install onnxruntime-gpu instead of onnxruntime, or use `device` cpu"
+        raise ParameterError(problem, where="`device`", remedy=remedy)
+    where = {} if kind == "cpu" else {"device_id": int(number or 0)}
+    with as_input_error("cannot be loaded", where=model, allowed="a network as ONNX"):
+        return onnxruntime.InferenceSession(str(model), options, providers=[(provider, where)])
