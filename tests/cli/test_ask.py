@@ -40,6 +40,17 @@ def test_answers_captions_and_counts(model, run_cli, tmp_path):
     described = f"ask suite --model {model} --describe --max-tokens 4 --out c.parquet"
     assert "24 captions by llava" in run_cli(described).ok().out
     run_cli("captions suite c.parquet --synonyms words.yaml").ok()
+    for words, images in (("", 3), ("--describe --max-tokens 4", 5)):
+        tried = f"ask suite --model {model} --limit {images} --out {images}.parquet {words}"
+        run_cli(tried).ok()
+        frame = pl.read_parquet(tmp_path / f"{images}.parquet")
+        assert len(frame) == images
+        whole = pl.read_parquet(tmp_path / ("c.parquet" if words else "a.parquet"))
+        assert frame["image_id"].is_in(whole["image_id"].implode()).all()
+        same = frame.columns[:1] if words else ["question_id"]
+        assert frame[same].rows() == [
+            whole[same].rows()[i * len(whole) // images] for i in range(images)
+        ]
 
 
 def test_an_engine_gives_the_same(model, run_cli, tmp_path):

@@ -57,6 +57,30 @@ def test_tasks_without_a_label_are_left_out_and_named(suite, run_cli, tmp_path, 
     run_cli(named).refused("are called water_bird")
 
 
+def test_an_onnx_file_with_options_and_a_limit_for_a_first_try(suite, run_cli, tmp_path):
+    onnx = pytest.importorskip("onnx", reason="onnx is not installed (nooch[onnx])")
+    pytest.importorskip("onnxruntime", reason="onnxruntime is not installed (nooch[onnx])")
+    helper, kind = onnx.helper, onnx.TensorProto.FLOAT
+    graph = helper.make_graph(
+        [helper.make_node("ReduceMean", ["x"], ["y"], axes=[2, 3], keepdims=0)], "mean",
+        [helper.make_tensor_value_info("x", kind, ["n", 3, 8, 8])],
+        [helper.make_tensor_value_info("y", kind, ["n", 3])],
+    )  # fmt: skip
+    opsets = [helper.make_opsetid("", 13)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), tmp_path / "own.onnx")
+    (tmp_path / "names.txt").write_text("car\nwater bird\nstreet\n")
+    command = "predict suite --model own.onnx --out {} --classes names.txt --std 0.2,0.2,0.2"
+    run_cli(command.format("p.csv")).refused("its input is unknown", "--mean and --std")
+    tried = run_cli(f"{command.format('t.csv')} --mean 0.5,0.5,0.5 --limit 5").ok()
+    assert "5 images for a first try" in tried.err
+    assert "2 tasks x 5 images by own (onnx) at 8 x 8" in tried.out
+    run_cli(f"{command.format('p.csv')} --mean 0.5,0.5,0.5").ok()
+    whole = pl.read_csv(tmp_path / "p.csv").rows_by_key(["image_id", "task"], unique=True)
+    few = pl.read_csv(tmp_path / "t.csv").rows_by_key(["image_id", "task"], unique=True)
+    assert few == {key: pytest.approx(whole[key], abs=1e-5) for key in few}
+    run_cli(f"{command.format('q.csv')} --mean 0.5,x").refused("--mean")
+
+
 def test_a_model_of_texts_and_images(suite, run_cli, tmp_path):
     model = save_clip(tmp_path / "clip")
     (tmp_path / "map.yaml").write_text(

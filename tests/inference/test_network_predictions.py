@@ -83,6 +83,11 @@ def test_files_that_evaluate_reads(ending, suite, data, model, tmp_path):
 def test_images_of_some_splits_and_without_a_dataset(suite, data, tmp_path):
     ids, _ = find_images(suite, ["car"], splits=["test"], data=data)
     assert ids.to_list() == list(range(1, N, 2))
+    for limit in (1, 3, 9, 10, 99):
+        tried, files = find_images(suite, ["car"], splits=["test"], data=data, limit=limit)
+        kept = min(limit, len(ids))
+        assert tried.to_list() == [ids[i * len(ids) // kept] for i in range(kept)]
+        assert len(files) == kept
     folder = tmp_path / "by-id"
     (folder / "sub").mkdir(parents=True)
     for i in ids:

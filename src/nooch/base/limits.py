@@ -81,3 +81,9 @@ def limited_threads(count: int | None) -> Iterator[None]:
     finally:
         if torch is not None and threads is not None:
             torch.set_num_threads(threads)
+
+
+def spread(count: int, limit: int | None) -> list[int]:
+    """Positions of ``limit`` of ``count`` items, evenly spread; of all if there is no limit."""
+    kept = count if limit is None else min(count, limit)
+    return [number * count // kept for number in range(kept)]

@@ -113,7 +113,9 @@ WORDS: dict[str, dict[str, Any]] = {
     "averages": {"flags": ["--average"]},
     "criteria": {"flags": ["--criterion"], "autocompletion": _names_in_suite("criteria")},
     "criterion": {"autocompletion": _names_in_suite("criteria")},
+    "mean": {"type": str, "metavar": "R,G,B"},
     "splits": {"flags": ["--split"]},
+    "std": {"type": str, "metavar": "R,G,B"},
     "tasks": {"autocompletion": complete_tasks},
     "threshold": {"type": str},
 }

@@ -221,7 +221,7 @@ def table_predictions(
 
 
 def _softmax(run: Predictions, read: str) -> str:
-    """What was recognized, also where the probabilities of several tasks add up to 1."""
+    """Text of what was recognized, with a remark where probabilities of tasks add up to 1."""
     several = run.scale == "probability" and len(run.tasks) > 1
     sums = several and np.allclose(run.values.sum(axis=0), 1, rtol=0, atol=1e-3)
     return f"{read}, each image's add up to 1 as of a softmax" if sums else read

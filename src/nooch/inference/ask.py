@@ -162,6 +162,7 @@ def ask(
     max_tokens: Count | None = None,
     images: str | Path | None = None,
     range: tuple[float, float] | None = None,
+    limit: Count | None = None,
     device: str = "auto",
     precision: Annotated[str, ("auto", "float32", "bf16")] = "auto",
     batch: Count = 8,
@@ -199,6 +200,7 @@ def ask(
             asked), 128 for a caption.
         images: folder of images, if not the one that the dataset records.
         range: two values that become black and white, of images of more than 8 bits a channel.
+        limit: this many of the questions (of captions: images), evenly spread, for a first try.
         device: ``auto``, ``cpu``, ``cuda`` or ``cuda:N``.
         precision: ``float32``, ``bf16``, or ``auto``: bf16 on a GPU.
         batch: requests in a batch, at least 1.
@@ -220,7 +222,7 @@ def ask(
     plan = plan_requests(
         suite, data, per_set=per_set, template=template, seed=seed, criteria=criteria, tasks=tasks,
         splits=splits, questions=questions, prompts=prompts, describe=describe, images=images,
-        range=range,
+        range=range, limit=limit,
     )  # fmt: skip
     requests = plan.requests
     replies: Callable[[Path], Iterable[Reply]]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from nooch.base.calls import Count, StepProgress, checked, no_progress
 from nooch.base.errors import InputError, ParameterError, check_one_of
-from nooch.base.limits import usable_cpus
+from nooch.base.limits import spread, usable_cpus
 from nooch.data import Dataset, as_dataset
 from nooch.data.readers.image_files import files_of
 from nooch.data.table_files import write_result
@@ -44,6 +44,7 @@ def find_images(
     splits: Sequence[str] | None = None,
     data: Dataset | str | Path | None = None,
     images: str | Path | None = None,
+    limit: Count | None = None,
 ) -> tuple[pl.Series, list[Path]]:
     """The ids of the images to predict, ascending, and their files, which must all exist.
 
@@ -54,6 +55,7 @@ def find_images(
         data: a dataset; files without known names are found by id: ``17.jpg``, ``00...017.jpg``.
         images: folder of images, if not the one that the dataset records. Links to targets outside
             the folder count as missing.
+        limit: this many of the images, evenly spread, for a first try.
 
     Raises:
         InputError: no folder of images, or missing images; several are named at once.
@@ -63,10 +65,12 @@ def find_images(
         for split in splits or ():
             check_one_of("split", split, suite.splits, owner="the dataset")
         ids = suite.images.filter(pl.col("split").is_in(splits or [*suite.splits]))["image_id"]
+        ids = ids.gather(spread(len(ids), limit))
         return ids, files_of(ids.to_list(), suite, images)
     suite = as_suite(suite)
     data = None if data is None else as_dataset(data)
     ids = suite.image_ids(suite.select_keys(tasks=tasks, splits=splits or ()))
+    ids = ids.gather(spread(len(ids), limit))
     return ids, files_of(ids.to_list(), data, images)
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import polars as pl
 
 from nooch.base.errors import ParameterError
+from nooch.base.limits import spread
 from nooch.data import Dataset, ImageId, as_dataset
 from nooch.data.readers.image_files import files_of
 from nooch.suites import Suite, as_suite
@@ -98,6 +99,7 @@ def plan_requests(
     describe: bool,
     images: str | Path | None,
     range: tuple[float, float] | None,
+    limit: int | None,
 ) -> AskPlan:
     """Requests that ``nooch.ask`` would send; raises as it does, before a model is needed."""
     draw, usual = Draw(per_set, template, seed), Draw()
@@ -120,13 +122,16 @@ def plan_requests(
         frame = draw_questions(suite, keys, draw).frame
     else:
         frame = load_questions(questions).frame
+    if describe:
+        frame = frame.unique("image_id", keep="first", maintain_order=True)
+    frame = frame[spread(len(frame), limit)]
     ids = frame["image_id"].unique(maintain_order=True).to_list()
     names = dict(frame.select("image_id", "image").iter_rows()) if "image" in frame.columns else {}
     # absolute, for workers in other folders
     files = (file.absolute() for file in files_of(ids, data, images, names))
     paths = dict(zip(ids, files, strict=True))
     if describe:
-        frame = frame.select("image_id", text=pl.lit("")).unique(maintain_order=True)
+        frame = frame.select("image_id", text=pl.lit(""))
     numbered = frame.drop("image", strict=False).with_row_index("row")
     parts = [
         numbered.with_columns(

@@ -1,5 +1,5 @@
 """Networks as ONNX: a file or its folder, with input, labels and meaning of outputs from options,
-files beside it, or its metadata.
+files next to it, or its metadata.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _PASSED = frozenset({"Identity", "Cast", "Reshape", "Flatten", "Squeeze"})
 
 @dataclass(frozen=True)
 class InputOptions:
-    """What is asked for of a network's input and outputs; None: as its files have it. ``mean`` and
+    """Requested input and outputs of a network; None: as its files have it. ``mean`` and
     ``std`` are of pixels from 0 to 1, ``classes`` a file of labels.
     """
 
@@ -98,8 +98,8 @@ def onnx_file(source: str) -> Path | None:
 
 def load_onnx(source: str, options: InputOptions, device: str) -> OnnxNetwork:
     """Load a network with one input, float32 or float16 (n, 3, height, width) or (n, height, width,
-    3). Size, mean, std and labels are those of ``options``, else of ``preprocessor_config.json``,
-    ``labels.txt`` and ``config.json`` beside it, else of its metadata (ultralytics').
+    3). Size, mean, std and labels come from ``options``, else ``preprocessor_config.json``,
+    ``labels.txt`` and ``config.json`` next to it, else of its metadata (ultralytics').
 
     Raises InputError: it cannot be loaded, its input or labels are unknown. MissingExtraError:
     onnxruntime is not installed.
@@ -160,7 +160,7 @@ def _preprocessing(
     fixed = shape[0], shape[1]
     if recorded is None and (options.mean is None or options.std is None):
         raise InputError(
-            f"has no {PREPROCESSOR} beside it, so its input is unknown",
+            f"has no {PREPROCESSOR} next to it, so its input is unknown",
             where=file,
             remedy="give `mean` and `std`, of pixels from 0 to 1, such as 0.485,0.456,0.406 and"
             f" 0.229,0.224,0.225 of ImageNet; or write them into {PREPROCESSOR}",
@@ -186,21 +186,21 @@ def _labels(
 ) -> list[str]:
     """Labels in the order of the outputs."""
     given = None if options.classes is None else Path(options.classes).expanduser()
-    beside = file.parent / LABELS_FILE
+    nearby = file.parent / LABELS_FILE
     allowed = "a text file with the label of each output, one per line"
     listed: Any = None
     if given is not None and given.suffix.lower() == ".json":
         listed = read_json(given, "file of labels", "JSON")
         listed = listed.get("id2label", listed) if isinstance(listed, dict) else listed
-    elif given is not None or beside.is_file():
-        lines = text_lines(given or beside, allowed=allowed)
+    elif given is not None or nearby.is_file():
+        lines = text_lines(given or nearby, allowed=allowed)
         listed = [line.strip() for line in lines if line.strip()]
     elif config.get("id2label"):
         listed = config["id2label"]
     elif "names" in metadata:
         listed = _literal(file, metadata, "names", dict | list)
     if listed is None:
-        problem = f"has no {LABELS_FILE} beside it, so its outputs have no names"
+        problem = f"has no {LABELS_FILE} next to it, so its outputs have no names"
         raise InputError(problem, where=file, remedy=f"give `classes`, {allowed}")
     broken, problem = (TypeError, ValueError, AttributeError), "labels cannot be read"
     with unreadable(given or file, allowed, broken, problem=problem):

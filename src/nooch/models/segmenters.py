@@ -67,7 +67,7 @@ class ModelChoice:
 
     @property
     def options(self) -> InputOptions:
-        """What is asked for of a network as ONNX."""
+        """The requested input and outputs of a network as ONNX."""
         return InputOptions(self.size, self.mean, self.std, self.classes)
 
 

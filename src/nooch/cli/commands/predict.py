@@ -16,7 +16,7 @@ from nooch.cli.terminal import note, print_result, progress
 
 
 @takes("nooch.inference.predict:predict", leave=["codec"], readers={"flags": ["--processes"]})
-@takes("nooch.inference.predict:find_images", "where", only=["images", "splits"])
+@takes("nooch.inference.predict:find_images", "where", only=["images", "splits", "limit"])
 @takes("nooch.models.task_models:load_task_model", "loading")
 def predict_command(
     suite: Path = shared.SuiteOrDatasetArgument,
@@ -62,6 +62,8 @@ def predict_command(
         left = f"{counted(len(skipped), 'task')} that the model or the map has no label for"
         note(f"{left} left out: {some_of(skipped)}")
     note(*dark_notes(paths, decoding))
+    if "limit" in where:
+        note(f"{counted(len(ids), 'image')} for a first try; to evaluate, leave --limit out")
     with progress() as update:
         predictions = network_predictions.predict(
             loaded, ids, paths, codec=decoding, progress=partial(update, "predicting"), **settings
