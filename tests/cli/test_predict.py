@@ -57,6 +57,19 @@ def test_tasks_without_a_label_are_left_out_and_named(suite, run_cli, tmp_path, 
     run_cli(named).refused("are called water_bird")
 
 
+def test_synonyms_are_shown_before_they_are_used(suite, run_cli, tmp_path):
+    model = save_classifier(tmp_path / "model", ("automobile", "street", "sedan"))
+    run_cli(f"predict suite --model {model} --out p.csv").refused("are called car, water_bird")
+    command = f"predict suite --model {model} --map synonyms --out p.csv"
+    shown = run_cli(f"{command} --dry-run").ok()
+    assert "car: automobile, sedan" in shown.err
+    assert "1 task x 24 images would be predicted by model" in shown.out
+    assert not (tmp_path / "p.csv").exists()
+    done = run_cli(f"{command} --format json").ok()
+    assert done.json["tasks"] == {"car": ["automobile", "sedan"]}
+    assert pl.read_csv(tmp_path / "p.csv")["task"].unique().to_list() == ["car"]
+
+
 def test_an_onnx_file_with_options_and_a_limit_for_a_first_try(suite, run_cli, tmp_path):
     onnx = pytest.importorskip("onnx", reason="onnx is not installed (nooch[onnx])")
     pytest.importorskip("onnxruntime", reason="onnxruntime is not installed (nooch[onnx])")

@@ -45,6 +45,22 @@ def test_words_that_do_not_fit():
     refused({"car": ["car"]}, "the map has no bus, cow", "`tasks` car", tasks=["car", "bus", "cow"])
 
 
+def test_synonyms_are_names_that_a_model_may_lack():
+    labels = ["plane", "aeroplane", "Bike", "zebra", "dog, hound"]
+    tasks = ["airplane", "bicycle", "dog", "unicorn"]
+    words = read_task_map("synonyms", tasks)
+    found = find_labels(labels, tasks, words, "it", skip_unmapped=True)
+    assert found == {"airplane": [0, 1], "bicycle": [2], "dog": [4]}
+    fails(lambda: find_labels(labels, tasks, words, "it"), "a synonym of unicorn", "`tasks` airp")
+    none = read_task_map("synonyms", ["unicorn"])
+    fails(lambda: find_labels(labels, ["unicorn"], none, "it", skip_unmapped=True), "unicorn")
+    # a task in other words than COCO's, and one label of two meanings
+    other = read_task_map("synonyms", ["aeroplane"])
+    assert find_labels(labels, ["aeroplane"], other, "it") == {"aeroplane": [0, 1]}
+    fails(lambda: find_labels(["plane", "plane", "x"], ["aeroplane"], other, "it"), "'plane' is 0")
+    assert "a photo of an aeroplane" in prompts_of(["aeroplane"], other)["aeroplane"][0]
+
+
 def test_a_map_from_a_file(tmp_path):
     file = tmp_path / "map.yaml"
     file.write_text("fire hydrant: [a, 3]\ncar: b\nbus: {positive: [c], negative: d}\n")

@@ -82,7 +82,9 @@ ProcessesOption: Any = Option(
     None, min=1, help="Parallel processes or readers; by default one for each CPU."
 )
 DeviceOption: Any = Option("auto", help="auto, cpu, cuda or cuda:N.")
-TaskMapOption: Any = Option(None, "--map", help="YAML of labels or prompts by task; or imagenet.")
+TaskMapOption: Any = Option(
+    None, "--map", help="YAML of labels or prompts by task, imagenet, synonyms."
+)
 CodecOption: Any = Option(
     "auto", help="How images are decoded: fast (pip install 'nooch[pixels]'), pil, or auto."
 )

@@ -13,6 +13,10 @@ from nooch.data import class_name
 READY = MappingProxyType({"imagenet": Path(__file__).with_name("imagenet.yaml")})
 """Maps that come with nooch: COCO's classes as ImageNet's 1,000 classes."""
 
+SYNONYMS = "synonyms"
+"""Name of the map that gives tasks the words that captions have for them."""
+_MENTIONS = Path(__file__).parents[1] / "evaluation" / "coco_mentions.yaml"
+
 _ALLOWED = (
     "a list of labels or prompts for each task, or 'positive' and 'negative' with a list each"
 )
@@ -21,21 +25,28 @@ _ALLOWED = (
 @dataclass(frozen=True)
 class TaskWords:
     """Stand-ins for a task: labels of a classifier (text or number), or prompts for an image with
-    the object and, None for the usual one, prompts for an image without it.
+    the object and, None for the usual one, prompts for an image without it. ``optional``: names of
+    the task, of which a classifier may lack some.
     """
 
     positive: tuple[str | int, ...]
     negative: tuple[str | int, ...] | None = None
+    optional: bool = False
 
 
-def read_task_map(source: str | Path | Mapping[str, Any]) -> dict[str, TaskWords]:
-    """A map from tasks to words: a name of ``READY``, a YAML file, or a mapping of the same form.
+def read_task_map(
+    source: str | Path | Mapping[str, Any], tasks: Sequence[str] = ()
+) -> dict[str, TaskWords]:
+    """A map from tasks to words: a name of ``READY``, a YAML file, or a mapping of the same form;
+    or ``synonyms``, for the given tasks: their names and other words for them.
 
     Task names may have spaces, as in ``fire hydrant``.
 
     Raises:
         InputError: the file cannot be read, or has another form.
     """
+    if str(source) == SYNONYMS:
+        return _synonyms(tasks)
     if isinstance(source, Mapping):
         content, where = dict(source), "task map"
     else:
@@ -50,6 +61,19 @@ def read_task_map(source: str | Path | Mapping[str, Any]) -> dict[str, TaskWords
     if not task_map:
         raise InputError("contains no task", where=where, allowed=_ALLOWED)
     return task_map
+
+
+def _synonyms(tasks: Sequence[str]) -> dict[str, TaskWords]:
+    """Each task's name, and the words of the one class of COCO that it names in its words."""
+    groups: dict[str, list[str]] = read_yaml(_MENTIONS)["mentions"]
+    found: dict[str, TaskWords] = {}
+    for task in tasks:
+        name = _plain(task)
+        own = [words for kind, words in groups.items() if _plain(kind) == name]
+        named = own or [words for words in groups.values() if name in map(_plain, words)]
+        words = [name, *(named[0] if len(named) == 1 else ())]
+        found[task] = TaskWords(tuple(dict.fromkeys(words)), optional=True)
+    return found
 
 
 def _words(task: str, content: Any, where: str) -> TaskWords:
@@ -100,6 +124,8 @@ def find_labels(
     inside, wrong = {}, []
     for task in tasks:
         positions = {word: lookup.positions(word) for word in words[task].positive}
+        if words[task].optional:
+            positions = {word: places for word, places in positions.items() if places}
         unclear = [word for word, places in positions.items() if len(places) != 1]
         wrong += [f"{task}: {_trouble(word, positions[word], labels)}" for word in unclear]
         inside[task] = sorted(set().union(*positions.values()))
@@ -107,7 +133,14 @@ def find_labels(
         problem = f"words that are not one label of {owner}: {some_of(wrong, 12)}"
         allowed = f"numbers from 0 to {len(labels) - 1}, or labels such as {some_of(labels, 3)}"
         raise InputError(problem, where="`task_map`", allowed=allowed)
-    if whole := [task for task in tasks if len(inside[task]) == len(labels)]:
+    if lacking := [task for task in tasks if not inside[task]]:
+        if not skip_unmapped or len(lacking) == len(tasks):
+            problem = f"no label of {owner} is a synonym of {some_of(lacking, 12)}"
+            allowed = f"labels such as {some_of(labels, 8)}"
+            remedy = f"give `task_map` FILE.yaml; or {_narrow(tasks, lacking)}"
+            raise InputError(problem, allowed=allowed, remedy=remedy)
+        inside = {task: places for task, places in inside.items() if places}
+    if whole := [task for task, places in inside.items() if len(places) == len(labels)]:
         problem = f"all {len(labels)} labels of {owner} stand for {some_of(whole)}"
         raise InputError(problem, where="`task_map`", allowed="some of the labels")
     return inside
@@ -189,6 +222,7 @@ def prompts_of(
         words_of_task = TaskWords((_prompt(task),)) if words is None else words[task]
         sides = words_of_task.positive, words_of_task.negative or ("a photo",)
         positive, negative = (tuple(map(str, side)) for side in sides)
+        positive = tuple(map(_prompt, positive)) if words_of_task.optional else positive
         if both := set(positive) & set(negative):
             problem = f"prompt {min(both)!r} is positive and negative for {task}"
             raise ParameterError(problem, where="`task_map`", allowed="one of them")

@@ -30,6 +30,7 @@ def predict_command(
     tasks: str = shared.TasksOption,
     codec: str = shared.CodecOption,
     range: str = shared.RangeOption,
+    dry_run: bool = Option(False, "--dry-run", help="Show labels of each task; predict nothing."),
     overwrite: bool = shared.OverwriteOption,
     format: shared.Format = shared.FormatOption,
     *,
@@ -49,11 +50,11 @@ def predict_command(
 
     check_one_of("codec", codec, CODECS)
     decoding = Decoding(codec, shared.parse_range(range))
-    words = None if task_map is None else read_task_map(task_map)
     challenge_suite, data = suite_or_dataset(suite, dataset)
     shown = challenge_suite or data
     assert shown is not None  # noqa: S101 - one of them is there
     names = network_predictions.tasks_to_predict(shown, shared.split_names(tasks) or None)
+    words = None if task_map is None else read_task_map(task_map, names)
     ids, paths = network_predictions.find_images(shown, names, data=data, **where)
     shared.parse_channels(loading)
     loading["skip_unmapped"] = "skip_unmapped" in loading or tasks is None
@@ -61,6 +62,14 @@ def predict_command(
     if skipped := [task for task in names if task not in loaded.tasks]:
         left = f"{counted(len(skipped), 'task')} that the model or the map has no label for"
         note(f"{left} left out: {some_of(skipped)}")
+    if words is not None or dry_run:
+        meaning = {task: loaded.meaning[task] for task in loaded.tasks}
+        note(*(f"{task}: {_shown(labels)}" for task, labels in meaning.items()))
+    if dry_run:
+        facts = {"tasks": meaning, "images": len(ids)}
+        contents = f"{counted(len(meaning), 'task')} x {counted(len(ids), 'image')}"
+        print_result(format, facts, f"{contents} would be predicted by {loaded.name}")
+        return
     note(*dark_notes(paths, decoding))
     if "limit" in where:
         note(f"{counted(len(ids), 'image')} for a first try; to evaluate, leave --limit out")
@@ -82,3 +91,10 @@ def predict_command(
     by = f"by {loaded.name} ({loaded.kind}) at {height} x {width}"
     following = f"evaluate {suite} {out}" if challenge_suite else f"check {suite} {out} --out check"
     print_result(format, facts, f"{out}: {contents} {by}", f"nooch {following}")
+
+
+def _shown(meaning: Any) -> str:
+    """Labels or prompts that stand for a task, as text."""
+    if isinstance(meaning, dict):
+        return " against ".join(some_of(side) for side in meaning.values())
+    return meaning if isinstance(meaning, str) else some_of(meaning, 8)
