@@ -122,7 +122,7 @@ def load_onnx(source: str, options: InputOptions, device: str) -> OnnxNetwork:
     config = folder / CONFIG_FILE
     facts = read_json(config, "configuration", "JSON") if config.is_file() else {}
     facts = facts if isinstance(facts, dict) else {}
-    labels = _labels(file, options, metadata, facts)
+    labels = labels_of_outputs(file, options, metadata, facts)
     ends, weights = _graph(file)
     identity = _identity(folder) if whole else _hash_of_files(file, weights)
     if not whole or any(
@@ -181,10 +181,12 @@ def _preprocessing(
     return recorded
 
 
-def _labels(
+def labels_of_outputs(
     file: Path, options: InputOptions, metadata: Mapping[str, str], config: Mapping[str, Any]
 ) -> list[str]:
-    """Labels in the order of the outputs."""
+    """Labels in the order of the outputs: options, else ``labels.txt``, ``id2label`` of the
+    configuration, ``names`` of the metadata. Raises InputError: there are none, or not one each.
+    """
     given = None if options.classes is None else Path(options.classes).expanduser()
     nearby = file.parent / LABELS_FILE
     allowed = "a text file with the label of each output, one per line"

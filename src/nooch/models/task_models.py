@@ -29,6 +29,7 @@ from nooch.models.sources import (
     quietly,
 )
 from nooch.models.task_maps import TaskWords, find_labels, prompts_of
+from nooch.models.timm_networks import load_timm, timm_folder
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -260,6 +261,20 @@ _TINY = 1e-12
 """Probabilities that were rounded to 0 are this far from it."""
 
 
+def is_timm(request: Asked) -> bool:
+    """True if the configuration is of a model of timm."""
+    return timm_folder(request.source) is not None
+
+
+def load_timm_classifier(request: Asked) -> TaskModel:
+    """A classifier of timm, see ``load_timm``, that gives the tasks' logits."""
+    options = replace(request.options, size=request.size)
+    module, source, labels, prepared = load_timm(request.source, options, request.device)
+    inputs = Inputs(prepared, request.device, channels_last=True)
+    problem_type = "single_label_classification"
+    return _answering(request, source, labels, problem_type, inputs, lambda: module, "timm")
+
+
 def is_own(request: Asked) -> bool:
     """True if the source is ``package.module:Name``."""
     return is_custom(request.source)
@@ -431,6 +446,7 @@ KINDS: dict[str, ModelKind] = {
     "trained": ModelKind(is_trained, load_trained),
     "custom": ModelKind(is_own, load_own),
     "onnx": ModelKind(is_onnx, load_onnx_classifier),
+    "timm": ModelKind(is_timm, load_timm_classifier),
     "classifier": ModelKind(is_classifier, load_classifier),
     "zero-shot": ModelKind(is_zero_shot, load_zero_shot),
 }
@@ -455,8 +471,8 @@ def load_task_model(
     Args:
         source: a hub id ``owner/model``, or a folder with weights as safetensors: an image
             classifier, a model of texts and images, or a network that nooch trained and kept; a
-            network as ``.onnx`` or its folder; or ``package.module:Name`` of a custom model, see
-            ``nooch.models.task_models.load_own``.
+            network as ``.onnx`` or its folder; a classifier of timm (``timm/NAME`` or folder); or
+            ``package.module:Name`` of a custom model, see ``nooch.models.task_models.load_own``.
         tasks: names.
         words: labels (classifier) or prompts (texts and images) of the tasks, from
             ``read_task_map``; by default those that the tasks' names give.
@@ -467,7 +483,8 @@ def load_task_model(
         backbone: the custom one, ``package.module:Name``, of a network that was trained on it.
         mean: mean of each channel of an ONNX network's input, of pixels from 0 to 1.
         std: standard deviation of each channel of an ONNX network's input, of pixels from 0 to 1.
-        classes: file with the label of each output of an ONNX network, one per line, or JSON.
+        classes: file with the label of each output of a network of ONNX or timm, one per line, or
+            JSON.
 
     Raises:
         InputError: no such model, one that cannot answer the tasks, or takes no such images.
@@ -482,11 +499,13 @@ def load_task_model(
     rest = (size, device, skip_unmapped, backbone, options)
     request = Asked(str(source), tuple(tasks), words, *rest)
     if not is_onnx(request):
-        options.refuse(request.source)
+        options.refuse(request.source, "mean", "std")
+    kind = next((kind for kind in KINDS.values() if kind.fits(request)), None)
+    if classes is not None and kind not in {KINDS["onnx"], KINDS["timm"]}:
+        options.refuse(request.source, "classes")
     if backbone is not None and not is_trained(request):
         problem, allowed = "`backbone` is for networks that nooch trained", "their folder"
         raise ParameterError(problem, where=request.source, allowed=allowed)
-    kind = next((kind for kind in KINDS.values() if kind.fits(request)), None)
     if kind is not None:
         model = kind.load(request)
         with black_image("answers", model.size, where=model.name) as black:

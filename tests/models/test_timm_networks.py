@@ -1,0 +1,107 @@
+"""Classifiers of timm: a stand-in of its ``create_model``; labels, input and weights are read."""
+
+import json
+import sys
+import types
+
+import numpy as np
+import pytest
+from image_folders import smooth
+from refusals import fails, refused
+
+torch = pytest.importorskip("torch", reason="torch is not installed (nooch[train])")
+safetensors = pytest.importorskip("safetensors.torch")
+
+from nooch.base.errors import MissingExtraError  # noqa: E402
+from nooch.models.task_models import load_task_model  # noqa: E402
+
+PIXELS = np.stack([np.array(smooth(seed, 16, 16)) for seed in range(5)])
+MEAN, STD = (0.1, 0.2, 0.3), (0.5, 0.6, 0.7)
+
+
+class Means(torch.nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.head = torch.nn.Linear(3, n)
+
+    def forward(self, images):
+        return self.head(images.mean((2, 3)))
+
+
+@pytest.fixture
+def made(monkeypatch):
+    """What the stand-in was asked to create."""
+    asked = []
+
+    def create_model(name, **given):
+        asked.append((name, given))
+        return Means(given["num_classes"])
+
+    stand_in = types.SimpleNamespace(create_model=create_model)
+    monkeypatch.setitem(sys.modules, "timm", stand_in)
+    return asked
+
+
+@pytest.fixture
+def folder(tmp_path):
+    torch.manual_seed(1)
+    (tmp_path / "own").mkdir()
+    safetensors.save_file(Means(3).state_dict(), tmp_path / "own" / "model.safetensors")
+    write(tmp_path / "own")
+    return tmp_path / "own"
+
+
+def write(folder, **changes):
+    cfg = {"input_size": [3, 16, 16], "mean": MEAN, "std": STD, "crop_pct": 0.9}
+    config = {"architecture": "resnet10t", "num_classes": 3, "pretrained_cfg": cfg}
+    config |= {"label_names": ["car", "cow", "bus"], **changes}
+    (folder / "config.json").write_text(json.dumps(config))
+
+
+def test_a_folder_gives_logits_of_tasks(folder, made, tmp_path):
+    model = load_task_model(folder, ["cow", "car"])
+    assert (model.kind, model.name, model.size) == ("timm", "own", (16, 16))
+    weights = safetensors.load_file(folder / "model.safetensors")
+    means = ((PIXELS / 255 - np.array(MEAN)) / np.array(STD)).mean((1, 2))
+    outputs = means @ weights["head.weight"].numpy().T + weights["head.bias"].numpy()
+    p = np.exp(outputs) / np.exp(outputs).sum(1, keepdims=True)
+    expected = np.log(p / (1 - p))[:, [1, 0]]
+    np.testing.assert_allclose(model.logits(PIXELS).detach().numpy(), expected, atol=1e-4)
+    write(folder, label_names=None)
+    fails(lambda: load_task_model(folder, ["car"]), "outputs have no names", "`classes`")
+    (tmp_path / "names.txt").write_text("car\ncow\nbus\n")
+    given = load_task_model(folder, ["cow", "car"], classes=tmp_path / "names.txt", size=8)
+    assert given.size == (8, 8)
+    assert [name for name, _ in made] == ["resnet10t"] * 2
+
+
+def test_nothing_but_the_weights_of_the_folder_is_loaded(folder, made):
+    evil = {"checkpoint_path": "evil.pth", "pretrained": True, "pretrained_cfg": {"file": "x.pth"}}
+    write(folder, model_args={**evil, "depth": 2})
+    load_task_model(folder, ["car"])
+    assert made == [
+        (
+            "resnet10t",
+            {"checkpoint_path": "", "pretrained": False, "pretrained_cfg": None, "depth": 2,
+             "num_classes": 3, "pretrained_cfg_overlay": None},
+        )
+    ]  # fmt: skip
+    for name in ("hf-hub:evil/model", "local-dir:/evil"):
+        write(folder, architecture=name)
+        fails(lambda: load_task_model(folder, ["car"]), "names the architecture")
+
+
+def test_folders_that_are_refused(folder, made, monkeypatch):
+    refused(lambda: load_task_model(folder, ["car"], mean=MEAN), "`mean` is for networks as ONNX")
+    write(folder, num_classes=4, label_names=list("abcd"))
+    fails(lambda: load_task_model(folder, ["a"]), "cannot be loaded", "its weights")
+    write(folder, label_names=["car", "cow"])
+    fails(lambda: load_task_model(folder, ["car"]), "gives 3 outputs")
+    write(folder, pretrained_cfg={"mean": [0.1]})
+    fails(lambda: load_task_model(folder, ["car"]), "a configuration of timm")
+    write(folder)
+    monkeypatch.setitem(sys.modules, "timm", None)
+    fails(lambda: load_task_model(folder, ["car"]), "nooch[timm]", kind=MissingExtraError,
+          helps=False)  # fmt: skip
+    (folder / "model.safetensors").unlink()
+    fails(lambda: load_task_model(folder, ["car"]), "contains no model.safetensors", "pickled")
