@@ -22,7 +22,8 @@ def predict_command(
     suite: Path = shared.SuiteOrDatasetArgument,
     model: str = Option(
         ...,
-        help="Hub id or folder: an image classifier, or a model of texts and images such as CLIP.",
+        help="Hub id or folder: an image classifier, or a model of texts and images such as CLIP; a"
+        " classifier of timm; FILE.onnx; package.module:Name.",
     ),
     out: Path = Option(..., metavar="PREDICTIONS", help="File to write: .parquet or .csv."),
     task_map: str = shared.TaskMapOption,
