@@ -86,6 +86,7 @@ def test_an_onnx_file_with_options_and_a_limit_for_a_first_try(suite, run_cli, t
     run_cli(command.format("p.csv")).refused("its input is unknown", "--mean and --std")
     tried = run_cli(f"{command.format('t.csv')} --mean 0.5,0.5,0.5 --limit 5").ok()
     assert "5 images for a first try" in tried.err
+    assert "next:" not in tried.out
     assert "2 tasks x 5 images by own (onnx) at 8 x 8" in tried.out
     run_cli(f"{command.format('p.csv')} --mean 0.5,0.5,0.5").ok()
     whole = pl.read_csv(tmp_path / "p.csv").rows_by_key(["image_id", "task"], unique=True)

@@ -91,7 +91,8 @@ def predict_command(
     contents = f"{counted(len(loaded.tasks), 'task')} x {counted(len(ids), 'image')}"
     by = f"by {loaded.name} ({loaded.kind}) at {height} x {width}"
     following = f"evaluate {suite} {out}" if challenge_suite else f"check {suite} {out} --out check"
-    print_result(format, facts, f"{out}: {contents} {by}", f"nooch {following}")
+    shown_next = () if "limit" in where else (f"nooch {following}",)
+    print_result(format, facts, f"{out}: {contents} {by}", *shown_next)
 
 
 def _shown(meaning: Any) -> str:
