@@ -2,6 +2,7 @@
 
 import json
 
+import messy_files
 import numpy as np
 import pytest
 from coco_files import document, image, write
@@ -110,6 +111,17 @@ def test_roles_of_coco_files_are_those_of_their_names(tmp_path):
     }  # fmt: skip
 
 
+def test_splits_of_coco_files_are_those_of_their_names(tmp_path, run_cli):
+    messy_files.coco(tmp_path / "annotations")
+    done = run_cli(f"import auto {tmp_path} {tmp_path / 'out'}")
+    assert "splits train, valid from the names" in " ".join(done.err.split())
+    data = nooch.load_dataset(tmp_path / "out")
+    assert dict(data.images.select("image_id", "split").iter_rows()) == {1: "train", 2: "valid"}
+    assert data.captions.height == 2
+    run_cli(f"import auto {tmp_path} {tmp_path / 'shares'} --split 0/0/100 --seed 1")
+    assert set(nooch.load_dataset(tmp_path / "shares").images["split"]) == {"test"}
+
+
 def test_files_next_to_a_folder_of_annotations_are_of_something_else(tmp_path):
     write(tmp_path / "annotations" / "instances_a.json", document([], []))
     write(tmp_path / "scenes.json", '{"images": 3}')
@@ -125,8 +137,9 @@ def test_attributes_are_no_labels(tmp_path):
 
 def test_what_is_not_known_is_refused(tmp_path):
     write(tmp_path / "notes.md", "nothing")
-    strange = tmp_path, tmp_path / "notes.md", write(tmp_path / "in" / "t.csv", "a,b\nx,y\n")
-    for path in strange:
+    strange = write(tmp_path / "in" / "t.csv", "a,b\nx,y\n")
+    fails(lambda: recognize(strange), "no column contains image ids", "a (x), b (y)", "`id`")
+    for path in (tmp_path, tmp_path / "notes.md"):
         fails(lambda path=path: recognize(path), "contains no annotations that are known")
     fails(lambda: recognize(tmp_path / "nowhere"), "no such file or folder", helps=False)
     write(tmp_path / "done" / "dataset.json", json.dumps({}))

@@ -25,6 +25,17 @@ _ENDING = rf"(?i)({'|'.join(map(re.escape, IMAGE_ENDINGS))})$"
 IMAGE_COLUMNS = ("image_id", "image", "filename", "file_name", "path", "id")
 """Columns and fields that names of images are in."""
 
+
+def is_junk(name: str) -> bool:
+    """True for what macOS adds to archives and disks: no images, though called like them."""
+    return name.startswith("._") or name == "__MACOSX"
+
+
+def is_image(name: str) -> bool:
+    """True if a file is an image by its name."""
+    return name.lower().endswith(IMAGE_ENDINGS) and not is_junk(name)
+
+
 BY_ID, BY_FILE, BY_DIGITS = "by id", "by file name", "by the number at the end of file names"
 UNTYPED = (".csv", ".tsv")
 """Endings of tables whose cells have no type: 12 may be a number or the name of a file."""

@@ -45,7 +45,7 @@ def named_splits(column: pl.Series, values: Mapping[str, str], where: object = N
         raise InputError(problem, where=where, allowed="names of splits, as text or numbers")
     text = column.cast(pl.String)
     unknown = [
-        v for v in text.unique().to_list() if v not in values and str(v).lower() not in SPLIT_NAMES
+        v for v in text.unique().to_list() if v not in values and _usual(v) not in SPLIT_NAMES
     ]
     if unknown:
         problem = f"split values {some_of(sorted(map(str, unknown)))} are not known"
@@ -54,8 +54,12 @@ def named_splits(column: pl.Series, values: Mapping[str, str], where: object = N
     wrong = [v for v in values.values() if v not in SPLITS]
     if wrong:
         raise ParameterError(f"{some_of(wrong)} is not a split", allowed=", ".join(SPLITS))
-    meaning = {v: values.get(v) or SPLIT_NAMES[v.lower()] for v in text.unique().to_list()}
+    meaning = {v: values.get(v) or SPLIT_NAMES[_usual(v)] for v in text.unique().to_list()}
     return text.replace_strict(meaning, return_dtype=pl.String).alias("split")
+
+
+def _usual(name: str | None) -> str:
+    return str(name).strip().lower()
 
 
 def split_codes(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import codecs
 import contextlib
+import csv
 import io
 import json
 import re
@@ -78,9 +80,20 @@ _READ: dict[str, Callable[[Path, dict[str, Any]], pl.DataFrame]] = {
     ".csv": lambda path, options: _read_csv(path, **options),
     ".tsv": lambda path, options: _read_csv(path, separator="\t", **options),
     ".jsonl": lambda path, _: pl.read_ndjson(utf8_bytes(path.read_bytes(), path)),
+    ".xlsx": lambda path, _: _read_excel(path),
 }
 TABLE_ENDINGS = tuple(_READ)
 """Endings of the files that are tables."""
+
+
+def _read_excel(path: Path) -> pl.DataFrame:
+    """The first sheet of a workbook. Raises InputError, MissingExtraError."""
+    broken = (BadZipFile, KeyError, ValueError, TypeError, EOFError, zlib.error)
+    try:
+        with unreadable(path, "a workbook", broken, remedy="save it again, or as CSV"):
+            return pl.read_excel(path, engine="openpyxl")
+    except ModuleNotFoundError as error:
+        raise MissingExtraError("openpyxl", "vlm", "reading XLSX") from error
 
 
 _CSV_ROWS = 200_000  # written at a time, so that a large table is not in memory as text as well
@@ -106,7 +119,7 @@ def csv_bytes(table: pl.DataFrame, *, header: bool = True) -> bytes:
 
 def _read_csv(path: Path, names: Collection[str] = (), **options: Any) -> pl.DataFrame:
     # a name with [ or * is a name, not a pattern
-    content = transcoded(path)
+    content = transcoded(path) if _other(options, path) else plain_csv(path)
     source = path if content is None else content
     read = partial(pl.read_csv, source, infer_schema_length=None, glob=False, **options)
     columns = read(n_rows=0).columns if names else []
@@ -119,6 +132,70 @@ def _read_csv(path: Path, names: Collection[str] = (), **options: Any) -> pl.Dat
         for column in table.select(cs.string())
         if column.str.starts_with("'").any()
     )
+
+
+def _other(options: dict[str, Any], path: Path) -> bool:
+    """True if a caller of ``_read_csv`` names a separator that is not the one of the ending."""
+    return bool(options.get("separator", separator_of(path)) != separator_of(path))
+
+
+def separator_of(path: Path) -> str:
+    """The separator that the ending of a text table names."""
+    return "\t" if path.suffix.lower() == ".tsv" else ","
+
+
+_SAMPLE = 1 << 16
+
+
+def plain_csv(path: Path) -> bytes | None:
+    """The content of a text table in UTF-8, with the separator of its ending and without blanks
+    around separators; None if it can be read as it is. Raises OSError and InputError.
+
+    Semicolons, tabs, commas and bars are recognized: the separator that the first lines have as
+    often as the header, outside of quotes. A file in the plain form is not held in memory.
+    """
+    content = transcoded(path)
+    if content is None:
+        with path.open("rb") as file:
+            head = file.read(_SAMPLE)
+    else:
+        head = content[:_SAMPLE]
+    head = head.removeprefix(codecs.BOM_UTF8)
+    lines = re.sub(r'"[^"]*"', '""', head.decode(errors="replace")).splitlines()[:20]
+    if len(head) == _SAMPLE and len(lines) > 1:
+        lines.pop()
+    lines = [line for line in lines if line.strip()]
+    own = separator_of(path)
+    sign = _separator(lines, own)
+    if sign == own and not _is_padded(lines, sign):
+        return content
+    text = utf8_bytes(path.read_bytes() if content is None else content, path).decode()
+    written = io.StringIO(newline="")
+    rows = csv.reader(io.StringIO(text, newline=""), delimiter=sign, skipinitialspace=True)
+    try:
+        csv.writer(written, delimiter=own, lineterminator="\n").writerows(
+            [cell.strip() for cell in row] for row in rows if row
+        )
+    except csv.Error as error:
+        raise InputError(f"is not a table of text: {error}", where=path) from error
+    return written.getvalue().encode()
+
+
+def _separator(lines: list[str], own: str) -> str:
+    """The separator of the lines of a table, quoted cells left out; ``own`` where in doubt."""
+    if not lines or own in lines[0]:
+        return own
+    counts = {sign: [line.count(sign) for line in lines] for sign in ",;\t|"}
+    even = {sign: n[0] for sign, n in counts.items() if n[0] and min(n) == max(n)}
+    return max(even, key=lambda sign: even[sign]) if even else own
+
+
+def _is_padded(lines: list[str], sign: str) -> bool:
+    """True if the header, or the separators of all other lines, have blanks around them."""
+    around = re.compile(rf" {re.escape(sign)}|{re.escape(sign)} ")
+    padded = [bool(around.search(line)) for line in lines]
+    full = [len(around.findall(line)) >= line.count(sign) > 0 for line in lines]
+    return bool(padded) and (padded[0] or (len(lines) > 1 and all(full[1:])))
 
 
 def _without_zeros(column: pl.Series) -> pl.Series:
@@ -316,7 +393,7 @@ def is_intact(content: bytes) -> bool | None:
 
 # a ValueError: an integer of thousands of digits
 _BROKEN = (*BROKEN_JSON, ValueError)
-_TABLES = {".parquet", ".csv", ".tsv"}
+_TABLES = {".parquet", ".csv", ".tsv", ".xlsx"}
 
 
 def json_records(path: str | Path) -> list[dict[str, Any]]:
@@ -344,11 +421,6 @@ def file_records(path: str | Path) -> list[dict[str, Any]]:
     ``json_records``.
     """
     ending = Path(path).suffix.lower()
-    if ending == ".xlsx":
-        try:
-            return checked_read(path, lambda: pl.read_excel(path, engine="openpyxl").to_dicts())
-        except ModuleNotFoundError as error:
-            raise MissingExtraError("openpyxl", "vlm", "reading XLSX") from error
     if ending not in _TABLES:
         return json_records(path)
     # dates that Python does not have are found where rows are made

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     Engine = LocalEngine | RayEngine | SlurmEngine
 
 
-_TABLES = "nooch.data.readers.tables"
+_LAYOUTS = "nooch.data.readers.table_layouts"
 Out: Any = Argument(..., metavar="DATASET", help="Folder to write; it must not exist.")
 
 
@@ -224,17 +224,30 @@ def image_folder(
     run_import(reading_of("image-folder", path), out, options)
 
 
+def _positive(text: str | None) -> dict[str, str]:
+    return parse_pairs(text, "--positive", "sky=yes")
+
+
 @with_import_options
+@takes(
+    "nooch.data.importing.table_roles:Hints",
+    "hints",
+    class_column={"flags": ["--class"]},
+    positive={"type": str, "metavar": "sky=yes"},
+)
 def auto(
     path: Path = Argument(..., metavar="PATH", help="File or folder of annotations."),
     out: Path = Out,
     *,
     options: Any,
+    hints: Any,
 ) -> None:
     """Annotations of any known format, recognized. Reports the detected format and why."""
     from nooch.data.importing.recognition import recognize
+    from nooch.data.importing.table_roles import Hints
 
-    recognized = recognize(path)
+    hints["positive"] = _positive(hints.get("positive"))
+    recognized = recognize(path, Hints(**hints))
     note(f"recognized {recognized.kind}: {recognized.why}")
     options = {"images": recognized.images} | options
     if recognized.kind in {"boxes", "image-folder"}:
@@ -244,21 +257,21 @@ def auto(
 
 
 @takes(
-    f"{_TABLES}:read_table_of_images",
+    f"{_LAYOUTS}:TableOfImages",
     "labels",
-    only=["labels", "positive"],
+    only=["labels", "positive", "blank_is_no"],
     labels={"flags": ["--label"]},
     positive={"type": str, "metavar": "sky=yes"},
 )
 @takes(
-    f"{_TABLES}:read_long_table",
+    f"{_LAYOUTS}:LongTable",
     "long",
-    only=["class_column", "area_column"],
+    only=["class_column", "area_column", "label_separator"],
     class_column={"flags": ["--class"], "default": None},
     area_column={"flags": ["--area"]},
 )
 @takes(
-    "nooch.data.readers.table_layouts:Columns",
+    f"{_LAYOUTS}:Columns",
     "columns",
     only=["id", "file_name", "attributes"],
     id={"default": ...},
@@ -284,15 +297,18 @@ def table(
         )
     if split_column and "source" in options:
         raise ParameterError("--split and --split-column exclude each other")
-    if "area_column" in long and "class_column" not in long:
-        raise ParameterError(
-            "--area needs --class", allowed="both, for a long table of image, class and area"
+    if long and "class_column" not in long:
+        flag = "--area" if "area_column" in long else "--label-separator"
+        problem, allowed = (
+            f"{flag} needs --class",
+            "both, for a long table of image, class and area",
         )
+        raise ParameterError(problem, allowed=allowed)
     from nooch.data.readers.table_layouts import Columns, LongTable, TableOfImages
 
     roles = Columns(split=split_column, values=_split_values(options), **columns)
-    positive = shared.parse_pairs(labels.get("positive"), "--positive", "sky=yes")
-    layout = LongTable(*long.values()) if long else TableOfImages(labels["labels"], positive)
+    labels["positive"] = _positive(labels.get("positive"))
+    layout = LongTable(**long) if long else TableOfImages(**labels)
     # with a column of splits, it is the meaning of its values
     if split_column:
         options.pop("values", None)

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nooch.base.errors import InputError, ParameterError
+from nooch.base.errors import InputError, ParameterError, some_of, unreadable
 from nooch.base.files import DATASET_MARKER
-from nooch.data.image_names import IMAGE_ENDINGS, MAP_ENDINGS
+from nooch.data.image_names import IMAGE_ENDINGS, MAP_ENDINGS, is_image, is_junk
+from nooch.data.importing.table_roles import Hints, table_roles
 from nooch.data.readers import reading_of
+from nooch.data.readers.coco.reader import CocoReading
+from nooch.data.readers.cocostuff import map_values
+from nooch.data.splits import SPLIT_NAMES
 from nooch.data.table_files import TABLE_ENDINGS
 
 if TYPE_CHECKING:
@@ -19,8 +25,6 @@ if TYPE_CHECKING:
 
 
 _CLASSES = ("classes.txt", "labels.txt", "names.txt", "obj.names", "class_names.txt")
-_IDS = ("image_id", "id", "img_id", "imageid", "file_name", "filename", "image", "path")
-_FILE_NAMES = ("file_name", "filename", "img_filename", "image", "path", "image_path")
 _MAPS = ("labels", "masks", "annotations", "segmentation", "SegmentationClass", "gt")
 _MOST_LISTED = 20_000
 """Files that are looked at below a folder, at most."""
@@ -43,15 +47,17 @@ class Recognized:
     images: Path | None = None
 
 
-def recognize(path: str | Path) -> Recognized:
-    """Recognize the annotations in a file or folder, by the names of files and columns."""
+def recognize(path: str | Path, hints: Hints | None = None) -> Recognized:
+    """Recognize the annotations in a file or folder, by the names of files and columns; ``hints``
+    decide where these leave a choice.
+    """
     place = Path(path)
     if not place.exists():
         raise InputError("no such file or folder", where=path)
     if (place / DATASET_MARKER).is_file():
         raise ParameterError("is a dataset folder already", where=path, remedy="use it as it is")
     for attempt in _OF_FOLDERS if place.is_dir() else _OF_FILES:
-        if (recognized := attempt(place)) is not None:
+        if (recognized := attempt(place, hints or Hints())) is not None:
             return recognized
     problem = "contains no annotations that are known"
     allowed = (
@@ -71,60 +77,56 @@ def _coco(files: list[Path], images: Path | None, why: str) -> Recognized:
     roles: dict[str, list[Path]] = {"things": [], "stuff": [], "captions": []}
     for file in files:
         name = file.name.lower()
+        # keypoints repeat instances; information on images has no annotations
+        if len(files) > 1 and name.startswith(("person_keypoints", "image_info", "panoptic")):
+            continue
         role = next((role for role in ("stuff", "captions") if role in name), "things")
         roles[role].append(file)
     read = ", ".join(f"{file.name} ({role})" for role, listed in roles.items() for file in listed)
-    return _found("coco", f"{why}: {read}", images, *roles.values())
+    named = [_split_of(file.name) for file in roles["things"]]
+    splits = [name for name in named if name]
+    # one split is none
+    divided = splits if len(splits) == len(named) and len(set(splits)) > 1 else []
+    read += f"; splits {', '.join(divided)} from the names" if divided else ""
+    reading = CocoReading(roles["things"], roles["stuff"], roles["captions"], splits=divided)
+    return Recognized("coco", reading, f"{why}: {read}", images)
 
 
-def _coco_file(file: Path) -> Recognized | None:
+def _split_of(name: str) -> str | None:
+    """The split in a file's name, such as valid of ``instances_val2017.json``."""
+    words = re.findall("[a-z]+", name.lower())
+    return next((SPLIT_NAMES[word] for word in words if word in SPLIT_NAMES), None)
+
+
+def _coco_file(file: Path, _: Hints) -> Recognized | None:
     if file.suffix.lower() != ".json":
         return None
     return _coco([file], _images_near(file.parent), "a JSON file")
 
 
-def _yolo_file(file: Path) -> Recognized | None:
+def _yolo_file(file: Path, _: Hints) -> Recognized | None:
     if file.suffix.lower() not in {".yaml", ".yml"}:
         return None
     return _found("boxes", f"{file.name} as YOLO's list of images", None, file, "yolo")
 
 
-def _table_file(file: Path) -> Recognized | None:
+def _table_file(file: Path, hints: Hints) -> Recognized | None:
     if file.suffix.lower() not in TABLE_ENDINGS:
         return None
-    import polars as pl
-
-    from nooch.data.readers.table_layouts import Columns, LongTable, TableOfImages
     from nooch.data.table_files import read_table
 
     table = read_table(file)
+    if not table.height:
+        raise InputError("contains no row", where=file, remedy="give a table with a row per image")
     names = {name.lower(): name for name in table.columns}
     if {"imageid", "labelname", "xmin", "xmax"} <= set(names):
         return _found("boxes", "columns of Open Images' boxes", None, file, "openimages")
-    key = next((names[name] for name in _IDS if name in names), None)
-    if key is None:
-        return None
-    split, file_name = names.get("split"), next((names[n] for n in _FILE_NAMES if n in names), None)
-    columns = Columns(key, None if file_name == key else file_name, split)
-    if "class" in names:
-        layout: Any = LongTable(names["class"], names.get("area"))
-        why = f"a long table of {key}, {names['class']}"
-        return _found("table", why, None, file, columns, layout)
-    taken = {key, split, file_name}
-    labels = [
-        name
-        for name in table.columns
-        if name not in taken
-        and table[name].dtype.is_numeric() | (table[name].dtype == pl.Boolean)
-        and table[name].cast(pl.Float64).is_in([0.0, 1.0]).all()
-    ]
-    if not labels:
-        return None
-    why = f"a row for each {key}; columns of 0 and 1 are labels: {', '.join(labels)}"
-    return _found("table", why, None, file, columns, TableOfImages(labels))
+    columns, layout, why, is_file = table_roles(table, file, hints)
+    images = _images_near(file.parent) if is_file or columns.file_name else None
+    return _found("table", why, images, file, columns, layout)
 
 
-def _coco_stuff(folder: Path) -> Recognized | None:
+def _coco_stuff(folder: Path, _: Hints) -> Recognized | None:
     from nooch.data.readers.coco.layout import find_coco
 
     try:
@@ -134,16 +136,16 @@ def _coco_stuff(folder: Path) -> Recognized | None:
     return Recognized("coco-stuff", layout.reading, "COCO 2017's files", layout.images)
 
 
-def _coco_folder(folder: Path) -> Recognized | None:
+def _coco_folder(folder: Path, _: Hints) -> Recognized | None:
     # next to a folder of annotations, JSON files are of something else
     files = sorted(folder.glob("annotations/*.json")) or sorted(folder.glob("*.json"))
     return _coco(files, _images_near(folder), "JSON files") if files else None
 
 
-def _yolo_folder(folder: Path) -> Recognized | None:
+def _yolo_folder(folder: Path, hints: Hints) -> Recognized | None:
     for name in ("data.yaml", "dataset.yaml", "data.yml"):
         if (folder / name).is_file():
-            return _yolo_file(folder / name)
+            return _yolo_file(folder / name, hints)
     names = _class_list(folder)
     labels = folder / "labels" if (folder / "labels").is_dir() else folder
     texts = [file for file in _listed(labels, (".txt",)) if file.name not in _CLASSES]
@@ -153,7 +155,7 @@ def _yolo_folder(folder: Path) -> Recognized | None:
     return _found("boxes", why, None, labels, "yolo", names, _images_near(folder))
 
 
-def _voc_folder(folder: Path) -> Recognized | None:
+def _voc_folder(folder: Path, _: Hints) -> Recognized | None:
     place = folder / "Annotations" if (folder / "Annotations").is_dir() else folder
     if next(_listed(place, (".xml",)), None) is None:
         return None
@@ -161,30 +163,95 @@ def _voc_folder(folder: Path) -> Recognized | None:
     return _found("boxes", f"Pascal VOC's XML below {place.name}", None, place, "voc", None, images)
 
 
-def _label_maps(folder: Path) -> Recognized | None:
+def _label_maps(folder: Path, hints: Hints) -> Recognized | None:
     names = _class_list(folder)
     for below in _MAPS:
         maps = folder / below
         if names is not None and next(_listed(maps, MAP_ENDINGS), None) is not None:
-            why = f"label maps below {below} and {names.name}; no value is void"
-            return _found("label-maps", why, _images_near(folder), maps, str(names))
+            void = f"void: {some_of(hints.void)}" if hints.void else "no value is void"
+            why = f"label maps below {below} and {names.name}; {void}"
+            return _found("label-maps", why, _images_near(folder), maps, str(names), hints.void)
     return None
 
 
-def _image_folder(folder: Path) -> Recognized | None:
+def _unnamed_maps(folder: Path, _: Hints) -> Recognized | None:
+    """Refuse label maps without a list of classes; those of COCO-Stuff are recognized."""
+    below = [place for place in sorted(folder.iterdir()) if place.is_dir()]
+    stems = {
+        place: {file.stem for file in sorted(place.iterdir()) if _is_map(file)} for place in below
+    }
+    maps = [place for place in below if place.name in _MAPS or place.name == "label"]
+    maps = [place for place in maps if stems[place]]
+    photos = _photos_of(below, stems[maps[0]]) if maps else None
+    if not maps or photos is None:
+        return None
+    values = _values(maps[0])
+    stuff = maps[0].name == "label" and (folder / "inst").is_dir()
+    if stuff and values <= {*map_values("cocostuff"), 255}:
+        why = f"COCO-Stuff's maps below {maps[0].name}: value = COCO id - 1, 255 void"
+        return _found("label-maps", why, photos, maps[0], "cocostuff")
+    raise InputError(
+        f"{maps[0].name}/ has a label map for each image of {photos.name}/, with values"
+        f" {some_of(sorted(values), 8)}, but there is no list of classes",
+        where=folder,
+        allowed=f"one of {', '.join(_CLASSES)}, next to {maps[0].name}: 'value name' on each line",
+        remedy=f"add it, or name it: nooch import label-maps {maps[0].name} with its `classes`",
+    )
+
+
+def _is_map(file: Path) -> bool:
+    return file.suffix.lower() in MAP_ENDINGS and not file.name.startswith("._")
+
+
+def _photos_of(folders: list[Path], stems: set[str]) -> Path | None:
+    """The folder that has a photograph, in JPEG, for every map."""
+    for place in folders:
+        names = {file.stem for file in place.iterdir() if file.suffix.lower() in (".jpg", ".jpeg")}
+        if stems <= names:
+            return place
+    return None
+
+
+def _values(folder: Path) -> set[int]:
+    """Values of the first maps of a folder."""
+    import numpy as np
+    from PIL import Image
+
+    found: set[int] = set()
+    for file in [file for file in sorted(folder.iterdir()) if _is_map(file)][:20]:
+        with unreadable(file), Image.open(file) as opened:
+            found |= set(np.unique(np.asarray(opened)).tolist())
+    return found
+
+
+def _only_images(folder: Path, _: Hints) -> None:
+    """Refuse a folder of images without annotations."""
+    images = list(islice(_listed(folder, IMAGE_ENDINGS), 3))
+    if images:
+        raise InputError(
+            f"contains images, such as {images[0].name}, and no annotations",
+            where=folder,
+            allowed="a table of labels, COCO JSON, boxes, label maps, or a folder for each class",
+            remedy=f"label them with a model: nooch annotate {folder} `segmenter` MODEL; or give"
+            " the file of labels, with this folder as `images`",
+        )
+
+
+def _image_folder(folder: Path, _: Hints) -> Recognized | None:
     if next(_listed(folder, IMAGE_ENDINGS), None) is None:
         return None
-    folders = [place for place in folder.iterdir() if place.is_dir()]
-    if not folders or any(file.suffix.lower() in IMAGE_ENDINGS for file in folder.iterdir()):
+    folders = [p for p in folder.iterdir() if p.is_dir() and not is_junk(p.name)]
+    if not folders or any(is_image(file.name) for file in folder.iterdir()):
         return None
     why = f"a folder of images for each class: {', '.join(sorted(p.name for p in folders)[:5])}"
     return _found("image-folder", why, folder, folder)
 
 
-_Attempt = Callable[[Path], Recognized | None]
+_Attempt = Callable[[Path, Hints], Recognized | None]
 _OF_FILES: tuple[_Attempt, ...] = (_coco_file, _yolo_file, _table_file)
 _OF_FOLDERS: tuple[_Attempt, ...] = (
-    _coco_stuff, _coco_folder, _yolo_folder, _voc_folder, _label_maps, _image_folder,
+    _coco_stuff, _coco_folder, _yolo_folder, _voc_folder, _label_maps, _unnamed_maps,
+    _image_folder, _only_images,
 )  # fmt: skip
 
 
@@ -204,10 +271,10 @@ def _listed(folder: Path, endings: tuple[str, ...]) -> Iterator[Path]:
     """Files with these endings below a folder, in a bounded search."""
     seen = 0
     for place, folders, names in os.walk(folder):
-        folders.sort()
+        folders[:] = sorted(name for name in folders if not is_junk(name))
         for name in sorted(names):
             seen += 1
-            if name.lower().endswith(endings):
+            if name.lower().endswith(endings) and not is_junk(name):
                 yield Path(place) / name
         if seen > _MOST_LISTED:
             return

@@ -18,7 +18,7 @@ from PIL import Image, UnidentifiedImageError
 
 from nooch.base.errors import InputError, ParameterError, some_of, unreadable
 from nooch.data.dataset import Dataset, ImageId
-from nooch.data.image_names import IMAGE_ENDINGS
+from nooch.data.image_names import IMAGE_ENDINGS, is_junk
 
 _COCO_PREFIXES = ("", "COCO_val2014_", "COCO_train2014_", "COCO_test2014_")
 
@@ -173,6 +173,8 @@ class FolderWalk:
         """Paths of image files below a folder of ``root``; ``seen`` are the real folders."""
         with os.scandir(root / folder) as entries:
             for entry in entries:
+                if is_junk(entry.name):
+                    continue
                 path = f"{folder}/{entry.name}" if folder else entry.name
                 link, matches = entry.is_symlink(), self.wanted(entry.name)
                 place = _target(entry.path) if link else Path()

@@ -317,7 +317,18 @@ def located(frame: pl.DataFrame, listing: ImageListing) -> tuple[pl.DataFrame, l
         files = [path or name for path, name in zip(paths, names, strict=True)]
     else:
         stems = {*map(str, names), *(f"{i:012d}" for i in names if isinstance(i, int))}
-        index = listing.index(lambda name: name.rsplit(".", 1)[0] in stems)
-        files = paths = [(index.by_stem if key == "stem" else index.by_id)(name) for name in names]
+        # ids may be file names, also of another machine
+        texts = [name.replace("\\", "/") if isinstance(name, str) else "" for name in names]
+        bases = {name.rsplit("/", 1)[-1] for name in texts}
+        index = listing.index(lambda name: name.rsplit(".", 1)[0] in stems or name in bases)
+        if key == "stem":
+            paths = [index.by_stem(name) for name in names]
+        else:
+            paths = [index.by_id(name) for name in names]
+            as_files = index.by_file_names(
+                [None if path else text for path, text in zip(paths, texts, strict=True)]
+            )
+            paths = [path or file for path, file in zip(paths, as_files, strict=True)]
+        files = paths
     missing = [name for path, name in zip(paths, names, strict=True) if path is None]
     return frame.with_columns(file_name=pl.Series(files, dtype=pl.String)), missing

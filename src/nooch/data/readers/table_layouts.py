@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
@@ -12,7 +13,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from nooch.base.errors import InputError, ParameterError, check_one_of, some_of
+from nooch.base.errors import InputError, ParameterError, check_one_of, some_of, unreadable
 from nooch.base.limits import MOST_AREA
 from nooch.data.readers.image_rows import Entries, columns_of
 from nooch.data.table_files import are_exact_integers
@@ -66,12 +67,6 @@ class Columns:
 
     def check(self, schema: Mapping[str, pl.DataType], path: object) -> None:
         """Raise ParameterError for a missing column, InputError for one that cannot contain ids."""
-        for sign, words in ((";", "semicolons"), ("\t", "tabs")):
-            if len(schema) == 1 and sign in next(iter(schema)):
-                problem = f"its columns are separated by {words}"
-                allowed = "commas in .csv, tabs in .tsv"
-                remedy = "write it with commas, or call it .tsv if it has tabs"
-                raise InputError(problem, where=path, allowed=allowed, remedy=remedy)
         for name in (self.id, self.file_name, self.split, *(self.attributes or ())):
             if name is not None:
                 check_one_of("column", name, schema, owner=str(path))
@@ -109,13 +104,18 @@ Seen = Mapping[str, DistinctValues]
 
 @dataclass(frozen=True)
 class TableOfImages:
-    """A row for each image; ``labels`` are the columns of its classes. ``positive`` has the value
-    that means present, for columns of another two than 0/1 and true/false, or ``*``: each value is
-    a class of its own, ``column=value``.
+    """A row for each image.
+
+    Attributes:
+        labels: columns of labels; the name is the class's.
+        positive: value of a column of two texts that means present, as ``sky=yes``; by default of
+            0/1, true/false and the like. ``sky=*``: each value is a class, ``sky=yes`` and so on.
+        blank_is_no: a class is absent where its cell is blank, which is an error otherwise.
     """
 
     labels: Sequence[str]
     positive: Mapping[str, str] = field(default_factory=dict)
+    blank_is_no: bool = False
     area: ClassVar[str] = "unknown"
 
     @property
@@ -150,14 +150,24 @@ class TableOfImages:
         """
         names: list[tuple[Any, str]] = []
         for label in self.labels:
-            if nulls := seen[label].nulls:
-                raise InputError(
-                    f"{nulls} rows have no {label}", where=path, allowed="a label in every row"
-                )
             values = seen[label].values()
-            names += _classes_of(label, values, self.positive.get(label), path).items()
+            if (nulls := seen[label].nulls) and not self.blank_is_no:
+                raise InputError(
+                    f"{nulls} rows have no {label}",
+                    where=path,
+                    allowed="a label in every row",
+                    remedy=f"give `blank_is_no` if blank means that {label} is absent there; if"
+                    " nobody looked, fill in the cells or leave these rows out",
+                )
+            values = values.drop_nulls()
+            names += _classes_of(label, values, self._positive(label, values), path).items()
         check_classes([name for _, name in names], path)
         return dict(names)
+
+    def _positive(self, label: str, values: pl.Series) -> str | None:
+        """The value that means present; the only text of a column whose blanks mean absent."""
+        only = self.blank_is_no and values.dtype == pl.String and values.n_unique() == 1
+        return self.positive.get(label, str(values[0]) if only else None)
 
     def entries(
         self, rows: pl.DataFrame, names: Mapping[Any, str], path: Path
@@ -168,10 +178,16 @@ class TableOfImages:
         for label, value, as_text in names:
             values = _as_labels(rows[label])
             values = values.cast(pl.String).str.to_lowercase() if as_text else values
-            present.append(np.flatnonzero((values == value).to_numpy()))
+            present.append(np.flatnonzero((values == value).fill_null(value=False).to_numpy()))
         which = np.concatenate(present)
         columns = np.repeat([*columns_of(names).values()], [len(some) for some in present])
         return {"areas": (which, columns, np.full(len(which), np.nan))}
+
+
+YES_NO = (
+    ("0", "1"), ("false", "true"), ("-1", "1"), ("no", "yes"), ("n", "y"), ("f", "t")
+)  # fmt: skip
+"""Pairs of values, in small letters, of a column that is one class: absent, present."""
 
 
 def _as_labels(values: pl.Series) -> pl.Series:
@@ -202,7 +218,7 @@ def _classes_of(
             problem = f"label {label} never is {positive!r}, but {some_of(values)}"
             raise InputError(problem, where=path, allowed="a value of the column, or *")
         return {(label, positives[0], False): class_name(label, path)}
-    for no, yes in (("0", "1"), ("false", "true"), ("-1", "1")) if positive is None else ():
+    for no, yes in YES_NO if positive is None else ():
         if text <= {no, yes}:
             return {(label, yes, True): class_name(label, path)}
     names = [class_name(f"{label}={value}", path) for value in values]
@@ -212,7 +228,7 @@ def _classes_of(
             f"{label},"
             f" or are they two, {names[0]} and {names[1]}?",
             where=path,
-            allowed="0/1 or true/false, which are one class",
+            allowed="0/1, true/false or yes/no, which are one class",
             remedy=f"give `positive` {names[1]} (or {names[0]}) for one class, {label}=* for two",
         )
     return {(label, value, False): name for name, value in zip(names, values, strict=True)}
@@ -220,20 +236,31 @@ def _classes_of(
 
 @dataclass(frozen=True)
 class LongTable:
-    """A row for each (image, class); without a column of areas they are unknown."""
+    """A row for each (image, class), or with several classes in a cell.
+
+    Attributes:
+        class_column: names of classes; lists of them, or text.
+        area_column: areas; without it, and without ``box``, they are unknown.
+        label_separator: what is between the classes in a cell: a character, one of the names of
+            ``SEPARATORS``, or ``json`` for lists as JSON or Python write them.
+        box: columns of left, top, right and bottom; in pixels followed by the columns of the
+            image's width and height. A box's area stands in for its object's.
+    """
 
     class_column: str
     area_column: str | None = None
+    label_separator: str | None = None
+    box: Sequence[str] = ()
 
     @property
     def area(self) -> str:
-        """The areas of a table, in words: given or unknown."""
-        return "given" if self.area_column else "unknown"
+        """The areas of a table, in words."""
+        return "given" if self.area_column else "boxes" if self.box else "unknown"
 
     @property
     def columns(self) -> Sequence[str]:
         """Columns of classes and areas."""
-        return [c for c in (self.class_column, self.area_column) if c]
+        return [*dict.fromkeys(c for c in (self.class_column, self.area_column, *self.box) if c)]
 
     @property
     def named(self) -> Sequence[str]:
@@ -259,10 +286,10 @@ class LongTable:
     def classes(self, seen: Seen, path: Path) -> dict[Any, str]:
         """Every name that occurs, by its spellings, sorted."""
         values = seen[self.class_column].values()
-        if values.dtype.is_nested() or values.dtype == pl.Binary:
+        if values.dtype == pl.Binary or (values.dtype.is_nested() and not _has_lists(values)):
             problem = f"column {self.class_column} contains {values.dtype}"
             raise InputError(problem, where=path, allowed="names of classes")
-        texts = _text(values).drop_nulls().unique().to_list()
+        texts = tags_of(values, self.label_separator)[1].drop_nulls().unique().to_list()
         names = {text: class_name(text, path) for text in texts if text}
         return dict(sorted(names.items(), key=itemgetter(1)))
 
@@ -270,24 +297,28 @@ class LongTable:
         self, rows: pl.DataFrame, names: Mapping[Any, str], path: Path
     ) -> dict[str, Entries]:
         """``areas`` of rows that name a class; ``unknown``: those whose area is that word."""
-        classes, stated = _text(rows[self.class_column]), pl.repeat(False, rows.height, eager=True)
+        stated = pl.repeat(False, rows.height, eager=True)
         as_text = self.area_column is not None and rows[self.area_column].dtype == pl.String
         if self.area_column is not None and as_text:
             words = _text(rows[self.area_column]).str.to_lowercase()
             stated = (words == _UNKNOWN).fill_null(value=False)
+        which, classes = tags_of(rows[self.class_column], self.label_separator)
         areas, has_class = self._areas(rows, path, stated), (classes != "").fill_null(value=False)
+        areas, stated = areas[which], stated.gather(which)
         columns = columns_of(names)
 
         def entries(among: pl.Series, values: NDArray[np.float64]) -> Entries:
             in_row = (has_class & among).to_numpy()
             class_columns = classes.filter(in_row).replace_strict(columns, return_dtype=pl.Int64)
-            return np.flatnonzero(in_row), class_columns.to_numpy(), values[in_row]
+            return which[in_row], class_columns.to_numpy(), values[in_row]
 
         tables = {"areas": entries(~stated, areas)}
-        return tables | ({"unknown": entries(stated, np.ones(rows.height))} if as_text else {})
+        return tables | ({"unknown": entries(stated, np.ones(len(which)))} if as_text else {})
 
     def _areas(self, rows: pl.DataFrame, path: Path, stated: pl.Series) -> NDArray[np.float64]:
         """Area of each row; NaN in those that are stated as unknown, and if there is none."""
+        if self.box:
+            return _box_areas(rows, self.box, path)
         if self.area_column is None:
             return np.full(rows.height, np.nan)
         column = rows[self.area_column]
@@ -315,6 +346,66 @@ class LongTable:
             raise InputError(problem, where=path, allowed="fractions of the image", remedy=remedy)
         return values
 
+
+def _box_areas(rows: pl.DataFrame, box: Sequence[str], path: Path) -> NDArray[np.float64]:
+    """The share of its image that each row's box covers; NaN in a row without a box."""
+    try:
+        numbers = [rows[name].cast(pl.Float64).to_numpy() for name in box]
+    except pl.exceptions.PolarsError as error:
+        problem = f"columns {', '.join(box)} are not all numbers"
+        raise InputError(problem, where=path, allowed="corners of boxes") from error
+    left, top, right, bottom, *size = numbers
+    whole = size[0] * size[1] if size else np.ones(rows.height)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        areas: NDArray[np.float64] = (right - left) * (bottom - top) / whole
+    wrong = (right < left) | (bottom < top) | (whole <= 0) | (areas > MOST_AREA)
+    if len(rows_wrong := np.flatnonzero(wrong)):
+        raise InputError(
+            f"row {rows[ROW][int(rows_wrong[0])] + 1} has a box that is turned or too large",
+            where=path,
+            allowed="left <= right, top <= bottom, inside of the image; fractions, or pixels with"
+            " the image's width and height",
+        )
+    return areas
+
+
+SEPARATORS = {"comma": ",", "semicolon": ";", "bar": "|", "space": " ", "tab": "\t"}
+"""Names of what separates the classes in a cell."""
+
+
+def _has_lists(values: pl.Series) -> bool:
+    return isinstance(values.dtype, pl.List) and values.dtype.inner in (pl.String, pl.Null)
+
+
+def tags_of(cells: pl.Series, separator: str | None) -> tuple[NDArray[np.int64], pl.Series]:
+    """The classes in cells: position of each one's cell, int64 (n,), and its name, stripped, String
+    (n,). A cell without one has a null.
+    """
+    if _has_lists(cells):
+        lists = cells.cast(pl.List(pl.String))
+    elif separator is None:
+        return np.arange(len(cells)), _text(cells)
+    elif separator == "json":
+        lists = pl.Series([_listed(cell) for cell in _text(cells)], dtype=pl.List(pl.String))
+    else:
+        lists = cells.cast(pl.String).str.split(SEPARATORS.get(separator, separator))
+    table = pl.DataFrame({"cell": np.arange(len(cells)), "name": lists}).explode("name")
+    return table["cell"].to_numpy(), _text(table["name"])
+
+
+def _listed(cell: str | None) -> list[str]:
+    """The texts of a list as JSON or Python write it. Raises InputError for another cell."""
+    if not cell:
+        return []
+    with unreadable(repr(cell[:60]), 'a list such as ["sky", "road"]', BROKEN_LIST):
+        found = ast.literal_eval(cell)
+        if not isinstance(found, list) or not all(isinstance(name, str) for name in found):
+            raise ValueError("is not a list of texts")
+        return found
+
+
+BROKEN_LIST = (ValueError, SyntaxError, MemoryError, RecursionError)
+"""Exceptions of reading a list in a cell."""
 
 _ENOUGH = 10
 """Rows from which on areas tell whether they are percent."""

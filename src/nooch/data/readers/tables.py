@@ -40,7 +40,15 @@ from nooch.data.readers.table_layouts import (
     TableOfImages,
 )
 from nooch.data.splits import named_splits
-from nooch.data.table_files import alike, checked_read, table_files
+from nooch.data.table_files import (
+    alike,
+    checked_read,
+    parquet_bytes,
+    plain_csv,
+    read_table,
+    separator_of,
+    table_files,
+)
 from nooch.data.table_schema import identifiers
 
 _ID = "nooch:id"
@@ -82,7 +90,7 @@ class TableReading:
         """
         del map  # Polars has threads of its own
         given = table_files(self.path)
-        files = [_utf8_file(file.absolute(), folder, n) for n, file in enumerate(given)]
+        files = [_plain_file(file.absolute(), folder, n) for n, file in enumerate(given)]
         table = TableFiles.from_files(files, given, self.path)
         self.columns.check(table.schema, self.path)
         self.layout.check([*table.schema], self.path)
@@ -239,15 +247,23 @@ class ScannedTable(ScannedRows):
         return every[first], content
 
 
-def _utf8_file(file: Path, folder: Path, number: int) -> Path:
-    """The file, or if it is text in another encoding, a copy in UTF-8. Raises InputError."""
-    if file.suffix.lower() == ".parquet":
+def _plain_file(file: Path, folder: Path, number: int) -> Path:
+    """The file, or if it is a workbook, or text in another encoding or form, a copy in the usual
+    one. Raises InputError.
+    """
+    ending = file.suffix.lower()
+    if ending == ".xlsx":
+        content: bytes | None = parquet_bytes(read_table(file))
+        ending = ".parquet"
+    elif ending == ".parquet":
         return file
-    content = checked_read(file, lambda: transcoded(file))
+    else:
+        read = plain_csv if _is_csv(file) else transcoded
+        content = checked_read(file, lambda: read(file))
     if content is None:
         return file
     folder.mkdir(parents=True, exist_ok=True)
-    copy = folder.absolute() / f"utf8-{number}{file.suffix}"
+    copy = folder.absolute() / f"plain-{number}{ending}"
     copy.write_bytes(content)
     return copy
 
@@ -354,9 +370,7 @@ def _scan(file: Path, schema: Schema | None) -> pl.LazyFrame:
 
 
 def _scan_csv(file: Path, **options: Any) -> pl.LazyFrame:
-    return pl.scan_csv(
-        file, glob=False, separator="\t" if file.suffix.lower() == ".tsv" else ",", **options
-    )
+    return pl.scan_csv(file, glob=False, separator=separator_of(file), **options)
 
 
 # types of the columns of CSV

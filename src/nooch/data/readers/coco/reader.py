@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -77,7 +77,9 @@ def read_coco(
 
 @dataclass(frozen=True)
 class CocoReading:
-    """The parameters of ``read_coco``, and the number of bytes that are decoded at once."""
+    """The parameters of ``read_coco``, the number of bytes that are decoded at once, and the splits
+    of the images of each file of things, if its name tells them.
+    """
 
     things: Paths = ()
     stuff: Paths = ()
@@ -85,6 +87,7 @@ class CocoReading:
     stuff_maps: str | Path | None = None
     stuff_map_values: str = "cocostuff"
     slice_size: int = SLICE
+    splits: Sequence[str] = ()
 
     def files(self) -> list[tuple[str, Path]]:
         """The files, and the folder of maps."""
@@ -124,7 +127,7 @@ class CocoReading:
 
     def dependencies(self) -> list[Any]:
         """The pieces that files are cut into, and the maps."""
-        words: list[Any] = [self.slice_size]
+        words: list[Any] = [self.slice_size, *self.splits]
         if self.stuff_maps is not None:
             from nooch.data.readers.image_rows import listed_digest
             from nooch.data.readers.map_pixels import list_maps
@@ -152,7 +155,7 @@ class CocoReading:
                 Path(self.stuff_maps), self.stuff_map_values, image_ids, folder, map, progress
             )
             classes = list(dict.fromkeys([*classes, *maps.classes]))
-        return ScannedCoco(files, classes, maps)
+        return ScannedCoco(files, classes, maps, self.splits)
 
 
 @dataclass(frozen=True)
@@ -164,6 +167,7 @@ class ScannedCoco:
     files: list[ScannedFile]
     classes: list[str]
     maps: StuffMaps | None
+    splits: Sequence[str] = ()
 
     def ids(self) -> pl.Series:
         """Ids of all images that things and stuff files list."""
@@ -186,7 +190,23 @@ class ScannedCoco:
         parsed = [(file.role, file.read(first, last)) for file in self.files]
         if self.maps is not None:
             parsed.append(("maps", self.maps.read(first, last)))
-        return merge(parsed, images)
+        data, counts = merge(parsed, images)
+        return (self._divided(data) if self.splits else data), counts
+
+    def _divided(self, data: Dataset) -> Dataset:
+        """With the split of the file of things that lists each image; train without one."""
+        import polars as pl
+
+        things = [file for file in self.files if file.role == "things"]
+        split = pl.lit("train")
+        for file, name in zip(things, self.splits, strict=True):
+            listed = pl.Series("image_id", file.ids())
+            split = (
+                pl.when(pl.col("image_id").is_in(listed.implode()))
+                .then(pl.lit(name))
+                .otherwise(split)
+            )
+        return replace(data, images=data.images.with_columns(split=split))
 
     def provenance(
         self, counts: Mapping[str, int], n_images: int, images: object

@@ -1,0 +1,301 @@
+"""Roles of a table's columns: which has the images, which the labels, and how labels are written.
+
+What the columns do not decide is refused, with each reading, the keyword for it, and what it gives.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import polars as pl
+
+from nooch.base.calls import Options
+from nooch.base.errors import InputError, check_one_of, some_of
+from nooch.base.words import counted
+from nooch.data.image_names import IMAGE_ENDINGS
+from nooch.data.readers.table_layouts import (
+    SEPARATORS,
+    YES_NO,
+    Columns,
+    LongTable,
+    TableLayout,
+    TableOfImages,
+    tags_of,
+)
+from nooch.data.splits import SPLIT_NAMES
+
+_IDS = (
+    "image_id", "id", "img_id", "imageid", "file_name", "filename", "img_filename", "image",
+    "img", "path", "image_path", "img_path", "image_name", "img_name", "file_path", "filepath",
+    "file", "image_file", "photo",
+)  # fmt: skip
+_FILE_NAMES = _IDS[4:]
+_CLASSES = ("class", "class_name", "label_name", "category", "category_name", "label")
+_TAGS = ("tags", "labels", "classes", "categories", "keywords", "tag")
+_BOXES = (
+    ("xmin", "ymin", "xmax", "ymax"), ("x_min", "y_min", "x_max", "y_max"),
+    ("x1", "y1", "x2", "y2"), ("left", "top", "right", "bottom"),
+)  # fmt: skip
+_SIZES = (("width", "height"), ("image_width", "image_height"), ("img_width", "img_height"))
+_ENDING = rf"(?i)({'|'.join(map(re.escape, IMAGE_ENDINGS))})$"
+
+
+@dataclass(frozen=True)
+class Hints(Options):
+    """What a user says about annotations that are recognized.
+
+    Attributes:
+        id: column of a table with image ids or file names.
+        label: label columns of a table.
+        class_column: column of class names in a table with a row per label.
+        positive: label column -> the text that means present; ``*`` makes each value a class.
+        blank_is_no: a blank cell of a label column means that the class is absent.
+        label_separator: what is between several classes in a cell: a character, ``comma``,
+            ``semicolon``, ``bar``, ``space``, ``tab``, ``json``; or ``none`` if a cell is one
+            class.
+        void: values of label maps that are not classes.
+    """
+
+    id: str | None = None
+    label: Sequence[str] = ()
+    class_column: str | None = None
+    positive: Mapping[str, str] = field(default_factory=dict)
+    blank_is_no: bool = False
+    label_separator: str | None = None
+    void: Sequence[int] = ()
+
+
+def table_roles(
+    table: pl.DataFrame, where: object, hints: Hints
+) -> tuple[Columns, TableLayout, str, bool]:
+    """Roles of the columns, layout, the reasons, and whether ids are file names.
+
+    Raises:
+        ParameterError: a column that is not there.
+        InputError: no column of images or labels, or labels that can be read in several ways.
+    """
+    for name in (hints.id, hints.class_column, *hints.label):
+        if name is not None:
+            check_one_of("column", name, table.columns, owner=str(where))
+    names = {re.sub(r"[\s-]+", "_", name.strip().lower()): name for name in table.columns}
+    key = hints.id or _key(table, names)
+    if key is None:
+        raise InputError(
+            f"no column contains image ids or file names; columns: {_seen(table)}",
+            where=where,
+            allowed=f"a column called {', '.join(_IDS[:8])}, or one of file names",
+            remedy="name the column with `id`",
+        )
+    is_file = table[key].dtype == pl.String and _share_of_files(table[key]) > 0
+    split = next((names[n] for n in ("split", "subset", "set", "fold") if n in names), None)
+    if split is not None and not _are_splits(table[split]):
+        split = None
+    others = [names[n] for n in _FILE_NAMES if n in names and names[n] != key]
+    file_name = None if is_file else next(iter(others), None)
+    columns = Columns(key, file_name, split)
+    taken = {key, split, file_name}
+    class_column = hints.class_column or _class_column(table, names, taken, hints)
+    if class_column is None:
+        layout, why = _wide(table, taken, where, hints, key)
+        return columns, layout, why, is_file
+    long, why = _long(table, names, key, class_column, where, hints)
+    used = {*taken, *long.columns}
+    of_images = [n for n in table.columns if n not in used and _is_constant(table, key, n)]
+    if table[key].n_unique() < table.height:
+        columns = Columns(key, file_name, split, attributes=of_images)
+    return columns, long, why, is_file
+
+
+def _seen(table: pl.DataFrame) -> str:
+    """Columns, each with a few of its values."""
+    values = (some_of(table[name].drop_nulls().unique().sort().head(3)) for name in table.columns)
+    shown = [f"{name} ({some})" for name, some in zip(table.columns, values, strict=True)]
+    return some_of(shown, 12)
+
+
+def _share_of_files(column: pl.Series) -> float:
+    texts = column.drop_nulls()
+    return float(texts.str.contains(_ENDING).mean() or 0)  # type: ignore[arg-type]
+
+
+def _key(table: pl.DataFrame, names: Mapping[str, str]) -> str | None:
+    """The column of images: by its name, else the first whose cells are names of image files."""
+    named = next((names[name] for name in _IDS if name in names), None)
+    texts = [name for name in table.columns if table[name].dtype == pl.String]
+    return named or next((name for name in texts if _share_of_files(table[name]) == 1), None)
+
+
+def _are_splits(column: pl.Series) -> bool:
+    if column.dtype != pl.String:
+        return False
+    texts = column.drop_nulls().str.strip_chars().str.to_lowercase().unique()
+    return column.null_count() == 0 and set(texts) <= set(SPLIT_NAMES)
+
+
+def _class_column(
+    table: pl.DataFrame, names: Mapping[str, str], taken: set[str | None], hints: Hints
+) -> str | None:
+    """The column of class names: one of that name with texts that are not yes and no."""
+    if hints.label:
+        return None
+    for name in ("class", *_TAGS, *_CLASSES):
+        column = names.get(name)
+        if column is None or column in taken:
+            continue
+        if name == "class" or (
+            isinstance(table[column].dtype, pl.List)
+            or (table[column].dtype == pl.String and _pair(table[column]) is None)
+        ):
+            return column
+    return None
+
+
+def _is_constant(table: pl.DataFrame, key: str, name: str) -> bool:
+    if table[name].dtype.is_nested():
+        return False
+    return bool((table.group_by(key).agg(pl.col(name).n_unique())[name] == 1).all())
+
+
+def _long(
+    table: pl.DataFrame,
+    names: Mapping[str, str],
+    key: str,
+    column: str,
+    where: object,
+    hints: Hints,
+) -> tuple[LongTable, str]:
+    """The layout of a table with a column of classes."""
+    area = names.get("area")
+    box = next(([names[n] for n in box] for box in _BOXES if set(box) <= set(names)), [])
+    numeric = box and all(table[name].dtype.is_numeric() for name in box)
+    if area is None and numeric:
+        size = next(([names[n] for n in size] for size in _SIZES if set(size) <= set(names)), [])
+        within = all((table[name].drop_nulls() <= 1).all() for name in box)
+        if within or size:
+            whole = [] if within else size
+            why = f"a row for each box of {key}, {column}: {', '.join([*box, *whole])}"
+            return LongTable(column, None, None, [*box, *whole]), why
+    if area is None and table[key].n_unique() == table.height:
+        sign = _separator(table[column], column, where, hints)
+        if sign is not None or isinstance(table[column].dtype, pl.List):
+            classes = tags_of(table[column], sign)[1].drop_nulls().n_unique()
+            how = "as lists" if sign in (None, "json") else f"separated by {_word(sign)}"
+            return LongTable(column, None, sign), (
+                f"a row for each {key}; {counted(classes, 'class')} in {column}, {how}"
+            )
+    return LongTable(column, area), f"a long table of {key}, {column}"
+
+
+def _word(sign: str) -> str:
+    return next((word for word, found in SEPARATORS.items() if found == sign), sign)
+
+
+def _separator(column: pl.Series, name: str, where: object, hints: Hints) -> str | None:
+    """What is between the classes of a cell; None if a cell is one class. Raises InputError where
+    blanks, or several signs, may be that.
+    """
+    if hints.label_separator == "none" or column.dtype != pl.String:
+        return None
+    if hints.label_separator is not None:
+        return hints.label_separator
+    cells = column.drop_nulls().str.strip_chars()
+    cells = cells.filter(cells != "")
+    if len(cells) and cells.str.contains(r"^\[.*\]$").all():
+        return "json"
+    found = [sign for sign in ",;|\t" if cells.str.contains(sign, literal=True).any()]
+    if len(found) == 1:
+        return found[0]
+    plural = name.strip().lower() in _TAGS
+    if not found and not (plural and cells.str.contains(" ").any()):
+        return None
+    readings = []
+    for sign in [*map(_word, found or [" "]), "none"]:
+        classes = tags_of(cells, None if sign == "none" else sign)[1].unique().drop_nulls().sort()
+        what = f"{counted(len(classes), 'class')}: {some_of(classes, 4)}"
+        readings.append(f"`label_separator` {sign} gives {what}")
+    raise InputError(
+        f"several classes may be in a cell of {name}, such as {cells[0]!r}",
+        where=where,
+        allowed="; ".join(readings),
+        remedy="give one of them",
+    )
+
+
+def _pair(column: pl.Series) -> tuple[str, str] | None:
+    """The pair of values, such as no and yes, that the cells of a column are, blanks left out."""
+    if column.dtype.is_nested() or column.dtype == pl.Binary:
+        return None
+    values = column.drop_nulls()
+    if column.dtype.is_float():
+        if not (values == values.round()).all():
+            return None
+        values = values.cast(pl.Int64, strict=False)
+    texts = set(values.unique().head(5).cast(pl.String).str.to_lowercase())
+    return next((pair for pair in YES_NO if texts and texts <= set(pair)), None)
+
+
+def _wide(
+    table: pl.DataFrame, taken: set[str | None], where: object, hints: Hints, key: str
+) -> tuple[TableOfImages, str]:
+    """The layout of a table with a column for each class."""
+    rest = [name for name in table.columns if name not in taken]
+    pairs = {name: pair for name in rest if (pair := _pair(table[name])) is not None}
+    # a mark such as x, and blanks
+    marked = [
+        name
+        for name in rest
+        if table[name].null_count() and table[name].dtype == pl.String
+        and table[name].drop_nulls().n_unique() == 1
+    ]  # fmt: skip
+    labels = [*hints.label] or [n for n in rest if n in pairs or n in marked or n in hints.positive]
+    certain = hints.label or hints.positive or [n for n in labels if not table[n].null_count()]
+    if not certain and not labels:
+        _ask_positive(table, rest, where)
+    if not hints.blank_is_no:
+        # a column with blanks beside such without is not in doubt: it is an attribute
+        blank = [name for name in labels if table[name].null_count()]
+        if blank and (hints.label or not certain):
+            _ask_blank(table, blank, where)
+        labels = [name for name in labels if name not in blank]
+    why = f"a row for each {key}; columns of 0 and 1 or yes and no are labels: {', '.join(labels)}"
+    return TableOfImages(labels, dict(hints.positive), hints.blank_is_no), why
+
+
+def _ask_blank(table: pl.DataFrame, blank: Sequence[str], where: object) -> None:
+    n = sum(table[name].null_count() for name in blank)
+    raise InputError(
+        f"{counted(n, 'cell')} of {some_of(blank)} are blank: absent, or not looked at?",
+        where=where,
+        allowed=f"`blank_is_no` gives {counted(len(blank), 'class')}, absent where the"
+        " cell is blank; otherwise a label in every row",
+        remedy="give `blank_is_no`, or fill in the cells",
+    )
+
+
+def _ask_positive(table: pl.DataFrame, rest: Sequence[str], where: object) -> None:
+    """Refuse a table without a column that is certain to be a label."""
+    two: dict[str, list[str]] = {}
+    for name in rest:
+        if table[name].dtype == pl.String and not table[name].null_count():
+            values = table[name].unique().sort()
+            two |= {name: values.to_list()} if len(values) == 2 else {}
+    if not two:
+        raise InputError(
+            f"no column contains labels that are known; columns: {_seen(table)}",
+            where=where,
+            allowed="columns of 0 and 1, true and false, yes and no; or one called class, label or"
+            " tags",
+            remedy="name the columns with `label`, or `class_column` for a row per label",
+        )
+    one = ",".join(f"{name}={values[0]}" for name, values in two.items())
+    other = ",".join(f"{name}=*" for name in two)
+    each = ", ".join(f"{name}={value}" for name, values in two.items() for value in values)
+    raise InputError(
+        f"{some_of(two)} contain two texts each: one class, or two?",
+        where=where,
+        allowed=f"`positive` {one} gives {counted(len(two), 'class')} of present and"
+        f" absent (or the other text); `positive` {other} gives {2 * len(two)} classes, {each}",
+        remedy="give one of them",
+    )

@@ -1,0 +1,42 @@
+"""Files as people have them: read as they mean, or refused with every reading and its flag."""
+
+from pathlib import PurePosixPath
+
+import pytest
+from messy_files import FORMS, TRUTH
+
+import nooch
+
+
+def content(folder):
+    """Stem of each image -> its classes; the folder of a file name is not compared."""
+    data = nooch.load_dataset(folder)
+    names = data.images["file_name"].fill_null(data.images["image_id"].cast(str))
+    stems = [PurePosixPath(name.replace("\\", "/")).stem for name in names]
+    dense = data.areas.tocsr()
+    return {
+        stem: {data.classes[c] for c in dense.indices[dense.indptr[n] : dense.indptr[n + 1]]}
+        for n, stem in enumerate(stems)
+    }
+
+
+def outcome(form, run_cli, tmp_path):
+    """What an import comes to, and its words."""
+    path = form.make(tmp_path / "in")
+    if path is None:
+        pytest.skip("the real data is not here")
+    done = run_cli(f"import auto {path} {tmp_path / 'out'} {form.flags}")
+    words = " ".join(done.err.split())
+    if done.code == 0:
+        found, truth = content(tmp_path / "out"), form.truth or TRUTH
+        right = len(found) == truth if isinstance(truth, int) else found == truth
+        return ("right" if right else f"wrong: {found}"), words
+    if not all(word in words for word in form.words) or "internal error" in words:
+        return f"dead: {words}", words
+    return ("asked" if form.outcome == "asked" else "refused"), words
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_a_messy_file_is_read_or_refused_with_a_remedy(name, tmp_path, run_cli):
+    found, words = outcome(FORMS[name], run_cli, tmp_path)
+    assert found == FORMS[name].outcome, words

@@ -1,0 +1,253 @@
+"""Files as people have them, and what an import should make of each; written for a test."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+from coco_files import image, write
+from PIL import Image
+
+TRUTH = {"a": {"sky"}, "b": {"sky", "road"}, "c": {"road"}, "d": {"sky", "road"}}
+ROWS = [(f"{stem}.jpg", "sky" in found, "road" in found) for stem, found in TRUTH.items()]
+
+
+@dataclass(frozen=True)
+class Messy:
+    """A form: how it is written, the outcome of ``import auto``, flags, and words of the answer."""
+
+    make: Callable[[Path], Path]
+    outcome: str = "right"
+    flags: str = ""
+    words: tuple[str, ...] = ()
+    truth: object = None
+
+
+def photos(folder: Path, names: tuple[str, ...] = tuple(TRUTH)) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in names:
+        Image.new("RGB", (4, 4)).save(folder / f"{name}.jpg")
+    return folder
+
+
+def text(folder: Path, content: str, name: str = "t.csv", encoding: str = "utf-8") -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_bytes(content.encode(encoding))
+    return folder / name
+
+
+def wide(sign=",", yes="1", no="0", key="filename", quote="", form="{}", names=("sky", "road")):
+    rows = [[key, *names]]
+    rows += [[form.format(file), *(yes if on else no for on in (sky, road))]
+             for file, sky, road in ROWS]  # fmt: skip
+    return "".join(sign.join(f"{quote}{c}{quote}" for c in row) + "\n" for row in rows)
+
+
+def csv(name="t.csv", encoding="utf-8", **options):
+    return lambda folder: text(folder, wide(**options), name, encoding)
+
+
+def beside(**options):
+    def make(folder):
+        photos(folder / "images")
+        return text(folder, wide(**options))
+
+    return make
+
+
+def tags(form, column="tags", quote='"'):
+    def make(folder):
+        cells = [form(sorted(found)) for found in TRUTH.values()]
+        rows = [f"{stem}.jpg,{quote}{cell}{quote}" for stem, cell in zip(TRUTH, cells, strict=True)]
+        return text(folder, f"filename,{column}\n" + "\n".join(rows))
+
+    return make
+
+
+def per_label(header, row, name="t.csv"):
+    def make(folder):
+        rows = [row(stem, c) for stem, found in TRUTH.items() for c in sorted(found)]
+        return text(folder, header + "\n" + "\n".join(rows) + "\n", name)
+
+    return make
+
+
+def frame():
+    columns = {"filename": pl.String, "sky": pl.Int64, "road": pl.Int64}
+    return pl.DataFrame([(f, int(s), int(r)) for f, s, r in ROWS], schema=columns, orient="row")
+
+
+def parquet(folder):
+    folder.mkdir(parents=True)
+    frame().write_parquet(folder / "t.parquet")
+    return folder / "t.parquet"
+
+
+def excel(folder):
+    import openpyxl
+
+    folder.mkdir(parents=True)
+    book = openpyxl.Workbook()
+    for row in [frame().columns, *frame().rows()]:
+        book.active.append(row)
+    book.save(folder / "t.xlsx")
+    return folder / "t.xlsx"
+
+
+def lists(folder):
+    folder.mkdir(parents=True)
+    data = {"filename": [f"{stem}.jpg" for stem in TRUTH], "labels": map(sorted, TRUTH.values())}
+    pl.DataFrame({**data, "labels": [*data["labels"]]}).write_parquet(folder / "t.parquet")
+    return folder / "t.parquet"
+
+
+def splits(folder):
+    lines = wide().splitlines()
+    names = ["split", " Train ", "TEST", "Val", "train"]
+    return text(folder, "\n".join(f"{a},{b}" for a, b in zip(lines, names, strict=True)))
+
+
+BOX = {"category_id": 1, "bbox": [0, 0, 2, 2], "area": 4, "iscrowd": 0}
+
+
+def coco(folder, names=("instances_train2017", "instances_val2017"), images="ab"):
+    """COCO's own annotations folder: files of instances for train and val, and others."""
+    categories = [{"id": 1, "name": "cat"}]
+    for place, (name, stem) in enumerate(zip(names, images, strict=True), 1):
+        listed = [image(place, file_name=f"{stem}.jpg")]
+        boxes = [{"id": place, "image_id": place, **BOX}]
+        content = {"images": listed, "annotations": boxes, "categories": categories}
+        write(folder / f"{name}.json", json.dumps(content))
+        if name.startswith("instances"):
+            points = [{**boxes[0], "keypoints": [0, 0, 0], "num_keypoints": 0}]
+            other = name.replace("instances", "person_keypoints")
+            write(folder / f"{other}.json", json.dumps(content | {"annotations": points}))
+            said = [{"id": place, "image_id": place, "caption": "a cat"}]
+            captions = {"images": listed, "annotations": said}
+            write(folder / f"captions_{name[10:]}.json", json.dumps(captions))
+    return folder
+
+
+def coco_root(folder):
+    coco(folder / "annotations")
+    return folder
+
+
+def class_folders(folder):
+    for stem, name in (("a", "cat"), ("b", "dog")):
+        photos(folder / name, (stem,))
+    return folder
+
+
+def junk(folder):
+    class_folders(folder)
+    (folder / "cat" / "._a.jpg").write_bytes(b"\0\5\26\7")
+    for place in (folder, folder / "cat"):
+        (place / ".DS_Store").write_bytes(b"junk")
+        (place / "Thumbs.db").write_bytes(b"junk")
+    (folder / "__MACOSX" / "cat").mkdir(parents=True)
+    (folder / "__MACOSX" / "cat" / "._a.jpg").write_bytes(b"\0\5\26\7")
+    return folder
+
+
+def maps(folder, void=255, classes="0 cat\n1 road\n", value=1):
+    photos(folder / "images", ("a", "b"))
+    (folder / "labels").mkdir()
+    for stem, row in (("a", [0, void]), ("b", [value, void])):
+        Image.fromarray(np.array([row] * 2, np.uint8)).save(folder / "labels" / f"{stem}.png")
+    write(folder / "classes.txt", classes)
+    return folder
+
+
+def stuff_maps(folder):
+    real = Path(__file__).parents[1] / ".." / "shared" / "data" / "cocostuff-maps"
+    if not real.is_dir():
+        return None
+    shutil.copytree(real, folder)
+    return folder
+
+
+def no_classes(folder):
+    maps(folder)
+    (folder / "classes.txt").unlink()
+    return folder
+
+
+CATS = {"a": {"cat"}, "b": {"cat"}}
+TWO = {"a": {"cat"}, "b": {"dog"}}
+MAPS = {"a": {"cat"}, "b": {"road"}}
+PIPE = "|".join
+BOXED = "filename,width,height,class,xmin,ymin,xmax,ymax"
+
+FORMS: dict[str, Messy] = {
+    "wide 0/1": Messy(csv()),
+    "wide true/false": Messy(csv(yes="true", no="false")),
+    "wide TRUE/FALSE": Messy(csv(yes="TRUE", no="FALSE")),
+    "wide yes/no": Messy(csv(yes="yes", no="no")),
+    "wide Y/N": Messy(csv(yes="Y", no="N")),
+    "wide 1/-1": Messy(csv(yes="1", no="-1")),
+    "wide 1.0/0.0": Messy(csv(yes="1.0", no="0.0")),
+    "wide Y/blank": Messy(csv(yes="Y", no=""), "asked", words=("--blank-is-no", "blank")),
+    "wide 1/blank": Messy(csv(yes="1", no=""), "asked", words=("--blank-is-no", "blank")),
+    "wide Y/blank, said": Messy(csv(yes="Y", no=""), flags="--blank-is-no"),
+    "wide x/blank, said": Messy(csv(yes="x", no=""), flags="--blank-is-no"),
+    "wide in/out": Messy(csv(yes="in", no="out"), "asked", words=("--positive", "sky=in", "sky=*")),
+    "wide in/out, said": Messy(csv(yes="in", no="out"), flags="--positive sky=in,road=in"),
+    "semicolons": Messy(csv(sign=";")),
+    "tabs in .csv": Messy(csv(sign="\t")),
+    "tabs in .tsv": Messy(csv("t.tsv", sign="\t")),
+    "commas in .tsv": Messy(csv("t.tsv")),
+    "bars": Messy(csv(sign="|")),
+    "spaces after commas": Messy(csv(sign=", ")),
+    "spaces around commas": Messy(csv(sign=" , ", yes="yes", no="no")),
+    "spaces before quotes": Messy(csv(sign=", ", quote='"')),
+    "all quoted": Messy(csv(quote='"')),
+    "UTF-16": Messy(csv(encoding="utf-16")),
+    "UTF-16 with tabs": Messy(csv(encoding="utf-16", sign="\t")),
+    "UTF-8 with a mark": Messy(csv(encoding="utf-8-sig")),
+    "cp1252": Messy(csv(names=("sky", "röad"), encoding="cp1252"), "refused", words=("cp1252",)),
+    "Windows lines": Messy(lambda f: text(f, wide().replace("\n", "\r\n"))),
+    "column image": Messy(csv(key="image")),
+    "column Image Path": Messy(csv(key="Image Path")),
+    "column img_path": Messy(csv(key="img_path")),
+    "column of another name": Messy(csv(key="photo")),
+    "absolute paths": Messy(beside(form="/home/me/photos/{}")),
+    "Windows paths": Messy(beside(form="C:\\photos\\{}")),
+    "paths of another folder": Messy(beside(form="old/2019/{}")),
+    "tags by bars": Messy(tags(PIPE)),
+    "tags by commas": Messy(tags(",".join)),
+    "tags by comma and space": Messy(tags(", ".join)),
+    "tags by semicolons": Messy(tags(";".join, quote="")),
+    "tags as JSON": Messy(tags(lambda t: json.dumps(t).replace('"', '""'), "labels")),
+    "tags as Python prints them": Messy(tags(str)),
+    "tags by blanks": Messy(tags(" ".join), "asked", words=("--label-separator",)),
+    "tags by blanks, said": Messy(tags(" ".join), flags="--label-separator space"),
+    "a row per label": Messy(per_label("filename,label", lambda f, c: f"{f}.jpg,{c}")),
+    "a row per label and area": Messy(
+        per_label("image_id,class,area", lambda f, c: f"{f},{c},0.25")
+    ),
+    "a row per box": Messy(per_label(BOXED, lambda f, c: f"{f}.jpg,10,10,{c},0,0,5,5")),
+    "splits of any spelling": Messy(splits),
+    "Parquet": Messy(parquet),
+    "Parquet with lists": Messy(lists),
+    "Excel": Messy(excel),
+    "a header without rows": Messy(lambda f: text(f, "filename,sky\n"), "refused"),
+    "no file names": Messy(
+        lambda f: text(f, "x,y\n1,3\n2,4\n"), "refused", words=("x", "y", "--id")
+    ),
+    "COCO's annotations folder": Messy(coco, truth=CATS),
+    "COCO 2017": Messy(coco_root, truth=CATS),
+    "a folder per class": Messy(class_folders, truth=TWO),
+    "a folder per class with junk": Messy(junk, truth=TWO),
+    "label maps": Messy(lambda f: maps(f, void=0), truth={"a": {"cat"}, "b": {"cat", "road"}}),
+    "label maps with void": Messy(maps, "asked", words=("--void", "255")),
+    "label maps with void, said": Messy(maps, flags="--void 255", truth=MAPS),
+    "label maps without names": Messy(no_classes, "refused", words=("classes.txt",)),
+    "COCO-Stuff's maps": Messy(stuff_maps, truth=13),
+    "only images": Messy(photos, "refused", words=("nooch annotate",)),
+}
