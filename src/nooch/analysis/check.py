@@ -38,6 +38,7 @@ from nooch.criteria.context_fit import no_context
 from nooch.data import Dataset, load_dataset, parquet_bytes
 from nooch.data.importing.import_dataset import import_dataset
 from nooch.data.importing.recognition import recognize
+from nooch.data.importing.table_roles import Hints
 from nooch.evaluation import (
     Predictions,
     Scores,
@@ -310,6 +311,7 @@ def check(
     seed: Seed = 0,
     fail_if: Sequence[str] = (),
     reading: Mapping[str, Any] | None = None,
+    hints: Hints | None = None,
     overwrite: bool = False,
     progress: Progress = no_progress,
 ) -> Checked:
@@ -346,6 +348,8 @@ def check(
         fail_if: conditions on the scores, such as ``auc@hard[ce,car]<0.9``, as for
             ``nooch.evaluate``.
         reading: how files of predictions are read: keywords of ``nooch.load_predictions``.
+        hints: where ``dataset`` is annotations, what their format leaves open, such as the column
+            of labels or the void values of label maps.
         overwrite: replace an earlier check.
         progress: called with what is being done, and how many of how many are done.
 
@@ -362,7 +366,7 @@ def check(
         'index.html'
     """
     with atomic_folder(out, overwrite=overwrite, marker=_MARKER) as folder:
-        data, recorded, notes = _opened(dataset, folder, Path(out), images, progress)
+        data, recorded, notes = _opened(dataset, folder, Path(out), images, hints, progress)
         runs = load_predictions(predictions, data=data, tasks=tasks, **reading or {})
         notes += [described(runs), *run_notes(runs)]
         split = checked_split(data, split)
@@ -421,6 +425,7 @@ def _opened(
     folder: Path,
     out: Path,
     images: str | Path | None,
+    hints: Hints | None,
     progress: Progress,
 ) -> tuple[Dataset, str | None, list[str]]:
     """The dataset, its path for the suite to record, and a note if it was imported."""
@@ -429,7 +434,7 @@ def _opened(
     path = Path(str(dataset)).absolute()
     if not is_address(dataset) and path.exists():
         if not (path / DATASET_MARKER).is_file():
-            recognized = recognize(path)
+            recognized = recognize(path, hints)
             shown = None if recognized.kind in {"boxes", "image-folder"} else recognized.images
             given = images or shown
             import_dataset(recognized.reading, folder / "dataset", images=given, progress=progress)

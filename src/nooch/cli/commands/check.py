@@ -11,6 +11,7 @@ import typer
 from nooch.base.errors import ParameterError
 from nooch.base.words import counted
 from nooch.cli import options as shared
+from nooch.cli.commands.import_data import hints_of, with_hints
 from nooch.cli.declared import takes
 from nooch.cli.prediction_options import read_predictions, with_reading
 from nooch.cli.terminal import hint, note, print_json, print_shown, progress, say
@@ -24,6 +25,7 @@ _MOST = 10
 
 @takes("nooch.analysis.check:check", leave=["overwrite", "stability"], whole=["fail_if"])
 @with_reading
+@with_hints
 def check_command(
     dataset: str = typer.Argument(
         ...,
@@ -38,6 +40,7 @@ def check_command(
     *,
     settings: Any,
     reading: Any,
+    hints: Any,
 ) -> None:
     """Check where a model errs because of the context. One page, from a dataset and predictions."""
     from nooch.analysis.check import check
@@ -46,7 +49,8 @@ def check_command(
     with progress() as update:
         checked = check(
             dataset, predictions, out, fail_if=[text for text in fail_if if text != "worse"],
-            reading=reading, overwrite=overwrite, progress=update, **settings,
+            reading=reading, hints=hints_of(hints) if hints else None, overwrite=overwrite,
+            progress=update, **settings,
         )  # fmt: skip
     fired = _fired(checked, fail_if)
     if format is shared.Format.json:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from nooch.base.engines.ray import RayEngine
     from nooch.base.engines.slurm import SlurmEngine
     from nooch.data.importing.parts import Imported
+    from nooch.data.importing.table_roles import Hints
     from nooch.data.readers.contract import Reading
 
     Engine = LocalEngine | RayEngine | SlurmEngine
@@ -228,13 +229,26 @@ def _positive(text: str | None) -> dict[str, str]:
     return parse_pairs(text, "--positive", "sky=yes")
 
 
+def with_hints(command: Callable[..., None]) -> Callable[..., None]:
+    """A command with the options of annotations that are recognized, as ``hints``, by name."""
+    return takes(
+        "nooch.data.importing.table_roles:Hints",
+        "hints",
+        group="Annotations",
+        class_column={"flags": ["--class"]},
+        positive={"type": str, "metavar": "sky=yes"},
+    )(command)
+
+
+def hints_of(typed: Mapping[str, Any]) -> Hints:
+    """The hints that were typed."""
+    from nooch.data.importing.table_roles import Hints
+
+    return Hints(**{**typed, "positive": _positive(typed.get("positive"))})
+
+
 @with_import_options
-@takes(
-    "nooch.data.importing.table_roles:Hints",
-    "hints",
-    class_column={"flags": ["--class"]},
-    positive={"type": str, "metavar": "sky=yes"},
-)
+@with_hints
 def auto(
     path: Path = Argument(..., metavar="PATH", help="File or folder of annotations."),
     out: Path = Out,
@@ -244,10 +258,8 @@ def auto(
 ) -> None:
     """Annotations of any known format, recognized. Reports the detected format and why."""
     from nooch.data.importing.recognition import recognize
-    from nooch.data.importing.table_roles import Hints
 
-    hints["positive"] = _positive(hints.get("positive"))
-    recognized = recognize(path, Hints(**hints))
+    recognized = recognize(path, hints_of(hints))
     note(f"recognized {recognized.kind}: {recognized.why}")
     options = {"images": recognized.images} | options
     if recognized.kind in {"boxes", "image-folder"}:

@@ -215,11 +215,12 @@ def _photos_of(folders: list[Path], stems: set[str]) -> Path | None:
 def _values(folder: Path) -> set[int]:
     """Values of the first maps of a folder."""
     import numpy as np
-    from PIL import Image
+
+    from nooch.data.readers.image_files import LABEL_MAPS, UNREADABLE, opened_image
 
     found: set[int] = set()
     for file in [file for file in sorted(folder.iterdir()) if _is_map(file)][:20]:
-        with unreadable(file), Image.open(file) as opened:
+        with unreadable(file, errors=UNREADABLE), opened_image(file, LABEL_MAPS) as opened:
             found |= set(np.unique(np.asarray(opened)).tolist())
     return found
 
