@@ -26,6 +26,7 @@ class Messy:
     flags: str = ""
     words: tuple[str, ...] = ()
     truth: object = None
+    has_files: bool = False
 
 
 def photos(folder: Path, names: tuple[str, ...] = tuple(TRUTH)) -> Path:
@@ -110,6 +111,18 @@ def splits(folder):
     lines = wide().splitlines()
     names = ["split", " Train ", "TEST", "Val", "train"]
     return text(folder, "\n".join(f"{a},{b}" for a, b in zip(lines, names, strict=True)))
+
+
+def numbered(folder):
+    lines = wide().splitlines()
+    names = ["split", "0", "1", "0", "1"]
+    return text(folder, "\n".join(f"{a},{b}" for a, b in zip(lines, names, strict=True)))
+
+
+def elsewhere(folder):
+    """Images that are now in other folders than when the table was written."""
+    photos(folder / "images" / "new")
+    return text(folder, wide(form="D:\\2019\\old\\{}"))
 
 
 BOX = {"category_id": 1, "bbox": [0, 0, 2, 2], "area": 4, "iscrowd": 0}
@@ -216,9 +229,9 @@ FORMS: dict[str, Messy] = {
     "column Image Path": Messy(csv(key="Image Path")),
     "column img_path": Messy(csv(key="img_path")),
     "column of another name": Messy(csv(key="photo")),
-    "absolute paths": Messy(beside(form="/home/me/photos/{}")),
-    "Windows paths": Messy(beside(form="C:\\photos\\{}")),
-    "paths of another folder": Messy(beside(form="old/2019/{}")),
+    "absolute paths": Messy(beside(form="/home/me/photos/{}"), has_files=True),
+    "Windows paths": Messy(beside(form="C:\\photos\\{}"), has_files=True),
+    "paths of another folder": Messy(beside(form="old/2019/{}"), has_files=True),
     "tags by bars": Messy(tags(PIPE)),
     "tags by commas": Messy(tags(",".join)),
     "tags by comma and space": Messy(tags(", ".join)),
@@ -233,6 +246,9 @@ FORMS: dict[str, Messy] = {
     ),
     "a row per box": Messy(per_label(BOXED, lambda f, c: f"{f}.jpg,10,10,{c},0,0,5,5")),
     "splits of any spelling": Messy(splits),
+    "splits as numbers": Messy(numbered, "refused", words=("--split-values", "0=train")),
+    "splits as numbers, said": Messy(numbered, flags="--split-values 0=train,1=test"),
+    "absolute paths, other folders": Messy(elsewhere, has_files=True),
     "Parquet": Messy(parquet),
     "Parquet with lists": Messy(lists),
     "Excel": Messy(excel),

@@ -40,3 +40,8 @@ def outcome(form, run_cli, tmp_path):
 def test_a_messy_file_is_read_or_refused_with_a_remedy(name, tmp_path, run_cli):
     found, words = outcome(FORMS[name], run_cli, tmp_path)
     assert found == FORMS[name].outcome, words
+    if FORMS[name].has_files:
+        data = nooch.load_dataset(tmp_path / "out")
+        files = [path.name for path in (tmp_path / "in" / "images").rglob("*.jpg")]
+        assert sorted(files) == [PurePosixPath(name).name for name in data.images["file_name"]]
+        assert all((tmp_path / "in/images" / name).is_file() for name in data.images["file_name"])

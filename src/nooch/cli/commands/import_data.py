@@ -259,7 +259,9 @@ def auto(
     """Annotations of any known format, recognized. Reports the detected format and why."""
     from nooch.data.importing.recognition import recognize
 
-    recognized = recognize(path, hints_of(hints))
+    recognized = recognize(path, hints_of({**hints, "split_values": _split_values(options)}))
+    if "source" not in options:
+        options.pop("values", None)
     note(f"recognized {recognized.kind}: {recognized.why}")
     options = {"images": recognized.images} | options
     if recognized.kind in {"boxes", "image-folder"}:

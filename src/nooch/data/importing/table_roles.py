@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import polars as pl
 
@@ -56,6 +56,7 @@ class Hints(Options):
             ``semicolon``, ``bar``, ``space``, ``tab``, ``json``; or ``none`` if a cell is one
             class.
         void: values of label maps that are not classes.
+        split_values: what values of a table's column of splits mean, such as ``{"0": "train"}``.
     """
 
     id: str | None = None
@@ -65,6 +66,7 @@ class Hints(Options):
     blank_is_no: bool = False
     label_separator: str | None = None
     void: Sequence[int] = ()
+    split_values: Mapping[str, str] = field(default_factory=dict)
 
 
 def table_roles(
@@ -90,11 +92,12 @@ def table_roles(
         )
     is_file = table[key].dtype == pl.String and _share_of_files(table[key]) > 0
     split = next((names[n] for n in ("split", "subset", "set", "fold") if n in names), None)
-    if split is not None and not _are_splits(table[split]):
+    # a column of that name is refused later, with what to do, where its values are not known
+    if split is not None and split != "split" and not _are_splits(table[split]):
         split = None
     others = [names[n] for n in _FILE_NAMES if n in names and names[n] != key]
     file_name = None if is_file else next(iter(others), None)
-    columns = Columns(key, file_name, split)
+    columns = Columns(key, file_name, split, hints.split_values)
     taken = {key, split, file_name}
     class_column = hints.class_column or _class_column(table, names, taken, hints)
     if class_column is None:
@@ -104,7 +107,7 @@ def table_roles(
     used = {*taken, *long.columns}
     of_images = [n for n in table.columns if n not in used and _is_constant(table, key, n)]
     if table[key].n_unique() < table.height:
-        columns = Columns(key, file_name, split, attributes=of_images)
+        columns = replace(columns, attributes=of_images)
     return columns, long, why, is_file
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import takewhile
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, BinaryIO, Self
@@ -84,12 +86,16 @@ class ImageIndex:
 
     def by_file_name(self, name: str) -> str | None:
         """Relative path of a file of this name: as given, below another folder, or without the
-        first folders of the name; never one in another folder than the name's.
+        first folders of the name; never one in another folder than the name's, except that an
+        absolute name, of another machine, is that of the file with the longest common end.
         """
         if name in self.paths:
             return name
         paths = self._by_name.get(name.rsplit("/", 1)[-1], [])
         alike = [p for p in paths if f"/{p}".endswith(f"/{name}") or f"/{name}".endswith(f"/{p}")]
+        if not alike and re.match(r"/|[A-Za-z]:/", name):
+            common = [_n_common(path, name) for path in paths]
+            alike = [p for p, n in zip(paths, common, strict=True) if n == max(common)]
         return _only(alike, name)
 
     def by_file_names(self, names: Sequence[str | None]) -> list[str | None]:
@@ -230,6 +236,12 @@ def list_images(root: str | Path, walk: FolderWalk | None = None) -> Iterator[st
     except OSError as error:
         where = error.filename or root
         raise InputError(f"cannot be listed: {error.strerror}", where=where) from error
+
+
+def _n_common(path: str, name: str) -> int:
+    """Number of folders and names at the end that two paths share."""
+    pairs = zip(reversed(path.split("/")), reversed(name.split("/")), strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
 def _only(paths: list[str], name: str) -> str | None:
