@@ -3,9 +3,12 @@
 from pathlib import PurePosixPath
 
 import pytest
-from messy_files import FORMS, TRUTH
+from messy_files import FORMS, TRUTH, frame, photos
+from refusals import fails
 
 import nooch
+from nooch.base.errors import ParameterError
+from nooch.data.importing.table_roles import Hints
 
 
 def content(folder):
@@ -45,3 +48,24 @@ def test_a_messy_file_is_read_or_refused_with_a_remedy(name, tmp_path, run_cli):
         files = [path.name for path in (tmp_path / "in" / "images").rglob("*.jpg")]
         assert sorted(files) == [PurePosixPath(name).name for name in data.images["file_name"]]
         assert all((tmp_path / "in/images" / name).is_file() for name in data.images["file_name"])
+
+
+@pytest.mark.parametrize("kind", ["polars", "lazy", "pandas", "Arrow"])
+def test_a_frame_is_imported(kind, tmp_path):
+    table = frame().rename({"filename": "shown"})
+    made = {
+        "polars": lambda: table, "lazy": table.lazy, "pandas": table.to_pandas,
+        "Arrow": table.to_arrow,
+    }[kind]()  # fmt: skip
+    images = photos(tmp_path / "photos")
+    hints = Hints(id="shown", label=["sky", "road"])
+    done = nooch.import_dataset(made, tmp_path / "out", hints=hints, images=images)
+    assert done.header.n_images == len(TRUTH)
+    assert content(tmp_path / "out") == TRUTH
+    data = nooch.load_dataset(tmp_path / "out")
+    assert sorted(data.images["file_name"]) == [f"{stem}.jpg" for stem in TRUTH]
+
+
+def test_what_is_not_a_frame_is_refused(tmp_path):
+    words = "a dict cannot be imported", "polars, pandas or Arrow"
+    fails(lambda: nooch.import_dataset({}, tmp_path / "out"), *words, kind=ParameterError)

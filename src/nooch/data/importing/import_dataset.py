@@ -28,14 +28,16 @@ from nooch.base.work_folder import held, remove_leftovers, work_folder
 if TYPE_CHECKING:
     from nooch.data.dataset import Dataset
     from nooch.data.importing.parts import Imported
+    from nooch.data.importing.table_roles import Hints
     from nooch.data.readers.contract import Reading
 
 
 @checked
 def import_dataset(
-    reading: Reading,
+    reading: Any,
     out: str | Path,
     *,
+    hints: Hints | None = None,
     part_size: Count | None = None,
     images: str | Path | None = None,
     split: SplitPlan | None = None,
@@ -50,7 +52,9 @@ def import_dataset(
     bytes per image: ids, splits, and groups where a split is by groups.
 
     Args:
-        reading: what is read, such as ``CocoReading(things=["instances.json"])``.
+        reading: what is read, such as ``CocoReading(things=["instances.json"])``; or a frame of
+            labels of polars, pandas or Arrow, whose columns are recognized.
+        hints: what the columns of a frame leave open, such as ``Hints(id="photo")``.
         out: folder to write. Intermediate files lie next to it, where all workers must be able to
             write.
         part_size: images in a part, at most; by default all images are one part. 125,000 take a few
@@ -76,6 +80,14 @@ def import_dataset(
         2
     """
     target = check_output(out, overwrite=overwrite, marker=DATASET_MARKER)
+    if not hasattr(reading, "scan"):
+        from nooch.data.importing.recognition import recognized_frame
+
+        with recognized_frame(reading, hints) as table:
+            return import_dataset(
+                table.reading, out, part_size=part_size, images=images, split=split,
+                notes=notes, overwrite=overwrite, map=map, progress=progress,
+            )  # fmt: skip
     reading.check(split)
     needs = partial(_dependencies, reading, part_size, images, split, notes)
     content = needs()

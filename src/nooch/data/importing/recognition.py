@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from nooch.base.errors import InputError, ParameterError, some_of, unreadable
@@ -124,6 +126,30 @@ def _table_file(file: Path, hints: Hints) -> Recognized | None:
     columns, layout, why, is_file = table_roles(table, file, hints)
     images = _images_near(file.parent) if is_file or columns.file_name else None
     return _found("table", why, images, file, columns, layout)
+
+
+@contextmanager
+def recognized_frame(frame: Any, hints: Hints | None = None) -> Iterator[Recognized]:
+    """The reading of a frame of polars, pandas or Arrow, meanwhile. Raises ParameterError for
+    another object, and as ``recognize``.
+    """
+    import polars as pl
+
+    kind = type(frame).__name__
+    if isinstance(frame, pl.LazyFrame):
+        frame = frame.collect()
+    if not hasattr(frame, "__arrow_c_stream__"):
+        raise ParameterError(
+            f"a {kind} cannot be imported",
+            allowed="a reading such as CocoReading, or a frame of polars, pandas or Arrow",
+            remedy="nooch.io has the readings",
+        )
+    table = pl.DataFrame(frame)
+    columns, layout, why, _ = table_roles(table, "the frame", hints or Hints())
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / "frame.parquet"
+        table.write_parquet(file)
+        yield _found("table", why, None, file, columns, layout)
 
 
 def _coco_stuff(folder: Path, _: Hints) -> Recognized | None:
