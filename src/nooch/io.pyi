@@ -9,6 +9,7 @@ from .data.importing.attributes import (
     with_attributes as with_attributes,
 )
 from .data.importing.import_dataset import with_split as with_split
+from .data.importing.table_roles import Hints as Hints
 from .data.readers.boxes import BoxReading as BoxReading, read_boxes as read_boxes
 from .data.readers.coco.reader import CocoReading as CocoReading, read_coco as read_coco
 from .data.readers.label_maps import MapReading as MapReading, read_label_maps as read_label_maps

@@ -54,7 +54,7 @@ def import_dataset(
     Args:
         reading: what is read, such as ``CocoReading(things=["instances.json"])``; or a frame of
             labels of polars, pandas or Arrow, whose columns are recognized.
-        hints: what the columns of a frame leave open, such as ``Hints(id="photo")``.
+        hints: what the columns of a frame leave open, such as ``nooch.io.Hints(id="photo")``.
         out: folder to write. Intermediate files lie next to it, where all workers must be able to
             write.
         part_size: images in a part, at most; by default all images are one part. 125,000 take a few
