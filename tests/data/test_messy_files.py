@@ -34,7 +34,11 @@ def outcome(form, run_cli, tmp_path):
         found, truth = content(tmp_path / "out"), form.truth or TRUTH
         right = len(found) == truth if isinstance(truth, int) else found == truth
         return ("right" if right else f"wrong: {found}"), words
-    if not all(word in words for word in form.words) or "internal error" in words:
+    if (
+        not all(word in words for word in form.words)
+        or "remedy:" not in words
+        or "internal error" in words
+    ):
         return f"dead: {words}", words
     return ("asked" if form.outcome == "asked" else "refused"), words
 
