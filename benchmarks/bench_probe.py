@@ -59,7 +59,7 @@ def made_up(n: int, d: int) -> TrainingData:
 def jobs() -> list[Job]:
     """All 384."""
     return [
-        Job("car", method, ((METHODS[method].parameters[0][0], value),), seed, 0)
+        Job("car", method, ((next(iter(METHODS[method].parameters)), value),), seed, 0)
         for method, values in VALUES.items()
         for value in values
         for seed in range(SEEDS)

@@ -137,7 +137,7 @@ def _entries(docstring: str) -> Iterator[tuple[str, str]]:
 
 
 _OF_PYTHON = re.compile(r" \(in Python\b[^)]*\)")
-"""What a docstring says to readers who call the function."""
+"""A remark in a docstring for readers who call the function."""
 
 
 def _setting(

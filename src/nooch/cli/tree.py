@@ -20,7 +20,7 @@ Sections = Mapping[str, Mapping[str, "Command | Group"]]
 
 
 class _Command(TyperCommand):
-    """A command whose help has its options in groups; ``paths`` are those of all commands."""
+    """A command whose help has its options in groups; ``paths`` are the paths of all commands."""
 
     paths: Collection[str] = ()
 
@@ -44,7 +44,7 @@ class _Command(TyperCommand):
             group = "Output" if parameter.name in _OUTPUT else panel
             group = "Arguments" if is_argument else group
             if record is not None:
-                # the name of an argument says what it is
+                # an argument needs no type: its name is enough
                 typed = _TYPE.sub("" if is_argument else _value, record[0])
                 groups.setdefault(group, []).append((typed, self.in_terminal(record[1])))
         groups["Output"] = groups.pop("Output")

@@ -535,8 +535,8 @@ def load_predictions(
         ids: image ids of an array's rows, or of all images that a detector was run on: ids, or a
             file with one per line.
         ignore_unknown: leave out predictions of unknown images and tasks.
-        questions: file of the questions that answers in words refer to, such as that of
-            ``nooch.export``.
+        questions: file of the questions that answers in words refer to, such as the file
+            of ``nooch.export``.
         rule: how answers become yes or no: ``tolerant`` by default, or the rule of a tool, such as
             ``pope`` or ``lmms-eval``.
         language: of the answers: ``en``, ``de``, ``fr``, ``es``, ``pl``, or a YAML file of words.

@@ -201,7 +201,7 @@ def _label_maps(folder: Path, hints: Hints) -> Recognized | None:
 
 
 def _unnamed_maps(folder: Path, _: Hints) -> Recognized | None:
-    """Refuse label maps without a list of classes; those of COCO-Stuff are recognized."""
+    """Refuse label maps without a list of classes; COCO-Stuff's maps are recognized."""
     below = [place for place in sorted(folder.iterdir()) if place.is_dir()]
     stems = {
         place: {file.stem for file in sorted(place.iterdir()) if _is_map(file)} for place in below

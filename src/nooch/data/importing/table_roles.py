@@ -44,7 +44,7 @@ _ENDING = rf"(?i)({'|'.join(map(re.escape, IMAGE_ENDINGS))})$"
 
 @dataclass(frozen=True)
 class Hints(Options):
-    """What a user says about annotations that are recognized.
+    """Choices of a user for annotations that are recognized.
 
     Attributes:
         id: column of a table with image ids or file names.
@@ -196,8 +196,8 @@ def _word(sign: str) -> str:
 
 
 def _separator(column: pl.Series, name: str, where: object, hints: Hints) -> str | None:
-    """What is between the classes of a cell; None if a cell is one class. Raises InputError where
-    blanks, or several signs, may be that.
+    """The character between the classes of a cell; None if a cell is one class. Raises InputError
+    if blanks, or several characters, may be it.
     """
     if hints.label_separator == "none" or column.dtype != pl.String:
         return None
@@ -257,7 +257,7 @@ def _wide(
     if not certain and not labels:
         _ask_positive(table, rest, where)
     if not hints.blank_is_no:
-        # a column with blanks beside such without is not in doubt: it is an attribute
+        # next to columns without blanks, a column with blanks is an attribute
         blank = [name for name in labels if table[name].null_count()]
         if blank and (hints.label or not certain):
             _ask_blank(table, blank, where)

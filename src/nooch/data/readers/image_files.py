@@ -87,7 +87,7 @@ class ImageIndex:
     def by_file_name(self, name: str) -> str | None:
         """Relative path of a file of this name: as given, below another folder, or without the
         first folders of the name; never one in another folder than the name's, except that an
-        absolute name, of another machine, is that of the file with the longest common end.
+        absolute name, of another machine, belongs to the file with the longest common end.
         """
         if name in self.paths:
             return name

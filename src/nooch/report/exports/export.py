@@ -118,7 +118,7 @@ def export(
 
 
 def _is_given(value: Any) -> bool:
-    """Whether a value is not a default. An empty list is not one: formats refuse it."""
+    """True if a value is not a default; an empty list counts as given, and formats refuse it."""
     return not (value is None or value is False or (isinstance(value, tuple) and not value))
 
 
