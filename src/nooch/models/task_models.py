@@ -498,14 +498,14 @@ def load_task_model(
     options = InputOptions(None, means, deviations, classes)
     rest = (size, device, skip_unmapped, backbone, options)
     request = Asked(str(source), tuple(tasks), words, *rest)
+    if backbone is not None and not is_trained(request):
+        problem, allowed = "`backbone` is for networks that nooch trained", "their folder"
+        raise ParameterError(problem, where=request.source, allowed=allowed)
     if not is_onnx(request):
         options.refuse(request.source, "mean", "std")
     kind = next((kind for kind in KINDS.values() if kind.fits(request)), None)
     if classes is not None and kind not in {KINDS["onnx"], KINDS["timm"]}:
         options.refuse(request.source, "classes")
-    if backbone is not None and not is_trained(request):
-        problem, allowed = "`backbone` is for networks that nooch trained", "their folder"
-        raise ParameterError(problem, where=request.source, allowed=allowed)
     if kind is not None:
         model = kind.load(request)
         with black_image("answers", model.size, where=model.name) as black:
