@@ -55,6 +55,13 @@ def test_each_command_has_two_examples_that_parse(run_cli, path):
         PATHS[path].make_context(path, words)
 
 
+@pytest.mark.parametrize(
+    ("typed", "meant"), [("evalute s p", "evaluate"), ("train benhc", "bench"), ("tols", "tools")]
+)
+def test_a_misspelled_command_is_suggested(run_cli, typed, meant):
+    run_cli(typed).refused(f"Did you mean '{meant}'?")
+
+
 def test_each_example_is_of_a_command():
     assert sorted(EXAMPLES) == sorted(PATHS)
 

@@ -81,6 +81,14 @@ class Group(TyperGroup):
                 self.commands[cmd_name] = self._made(cmd_name, commands[cmd_name])
         return self.commands.get(cmd_name)
 
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command that is typed, or an error that suggests similar ones."""
+        if self.get_command(ctx, args[0]) is None:
+            # typer suggests out of those that were made
+            for name in self.list_commands(ctx):
+                self.get_command(ctx, name)
+        return super().resolve_command(ctx, args)
+
     def _made(self, name: str, command: Command | Group) -> Any:
         path = f"{self.path} {name}".strip()
         if isinstance(command, Group):
