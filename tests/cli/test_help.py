@@ -56,7 +56,7 @@ def test_each_command_has_two_examples_that_parse(run_cli, path):
 
 
 @pytest.mark.parametrize(
-    ("typed", "meant"), [("evalute s p", "evaluate"), ("train benhc", "bench"), ("tols", "tools")]
+    ("typed", "meant"), [("evaluat s p", "evaluate"), ("train benc", "bench"), ("tols", "tools")]
 )
 def test_a_misspelled_command_is_suggested(run_cli, typed, meant):
     run_cli(typed).refused(f"Did you mean '{meant}'?")
