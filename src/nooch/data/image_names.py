@@ -21,7 +21,7 @@ from nooch.base.words import counted
 IMAGE_ENDINGS = (".jpg", ".jpeg", ".png", ".bmp", ".webp", ".tif", ".tiff", ".gif", ".ppm")
 MAP_ENDINGS = (".png", ".bmp", ".tif", ".tiff")
 """For label maps: formats that keep every value."""
-_ENDING = rf"(?i)({'|'.join(map(re.escape, IMAGE_ENDINGS))})$"
+IMAGE_ENDING = rf"(?i)({'|'.join(map(re.escape, IMAGE_ENDINGS))})$"
 IMAGE_COLUMNS = ("image_id", "image", "filename", "file_name", "path", "id")
 """Columns and fields that names of images are in."""
 
@@ -232,7 +232,7 @@ def _unified(names: pl.Series) -> pl.Series:
 
 
 def _stems(names: pl.Series) -> pl.Series:
-    return _unified(names).str.replace(_ENDING, "")
+    return _unified(names).str.replace(IMAGE_ENDING, "")
 
 
 def _numbers(names: pl.Series) -> pl.Series:

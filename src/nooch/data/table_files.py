@@ -78,7 +78,7 @@ def table_files(path: Path) -> list[Path]:
 _READ: dict[str, Callable[[Path, dict[str, Any]], pl.DataFrame]] = {
     ".parquet": lambda path, _: parquet_rows([path], path),
     ".csv": lambda path, options: _read_csv(path, **options),
-    ".tsv": lambda path, options: _read_csv(path, separator="\t", **options),
+    ".tsv": lambda path, options: _read_csv(path, **options),
     ".jsonl": lambda path, _: pl.read_ndjson(utf8_bytes(path.read_bytes(), path)),
     ".xlsx": lambda path, _: _read_excel(path),
 }
@@ -119,7 +119,10 @@ def csv_bytes(table: pl.DataFrame, *, header: bool = True) -> bytes:
 
 def _read_csv(path: Path, names: Collection[str] = (), **options: Any) -> pl.DataFrame:
     # a name with [ or * is a name, not a pattern
-    content = transcoded(path) if _other(options, path) else plain_csv(path)
+    options = {"separator": separator_of(path), **options}
+    # a separator that a caller names is not looked for
+    named = options["separator"] != separator_of(path)
+    content = transcoded(path) if named else plain_csv(path)
     source = path if content is None else content
     read = partial(pl.read_csv, source, infer_schema_length=None, glob=False, **options)
     columns = read(n_rows=0).columns if names else []
@@ -132,11 +135,6 @@ def _read_csv(path: Path, names: Collection[str] = (), **options: Any) -> pl.Dat
         for column in table.select(cs.string())
         if column.str.starts_with("'").any()
     )
-
-
-def _other(options: dict[str, Any], path: Path) -> bool:
-    """True if a caller of ``_read_csv`` names a separator that is not the one of the ending."""
-    return bool(options.get("separator", separator_of(path)) != separator_of(path))
 
 
 def separator_of(path: Path) -> str:

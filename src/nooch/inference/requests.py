@@ -31,7 +31,7 @@ CAPTION_TOKENS = 128
 @dataclass(frozen=True)
 class Request:
     """A question or instruction about an image file; ``key`` is ``question_id/prompt``, for
-    captions ``image_id/prompt``; ``range`` is as in ``AskOptions``.
+    captions ``image_id/prompt``; ``range`` is as in ``nooch.ask``.
     """
 
     key: str

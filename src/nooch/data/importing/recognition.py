@@ -226,7 +226,7 @@ def _unnamed_maps(folder: Path, _: Hints) -> Recognized | None:
 
 
 def _is_map(file: Path) -> bool:
-    return file.suffix.lower() in MAP_ENDINGS and not file.name.startswith("._")
+    return file.suffix.lower() in MAP_ENDINGS and not is_junk(file.name)
 
 
 def _photos_of(folders: list[Path], stems: set[str]) -> Path | None:

@@ -14,7 +14,7 @@ import polars as pl
 from nooch.base.calls import Options
 from nooch.base.errors import InputError, check_one_of, some_of
 from nooch.base.words import counted
-from nooch.data.image_names import IMAGE_ENDINGS
+from nooch.data.image_names import IMAGE_ENDING
 from nooch.data.readers.table_layouts import (
     SEPARATORS,
     YES_NO,
@@ -39,7 +39,6 @@ _BOXES = (
     ("x1", "y1", "x2", "y2"), ("left", "top", "right", "bottom"),
 )  # fmt: skip
 _SIZES = (("width", "height"), ("image_width", "image_height"), ("img_width", "img_height"))
-_ENDING = rf"(?i)({'|'.join(map(re.escape, IMAGE_ENDINGS))})$"
 
 
 @dataclass(frozen=True)
@@ -120,7 +119,7 @@ def _seen(table: pl.DataFrame) -> str:
 
 def _share_of_files(column: pl.Series) -> float:
     texts = column.drop_nulls()
-    return float(texts.str.contains(_ENDING).mean() or 0)  # type: ignore[arg-type]
+    return float(texts.str.contains(IMAGE_ENDING).mean() or 0)  # type: ignore[arg-type]
 
 
 def _key(table: pl.DataFrame, names: Mapping[str, str]) -> str | None:

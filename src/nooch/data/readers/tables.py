@@ -276,14 +276,6 @@ def _look(seen: Mapping[str, DistinctValues], rows: pl.LazyFrame) -> None:
             seen[column.name].add(column)
 
 
-def _are_numbers(ids: pl.Series) -> bool:
-    """True if ids are integers, or text that is written in digits throughout."""
-    if ids.dtype.is_integer():
-        return True
-    slices = (some.to_series().to_list() for some in ids.to_frame().iter_slices(SLICE))
-    return all(identifiers(some).dtype == pl.Int64 for some in slices)
-
-
 def _images(distinct: pl.Series, name: str, path: Path) -> pl.Series:
     """Ids of the images, ascending: integers also where all are written in digits. Raises
     InputError for integers of more than 64 bits.
