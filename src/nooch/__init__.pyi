@@ -36,6 +36,7 @@ from .data import (
     open_dataset as open_dataset,
     save_dataset as save_dataset,
 )
+from .data.importing.frames import dataset as dataset
 from .data.importing.import_dataset import (
     import_dataset as import_dataset,
 )

@@ -2,18 +2,29 @@
 
 from pathlib import PurePosixPath
 
+import pandas as pd
+import polars as pl
 import pytest
+from hypothesis import given, settings, strategies as st
 from messy_files import FORMS, TRUTH, frame, photos
 from refusals import fails
 
 import nooch
-from nooch.base.errors import ParameterError
+from nooch.base.errors import InputError, ParameterError
 from nooch.data.importing.table_roles import Hints
 
+FRAMES = {
+    "polars": lambda table: table,
+    "lazy": lambda table: table.lazy(),
+    "pandas": lambda table: table.to_pandas(),
+    "pandas with an index": lambda table: table.to_pandas().set_index("shown"),
+    "pandas with categories": lambda table: table.to_pandas().astype({"shown": "category"}),
+    "Arrow": lambda table: table.to_arrow(),
+}
 
-def content(folder):
+
+def content(data):
     """Stem of each image -> its classes; the folder of a file name is not compared."""
-    data = nooch.load_dataset(folder)
     names = data.images["file_name"].fill_null(data.images["image_id"].cast(str))
     stems = [PurePosixPath(name.replace("\\", "/")).stem for name in names]
     dense = data.areas.tocsr()
@@ -31,7 +42,7 @@ def outcome(form, run_cli, tmp_path):
     done = run_cli(f"import auto {path} {tmp_path / 'out'} {form.flags}")
     words = " ".join(done.err.split())
     if done.code == 0:
-        found, truth = content(tmp_path / "out"), form.truth or TRUTH
+        found, truth = content(nooch.load_dataset(tmp_path / "out")), form.truth or TRUTH
         right = len(found) == truth if isinstance(truth, int) else found == truth
         return ("right" if right else f"wrong: {found}"), words
     if (
@@ -54,22 +65,68 @@ def test_a_messy_file_is_read_or_refused_with_a_remedy(name, tmp_path, run_cli):
         assert all((tmp_path / "in/images" / name).is_file() for name in data.images["file_name"])
 
 
-@pytest.mark.parametrize("kind", ["polars", "lazy", "pandas", "Arrow"])
-def test_a_frame_is_imported(kind, tmp_path):
-    table = frame().rename({"filename": "shown"})
-    made = {
-        "polars": lambda: table, "lazy": table.lazy, "pandas": table.to_pandas,
-        "Arrow": table.to_arrow,
-    }[kind]()  # fmt: skip
+@pytest.mark.parametrize("kind", FRAMES)
+def test_a_frame_is_a_dataset_and_imported(kind, tmp_path):
+    table = frame().rename({"filename": "shown"}).with_columns(year=2019)
+    made = FRAMES[kind](table)
     images = photos(tmp_path / "photos")
     hints = Hints(id="shown", label=["sky", "road"])
     done = nooch.import_dataset(made, tmp_path / "out", hints=hints, images=images)
     assert done.header.n_images == len(TRUTH)
-    assert content(tmp_path / "out") == TRUTH
-    data = nooch.load_dataset(tmp_path / "out")
-    assert sorted(data.images["file_name"]) == [f"{stem}.jpg" for stem in TRUTH]
+    data = nooch.dataset(made, id="shown", labels=["sky", "road"], images=str(images))
+    for found in (nooch.load_dataset(tmp_path / "out"), data):
+        assert content(found) == TRUTH
+        assert sorted(found.images["file_name"]) == [f"{stem}.jpg" for stem in TRUTH]
+        assert "labels: sky, road" in found.provenance["notes"][0]
+    assert data.attributes == ("year",)
+    assert data.fingerprint == nooch.load_dataset(tmp_path / "out").fingerprint
 
 
-def test_what_is_not_a_frame_is_refused(tmp_path):
-    words = "a dict cannot be imported", "polars, pandas or Arrow"
-    fails(lambda: nooch.import_dataset({}, tmp_path / "out"), *words, kind=ParameterError)
+@settings(deadline=None)
+@given(st.lists(st.lists(st.sampled_from(["sky", "road", "car"]), unique=True), min_size=1))
+def test_forms_of_a_frame_are_the_same_dataset(found):
+    """A column per class, a list per image, text per image, a row per label."""
+    if not any(found):
+        return
+    names = sorted({name for tags in found for name in tags})
+    files = [f"{n}.jpg" for n in range(len(found))]
+    wide = {name: [name in tags for tags in found] for name in names}
+    rows = [(f, tag) for f, tags in zip(files, found, strict=True) for tag in tags or [None]]
+    forms = [
+        pl.DataFrame({"path": files, **wide}),
+        pl.DataFrame({"path": files, "tags": found}),
+        pl.DataFrame({"path": files, "tags": ["|".join(tags) for tags in found]}),
+        pl.DataFrame(rows, ["path", "label"], orient="row"),
+    ]
+    truth = {str(n): {*tags} for n, tags in enumerate(found)}
+    for table, more in zip(forms, [{}, {}, {"label_separator": "bar"}, {}], strict=True):
+        assert content(nooch.dataset(table, **more)) == truth
+
+
+def test_a_path_of_annotations_is_a_dataset(tmp_path):
+    photos(tmp_path / "images")
+    path = FORMS["semicolons"].make(tmp_path)
+    data = nooch.dataset(str(path))
+    assert content(data) == TRUTH
+    assert data.image_root == str(tmp_path / "images")
+
+
+BROKEN_FRAMES = {
+    "no frame": ({}, "a dict cannot be imported", "polars, pandas or Arrow"),
+    "no row": (frame().clear(), "the frame: contains no row"),
+    "objects": (pl.DataFrame({"f": ["a.jpg"], "sky": [object()]}), "Python objects: sky"),
+    "mixed": (pd.DataFrame({"f": ["a.jpg", 1], "sky": [1, 0]}), "the frame: a DataFrame cannot"),
+    "twice": (pl.concat([frame(), frame()]), "the frame: image ids occur more than once: a.jpg"),
+    "blank": (
+        frame().select("filename", sky=pl.when(pl.col("sky") == 1).then(1)),
+        "the frame: 1 cell is blank in sky",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN_FRAMES)
+def test_what_is_not_a_frame_of_labels_is_refused(name, tmp_path):
+    made, *words = BROKEN_FRAMES[name]
+    kind = ParameterError if name == "no frame" else InputError
+    fails(lambda: nooch.import_dataset(made, tmp_path / "out"), *words, kind=kind)
+    fails(lambda: nooch.dataset(made), *words, kind=kind)

@@ -22,7 +22,7 @@ def test_the_reference_has_every_public_name():
     documented = re.findall(r"^::: nooch\.([\w.]+)$", pages, re.MULTILINE)
     assert len(documented) == len(set(documented))
     spaces = {name for name in nooch.__all__ if isinstance(getattr(nooch, name), ModuleType)}
-    assert len(set(nooch.__all__) - spaces) <= 45
+    assert len(set(nooch.__all__) - spaces - {"__version__"}) <= 45
     names = set(nooch.__all__) - spaces
     for space in spaces:
         names |= {f"{space}.{name}" for name in getattr(nooch, space).__all__}

@@ -435,8 +435,7 @@ def _opened(
     if not is_address(dataset) and path.exists():
         if not (path / DATASET_MARKER).is_file():
             recognized = recognize(path, hints)
-            shown = None if recognized.kind in {"boxes", "image-folder"} else recognized.images
-            given = images or shown
+            given = images or recognized.images
             import_dataset(recognized.reading, folder / "dataset", images=given, progress=progress)
             data = load_dataset(folder / "dataset")
             return data, "../dataset", [f"imported {recognized.kind}: {recognized.why}"]

@@ -206,6 +206,26 @@ def _without_zeros(column: pl.Series) -> pl.Series:
     return column
 
 
+def as_polars(source: Any, where: object, allowed: str) -> pl.DataFrame | None:
+    """A frame of polars, pandas or Arrow, with a pandas index that has a name as columns; None for
+    another object. Raises InputError for one that polars cannot read.
+    """
+    if isinstance(source, pl.LazyFrame):
+        source = source.collect()
+    if not hasattr(source, "columns") and not hasattr(source, "__arrow_c_stream__"):
+        return None
+    index = getattr(source, "index", None)
+    if any(name is not None for name in getattr(index, "names", ())):
+        source = source.reset_index()
+    errors = (TypeError, ValueError, pl.exceptions.PolarsError)
+    with unreadable(where, allowed, errors, problem=f"a {type(source).__name__} cannot be read"):
+        frame = pl.DataFrame(source)
+    if objects := frame.select(cs.object()).columns:
+        problem = f"columns contain Python objects: {some_of(objects)}"
+        raise InputError(problem, where=where, allowed="numbers, text, truth values, lists of text")
+    return frame.with_columns((cs.categorical() | cs.enum()).cast(pl.String))
+
+
 _T = TypeVar("_T")
 _Kind = TypeVar("_Kind")
 

@@ -22,7 +22,7 @@ from nooch.data import Dataset, class_name, id_column, read_arrays, read_table
 from nooch.data.arrays import float_array
 from nooch.data.image_names import IMAGE_COLUMNS, UNTYPED
 from nooch.data.readers.cocostuff import COCOSTUFF, COCOSTUFF_IDS
-from nooch.data.table_files import checked_read, table_files
+from nooch.data.table_files import as_polars, checked_read, table_files
 from nooch.evaluation.answer_rules import RULES
 from nooch.evaluation.answer_sample import answers_as_predictions
 from nooch.evaluation.answer_words import answer_words
@@ -657,14 +657,11 @@ def _read(
 
 def _polars(source: Any) -> pl.DataFrame:
     """A frame, also of another library: pandas, or any that speaks Arrow."""
-    if isinstance(source, pl.LazyFrame):
-        return source.collect()
-    if not hasattr(source, "columns") and not hasattr(source, "__arrow_c_stream__"):
+    frame = as_polars(source, None, TABLES)
+    if frame is None:
         raise InputError(
             f"a {type(source).__name__} cannot be read as predictions",
             allowed="a path, a frame, or for arrays and tensors"
             " nooch.Predictions.from_arrays(values, image_ids, tasks, scale=...)",
         )
-    errors = (TypeError, ValueError, pl.exceptions.PolarsError)
-    with unreadable(None, TABLES, errors, problem=f"a {type(source).__name__} cannot be read"):
-        return pl.DataFrame(source)
+    return frame

@@ -81,9 +81,10 @@ def import_dataset(
     """
     target = check_output(out, overwrite=overwrite, marker=DATASET_MARKER)
     if not hasattr(reading, "scan"):
-        from nooch.data.importing.recognition import recognized_frame
+        from nooch.data.importing.frames import recognized_frame
 
         with recognized_frame(reading, hints) as table:
+            notes = [*notes, f"recognized {table.kind}: {table.why}"]
             return import_dataset(
                 table.reading, out, part_size=part_size, images=images, split=split,
                 notes=notes, overwrite=overwrite, map=map, progress=progress,

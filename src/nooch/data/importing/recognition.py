@@ -5,11 +5,9 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from nooch.base.errors import InputError, ParameterError, some_of, unreadable
@@ -72,7 +70,9 @@ def recognize(path: str | Path, hints: Hints | None = None) -> Recognized:
 
 
 def _found(reader: str, why: str, images: Path | None, *arguments: Any) -> Recognized:
-    return Recognized(reader, reading_of(reader, *arguments), why, images)
+    # boxes and folders for each class name their images themselves
+    shown = None if reader in {"boxes", "image-folder"} else images
+    return Recognized(reader, reading_of(reader, *arguments), why, shown)
 
 
 def _coco(files: list[Path], images: Path | None, why: str) -> Recognized:
@@ -118,38 +118,12 @@ def _table_file(file: Path, hints: Hints) -> Recognized | None:
     from nooch.data.table_files import read_table
 
     table = read_table(file)
-    if not table.height:
-        raise InputError("contains no row", where=file, remedy="give a table with a row per image")
     names = {name.lower(): name for name in table.columns}
     if {"imageid", "labelname", "xmin", "xmax"} <= set(names):
         return _found("boxes", "columns of Open Images' boxes", None, file, "openimages")
     columns, layout, why, is_file = table_roles(table, file, hints)
     images = _images_near(file.parent) if is_file or columns.file_name else None
     return _found("table", why, images, file, columns, layout)
-
-
-@contextmanager
-def recognized_frame(frame: Any, hints: Hints | None = None) -> Iterator[Recognized]:
-    """The reading of a frame of polars, pandas or Arrow, meanwhile. Raises ParameterError for
-    another object, and as ``recognize``.
-    """
-    import polars as pl
-
-    kind = type(frame).__name__
-    if isinstance(frame, pl.LazyFrame):
-        frame = frame.collect()
-    if not hasattr(frame, "__arrow_c_stream__"):
-        raise ParameterError(
-            f"a {kind} cannot be imported",
-            allowed="a reading such as CocoReading, or a frame of polars, pandas or Arrow",
-            remedy="nooch.io has the readings",
-        )
-    table = pl.DataFrame(frame)
-    columns, layout, why, _ = table_roles(table, "the frame", hints or Hints())
-    with TemporaryDirectory() as folder:
-        file = Path(folder) / "frame.parquet"
-        table.write_parquet(file)
-        yield _found("table", why, None, file, columns, layout)
 
 
 def _coco_stuff(folder: Path, _: Hints) -> Recognized | None:

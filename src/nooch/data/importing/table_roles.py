@@ -13,7 +13,7 @@ import polars as pl
 
 from nooch.base.calls import Options
 from nooch.base.errors import InputError, check_one_of, some_of
-from nooch.base.words import counted
+from nooch.base.words import counted, counted_are
 from nooch.data.image_names import IMAGE_ENDING
 from nooch.data.readers.table_layouts import (
     SEPARATORS,
@@ -75,8 +75,11 @@ def table_roles(
 
     Raises:
         ParameterError: a column that is not there.
-        InputError: no column of images or labels, or labels that can be read in several ways.
+        InputError: no row, no column of images or labels, or labels that can be read in several
+            ways.
     """
+    if not table.height:
+        raise InputError("contains no row", where=where, remedy="give a table with a row per image")
     for name in (hints.id, hints.class_column, *hints.label):
         if name is not None:
             check_one_of("column", name, table.columns, owner=str(where))
@@ -268,7 +271,7 @@ def _wide(
 def _ask_blank(table: pl.DataFrame, blank: Sequence[str], where: object) -> None:
     n = sum(table[name].null_count() for name in blank)
     raise InputError(
-        f"{counted(n, 'cell')} of {some_of(blank)} are blank: absent, or not looked at?",
+        f"{counted_are(n, 'cell')} blank in {some_of(blank)}: absent, or not looked at?",
         where=where,
         allowed=f"`blank_is_no` gives {counted(len(blank), 'class')}, absent where the"
         " cell is blank; otherwise a label in every row",
