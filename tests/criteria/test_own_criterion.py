@@ -14,15 +14,18 @@ from nooch.data import Dataset, divide, load_dataset, save_dataset
 from nooch.suites import load_suite
 from nooch.suites.asked_criteria import AskedCriteria
 
-DOCS = Path(__file__).parents[2] / "docs" / "criteria.md"
+DOCS = Path(__file__).parents[2] / "docs"
 
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     """A module of the docs' code, and a dataset with one part and with several."""
-    for name, title in (("own_hour", "## Custom criteria"), ("own_letters", "## Custom encoders")):
-        section = DOCS.read_text().partition(title)[2]
-        code = re.search(r"```python\n(.*?)```", section, re.DOTALL)[1]
+    for name, page, title in (
+        ("own_hour", "extending/criterion.md", "## A number for each image"),
+        ("own_letters", "criteria.md", "## Custom encoders"),
+    ):
+        section = (DOCS / page).read_text().partition(title)[2]
+        code = re.search(r"```python[^\n]*\n(.*?)```", section, re.DOTALL)[1]
         (tmp_path / f"{name}.py").write_text(code)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))

@@ -12,6 +12,7 @@ from refusals import fails
 import nooch
 from nooch.base.errors import ParameterError
 from nooch.data.importing.recognition import recognize
+from nooch.data.readers.image_folder import FolderReading
 
 BOX = (
     "<annotation><filename>1.jpg</filename><size><width>4</width><height>4</height></size><object>"
@@ -133,6 +134,34 @@ def test_attributes_are_no_labels(tmp_path):
     assert "labels: bird" in found.why
     assert found.reading.layout.labels == ["bird"]
     assert found.reading.columns.split == "split"
+
+
+def test_a_named_reader_reads_what_would_be_recognized_as_something_else(tmp_path, run_cli):
+    picture(tmp_path / "in" / "cat" / "1.jpg")
+    (tmp_path / "in" / "settings.json").write_text("{}")
+    assert recognize(tmp_path / "in").kind == "coco"
+    kept = recognize(tmp_path / "in", nooch.io.Hints(reader="image-folder"))
+    assert kept.reading == FolderReading(tmp_path / "in")
+    own = "nooch.data.readers.image_folder:FolderReading"
+    done = run_cli(f"import auto {tmp_path}/in {tmp_path}/out --reader {own}").ok()
+    assert f"recognized {own}" in done.err
+    assert nooch.load_dataset(tmp_path / "out").classes == ("cat",)
+    typo = run_cli(f"import auto {tmp_path}/in x --reader image-foldr")
+    typo.refused("did you mean image-folder")
+
+
+@pytest.mark.parametrize(
+    ("reader", "said"),
+    [
+        ("nowhere:Reader", "cannot be imported"),
+        ("pathlib:Path", "PosixPath without files, check, dependencies, scan"),
+        ("boxes", "nooch import boxes"),
+        ("coco", "nooch import coco"),
+    ],
+)
+def test_what_is_not_a_reader_is_refused(reader, said, tmp_path):
+    hints = nooch.io.Hints(reader=reader)
+    fails(lambda: recognize(tmp_path, hints), "reader", said, kind=ParameterError)
 
 
 def test_what_is_not_known_is_refused(tmp_path):

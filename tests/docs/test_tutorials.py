@@ -1,4 +1,6 @@
-"""The tutorials, executed: the fenced blocks of a page in order, and the output that it prints."""
+"""The tutorials, and the pages on extending nooch, executed: the fenced blocks of a page in order,
+and the output that it prints.
+"""
 
 import contextlib
 import io
@@ -11,7 +13,8 @@ from pathlib import Path
 import pytest
 from commands import completed
 
-PAGES = sorted((Path(__file__).parents[2] / "docs" / "tutorials").glob("*.md"))
+DOCS = Path(__file__).parents[2] / "docs"
+PAGES = sorted(path for name in ("tutorials", "extending") for path in (DOCS / name).glob("*.md"))
 FENCE = re.compile(r'^```(\w+)(?: title="([^"]+)")?\n(.*?)^```$', re.MULTILINE | re.DOTALL)
 TOLERANCE = 0.1
 """Of decimals, which depend on the CPU; whole numbers must be the same."""

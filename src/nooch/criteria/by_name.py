@@ -73,7 +73,12 @@ def _evaluate(node: ast.expr, marks: Mapping[str, Any]) -> Any:
 
 
 AnyCriterion = Criterion | Fitted | Combination
-_BY_NAME = {"ce": CE, "context": Context, "gist": Gist}
+BY_NAME = {
+    "ce": CE,
+    "context": Context,
+    "gist": Gist,
+}
+"""Name -> criterion that is called without arguments."""
 _ALLOWED = (
     "a criterion, its name (ce, context, gist, ce & gist, package.module:Name), or several of them"
 )
@@ -124,7 +129,7 @@ def custom_fitted(name: str, content: Mapping[str, Any] | None) -> Fitted:
 
 def _criterion(item: Any, embeddings: Collection[str]) -> AnyCriterion:
     if isinstance(item, str):
-        item = _by_name(item)
+        item = criterion_of(item)
     if isinstance(item, type) or not (
         isinstance(item, Fitted | Combination) or hasattr(item, "fit")
     ):
@@ -143,9 +148,10 @@ def _criterion(item: Any, embeddings: Collection[str]) -> AnyCriterion:
     return criterion
 
 
-def _by_name(name: str) -> Any:
+def criterion_of(name: str) -> Any:
+    """The criterion of a name: one of ``BY_NAME``, a combination, or ``package.module:Name``."""
     if is_combination(name):
         return Combination(name)
     if is_named(name):
         return custom_criterion(name)
-    return _BY_NAME[check_one_of("criterion that is found by its name", name, _BY_NAME)]()
+    return BY_NAME[check_one_of("criterion that is found by its name", name, BY_NAME)]()

@@ -9,7 +9,7 @@ from typing import Any
 
 from nooch import criteria
 from nooch.base.errors import ParameterError, check_one_of
-from nooch.criteria.by_name import custom_criterion, custom_fitted
+from nooch.criteria.by_name import criterion_of, custom_fitted
 from nooch.data import ALL, SPLITS, open_dataset
 from nooch.suites.search import check_thresholds, resolve_tasks
 from nooch.suites.suite import Suite
@@ -88,7 +88,7 @@ class AskedCriteria:
             "attribute": self._attribute,
             "scores": self._scores,
         }
-        return makers[name]() if name in makers else custom_criterion(name)
+        return makers[name]() if name in makers else criterion_of(name)
 
     def _gist(self) -> criteria.Gist:
         return criteria.Gist(self.embedding, self._tau_for("embedding", self.embedding))

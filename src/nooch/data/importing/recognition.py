@@ -14,7 +14,7 @@ from nooch.base.errors import InputError, ParameterError, some_of, unreadable
 from nooch.base.files import DATASET_MARKER
 from nooch.data.image_names import IMAGE_ENDINGS, MAP_ENDINGS, is_image, is_junk
 from nooch.data.importing.table_roles import Hints, table_roles
-from nooch.data.readers import reading_of
+from nooch.data.readers import custom_reading, reading_of
 from nooch.data.readers.coco.reader import CocoReading
 from nooch.data.readers.cocostuff import map_values
 from nooch.data.splits import SPLIT_NAMES
@@ -56,6 +56,9 @@ def recognize(path: str | Path, hints: Hints | None = None) -> Recognized:
         raise InputError("no such file or folder", where=path)
     if (place / DATASET_MARKER).is_file():
         raise ParameterError("is a dataset folder already", where=path, remedy="use it as it is")
+    if hints is not None and hints.reader is not None:
+        reading = custom_reading(hints.reader, place)
+        return Recognized(hints.reader, reading, f"read by {hints.reader}")
     for attempt in _OF_FOLDERS if place.is_dir() else _OF_FILES:
         if (recognized := attempt(place, hints or Hints())) is not None:
             return recognized
@@ -65,7 +68,10 @@ def recognize(path: str | Path, hints: Hints | None = None) -> Recognized:
         " maps with classes.txt, a table with a column of ids, or a folder of images for each"
         " class"
     )
-    remedy = "name the format: nooch import coco, label-maps, boxes or table"
+    remedy = (
+        "name the format: nooch import coco, label-maps, boxes or table; or read it by a class of"
+        " yours, `reader` package.module:Name"
+    )
     raise InputError(problem, where=path, allowed=allowed, remedy=remedy)
 
 

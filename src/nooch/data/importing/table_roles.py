@@ -56,6 +56,7 @@ class Hints(Options):
             class.
         void: values of label maps that are not classes.
         split_values: what values of a table's column of splits mean, such as ``{"0": "train"}``.
+        reader: a custom reader of another format, ``package.module:Name``.
     """
 
     id: str | None = None
@@ -66,6 +67,7 @@ class Hints(Options):
     label_separator: str | None = None
     void: Sequence[int] = ()
     split_values: Mapping[str, str] = field(default_factory=dict)
+    reader: str | None = None
 
 
 def table_roles(

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nooch.base.calls import Map, imported
+from nooch.base.calls import Map, imported, is_named
+from nooch.base.errors import ParameterError, check_one_of
 
 if TYPE_CHECKING:
     from nooch.data.readers.contract import Reading
@@ -25,4 +28,30 @@ def reading_of(name: str, *arguments: Any, **named: Any) -> Reading:
     return reading
 
 
-__all__ = ["READERS", "Map", "reading_of"]
+def custom_reading(reader: str, path: Path) -> Reading:
+    """The reading of a path by one of ``READERS``, or by a custom ``package.module:Name``, which is
+    called with the path.
+
+    Raises ParameterError: there is no such reader, it needs more than a path, or what it gives is
+    not a ``Reading``.
+    """
+    target = reader if is_named(reader) else READERS[check_one_of("reader", reader, READERS)]
+    kind = imported(target, f"reader {reader!r}")
+    if not is_named(reader):
+        needed = [p for p in inspect.signature(kind).parameters.values() if p.default is p.empty]
+        if len(needed) != 1:
+            problem = "needs more than a path"
+            remedy = f"import it by its own command: nooch import {reader}"
+            raise ParameterError(problem, where=f"reader {reader!r}", remedy=remedy)
+    reading: Reading = kind(path)
+    missing = [name for name in _METHODS if not callable(getattr(reading, name, None))]
+    if missing:
+        problem = f"gives a {type(reading).__name__} without {', '.join(missing)}"
+        allowed = f"an object with {', '.join(_METHODS)}, as nooch.data.readers.contract.Reading"
+        raise ParameterError(problem, where=f"reader {reader!r}", allowed=allowed)
+    return reading
+
+
+_METHODS = ("files", "check", "dependencies", "scan")
+
+__all__ = ["READERS", "Map", "custom_reading", "reading_of"]
