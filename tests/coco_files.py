@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections import defaultdict
 from collections.abc import Sequence
@@ -10,11 +11,22 @@ from typing import Any
 
 import hypothesis.strategies as st
 import pytest
+from PIL import Image
 
 THINGS = {1: "person", 3: "car", 11: "fire hydrant", 90: "toothbrush"}
 STUFF = {92: "banner", 100: "cardboard", 149: "road", 183: "other"}
 # quarters of pixels: sums of them are exact, whatever their order
 AREAS = st.integers(0, 4000).map(lambda quarters: quarters / 4)
+
+
+def _photo() -> bytes:
+    content = io.BytesIO()
+    Image.new("RGB", (4, 4)).save(content, "JPEG")
+    return content.getvalue()
+
+
+PHOTO = _photo()
+"""A JPEG of 4 x 4 pixels."""
 
 
 def write(path: Path, content: Any) -> Path:

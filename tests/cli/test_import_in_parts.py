@@ -4,7 +4,7 @@ import json
 import shlex
 
 import pytest
-from coco_files import STUFF, document, image, write
+from coco_files import PHOTO, STUFF, document, image, write
 from PIL import Image
 
 from nooch.data import load_dataset, open_dataset
@@ -23,7 +23,7 @@ def files(tmp_path):
         said = [{"image_id": i, "caption": f"a person on road {i}"} for i in ids]
         write(folder / f"captions_{part}.json", {"images": images, "annotations": said})
     for i in range(1, 91):
-        write(tmp_path / "coco" / "images" / f"{i:012d}.jpg", "")
+        write(tmp_path / "coco" / "images" / f"{i:012d}.jpg", PHOTO)
     return folder
 
 

@@ -9,7 +9,7 @@ import time
 
 import polars as pl
 import pytest
-from coco_files import STUFF, THINGS, document, image, sources, write
+from coco_files import PHOTO, STUFF, THINGS, document, image, sources, write
 from hypothesis import HealthCheck, given, settings, strategies as st
 from refusals import fails
 from same_datasets import changing, in_parts_of, same_folder, stopping, told
@@ -167,7 +167,7 @@ def test_split_files_images_and_notes_are_those_of_the_same_in_memory(tmp_path):
     plan = SplitPlan(str(write(tmp_path / "split.csv", "image_id,split\n" + rows)))
     pictures = tmp_path / "pictures"
     for i in range(1, 90):
-        write(pictures / f"{i % 7}" / f"{i:012d}.jpg", "")
+        write(pictures / f"{i % 7}" / f"{i:012d}.jpg", PHOTO)
     options = {"split": plan, "images": pictures}
     done = _import(tmp_path / "parts", **files, **options, **SMALL)
     expected = _expected(tmp_path / "whole", files, plan, images=pictures)
@@ -203,7 +203,7 @@ def test_what_cannot_be_done_is_refused_and_leaves_nothing(tmp_path):
     plan = SplitPlan(str(write(tmp_path / "split.csv", "image_id,split\n1,train\n")))
     refuses(InputError, "the split leaves out 99 of 100 images", split=plan)
     for folder in ("a", "b"):
-        write(tmp_path / "pictures" / folder / f"{5:012d}.jpg", "")
+        write(tmp_path / "pictures" / folder / f"{5:012d}.jpg", PHOTO)
     refuses(InputError, "several files are called", images=tmp_path / "pictures")
     (tmp_path / "new" / "parts").mkdir(parents=True)
     refuses(OutputError, "exists already")
@@ -247,7 +247,7 @@ def test_a_full_disk_is_reported_and_finished_work_is_kept(tmp_path, monkeypatch
 
 def test_image_files_that_were_added_since_are_found(tmp_path):
     files, pictures, rounds = _files(tmp_path / "in", 100), tmp_path / "pictures", []
-    write(pictures / "a" / f"{1:012d}.jpg", "")
+    write(pictures / "a" / f"{1:012d}.jpg", PHOTO)
 
     def go(most):
         def mapping(function, items):
@@ -268,7 +268,7 @@ def test_image_files_that_were_added_since_are_found(tmp_path):
             go(stop)
     # the same files: parts that are done stay
     assert parts() == [5, 3]
-    write(pictures / "b" / f"{2:012d}.jpg", "")
+    write(pictures / "b" / f"{2:012d}.jpg", PHOTO)
     go(None)
     assert parts() == [5, 3, 5]
     found = load_dataset(tmp_path / "parts")

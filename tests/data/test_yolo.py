@@ -3,7 +3,7 @@
 from itertools import pairwise
 
 import pytest
-from coco_files import areas_of, write
+from coco_files import PHOTO, areas_of, write
 from refusals import fails, refused
 
 from nooch.data import load_dataset
@@ -20,7 +20,7 @@ IMAGES = ("train/1", "train/2", "train/3", "val/4", "val/5")
 def _dataset(folder, yaml, images=IMAGES, labels=LABELS):
     """A YOLO dataset of five images, of which 3 and 5 have no label file."""
     for name in images:
-        write(folder / "images" / f"{name}.jpg", "")
+        write(folder / "images" / f"{name}.jpg", PHOTO)
     for name, text in labels.items():
         write(folder / "labels" / f"{name}.txt", text)
     return write(folder / "data.yaml", yaml)
@@ -87,9 +87,9 @@ def test_labels_lie_where_images_is_last_or_next_to_the_image(tmp_path):
     assert label_of("images/a/images/b/1.2.jpg") == "images/a/labels/b/1.2.txt"
     assert label_of("train/images/1.jpg") == "train/labels/1.txt"
     assert label_of("pictures/images.jpg") == "pictures/images.txt"
-    write(tmp_path / "a" / "7.jpg", "")
+    write(tmp_path / "a" / "7.jpg", PHOTO)
     write(tmp_path / "a" / "7.txt", "0 .5 .5 .5 .5")
-    write(tmp_path / "b" / "8.png", "")
+    write(tmp_path / "b" / "8.png", PHOTO)
     data = read_boxes(write(tmp_path / "data.yaml", "train: a\ntest: b\n" + NAMES), "yolo")
     assert areas_of(data) == {7: {"person": 0.25}, 8: {}}
     assert _splits(data) == {7: "train", 8: "test"}
@@ -167,8 +167,8 @@ YAML = {
 def test_files_that_are_refused(tmp_path, case, source):
     text, *parts = YAML[case]
     file = _dataset(tmp_path / "d", text)
-    write(tmp_path / "outside" / "9.jpg", "")
-    write(tmp_path / "d" / "bare" / "9.jpg", "")
+    write(tmp_path / "outside" / "9.jpg", PHOTO)
+    write(tmp_path / "d" / "bare" / "9.jpg", PHOTO)
     (tmp_path / "d" / "link").symlink_to(tmp_path / "outside")
     lines = {"out": "./../outside/9.jpg", "linked": "link/9.jpg", "labels": "labels/train/1.txt"}
     for name, line in lines.items():

@@ -50,8 +50,9 @@ def oracle(photos, number):
 
 def annotated(photos, out, split=None, part_size=None, map=map, **options):
     options.setdefault("min_area", 0.0)
+    rest = {name: options.pop(name) for name in options.keys() & {"broken"}}
     reading = AnnotationReading(photos, options.pop("segmenter", COLORS), device="cpu", **options)
-    import_dataset(reading, out, split=split, part_size=part_size, map=map)
+    import_dataset(reading, out, split=split, part_size=part_size, map=map, **rest)
     return load_dataset(out)
 
 
@@ -124,23 +125,25 @@ class TestBrokenImages:
         (photos / "007.png").write_bytes(whole[:60])
         return photos
 
-    def test_are_an_error_that_keeps_what_is_done(self, broken, tmp_path):
+    def test_are_left_out_or_an_error_that_keeps_what_is_done(self, broken, tmp_path):
         act = partial(annotated, broken, tmp_path / "data", batch=1)
-        fails(act, "`skip_broken`", "004.png", kind=NoochError)
+        fails(partial(act, broken="refuse"), "`broken` leave-out", "004.png", kind=NoochError)
         assert not (tmp_path / "data").exists()
-        kept = list(tmp_path.glob(".data.importing-*/annotated-*"))
-        assert len(kept) == 4
-        data = act(skip_broken=True)
+        assert len(list(tmp_path.glob(".data.importing-*/annotated-*"))) >= 11
+        data = act()
         assert data.image_ids.tolist() == [0, 1, 2, 3, 5, 6, 8, 9, 10]
-        notes = data.provenance["notes"]
-        assert notes == ["2 images cannot be read and are left out: 004.png, 007.png"]
+        (note,) = data.provenance["notes"]
+        assert note.startswith("2 of 11 images cannot be read and are left out, with 0 labels: 004")
         assert data.provenance["sources"][0]["files"] == 9
+        listed = pl.read_csv(tmp_path / "data" / "broken_images.csv")
+        assert listed["file"].to_list() == ["004.png", "007.png"]
+        assert all(str(broken) not in reason for reason in listed["reason"])
 
     def test_alone_are_refused(self, tmp_path):
         (tmp_path / "photos").mkdir()
         (tmp_path / "photos" / "1.png").write_bytes(b"")
-        act = partial(annotated, tmp_path / "photos", tmp_path / "data", skip_broken=True)
-        fails(act, "none of 1 images can be read: 1.png", helps=False)
+        act = partial(annotated, tmp_path / "photos", tmp_path / "data")
+        fails(act, "1 of 1 images cannot be read: 1.png")
 
 
 class TestLabels:

@@ -36,6 +36,7 @@ from nooch.base.words import counted, plural
 from nooch.criteria import CE, Attribute, Context, Gist
 from nooch.criteria.context_fit import no_context
 from nooch.data import Dataset, load_dataset, parquet_bytes
+from nooch.data.importing.broken_images import LIST
 from nooch.data.importing.import_dataset import import_dataset
 from nooch.data.importing.recognition import recognize
 from nooch.data.importing.table_roles import Hints
@@ -438,7 +439,9 @@ def _opened(
             given = images or recognized.images
             import_dataset(recognized.reading, folder / "dataset", images=given, progress=progress)
             data = load_dataset(folder / "dataset")
-            return data, "../dataset", [f"imported {recognized.kind}: {recognized.why}"]
+            left_out = [note for note in data.provenance["notes"] if LIST in note]
+            notes = [f"imported {recognized.kind}: {recognized.why}", *left_out]
+            return data, "../dataset", notes
         # from where the suite is going to be
         return load_dataset(path), os.path.relpath(path, out.absolute() / "suite"), []
     return load_dataset(dataset), str(dataset), []

@@ -15,7 +15,7 @@ _MARK = ".nooch"
 """In a folder of intermediate files: nooch made it, and may remove it."""
 
 _DATASET = (
-    r"(images|areas|captions|exceptions|confidences)(/part-\d+)?\.parquet"
+    r"(images|areas|captions|exceptions|confidences)(/part-\d+)?\.parquet|broken_images\.csv"
     r"|embeddings/[^/]+(/part-\d+)?\.npy"
 )
 _SITE = (

@@ -281,6 +281,9 @@ def open_parts(folder: str | Path) -> PartFiles:
     files_of: dict[str, dict[str, str]] = {}
     one_part = "images.parquet" in header.files
     for name in sorted(header.files):
+        # of all parts: the list of broken images
+        if not one_part and "/" not in name:
+            continue
         table = re.sub(r"\.(parquet|npy)$", "", name)
         kind, _, part = (table, "", "") if one_part else table.rpartition("/")
         files_of.setdefault(part, {})[kind] = name

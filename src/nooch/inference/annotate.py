@@ -18,15 +18,14 @@ from nooch.base.calls import Count, Map, Options, Share, StepProgress, is_named
 from nooch.base.disk import make_folder, sync_files
 from nooch.base.errors import (
     InputError,
-    NoochError,
     OutputError,
     ParameterError,
+    reason_of,
     some_of,
 )
 from nooch.base.files import DATASET_MARKER, is_address
 from nooch.base.limits import usable_cpus
 from nooch.base.split_plan import SplitPlan
-from nooch.base.words import counted
 from nooch.data import (
     Dataset,
     ImageId,
@@ -37,6 +36,7 @@ from nooch.data import (
     save_dataset,
 )
 from nooch.data.coverage import KNOWN, UNKNOWN
+from nooch.data.importing.broken_images import BrokenImage, check_broken
 from nooch.data.importing.recognition import recognize
 from nooch.data.readers.contract import ImageListing, read
 from nooch.data.readers.image_files import UNREADABLE, ImageIndex, opened_image, upright_size
@@ -102,24 +102,21 @@ def loaded_models(choice: ModelChoice) -> tuple[Annotator, Backbone | None]:
 @dataclass(frozen=True)
 class AnnotationJob(NumberedJob):
     """Predict the images ``listed``: ``image_id``, ``file_name`` and ``file``, the path. The result
-    is the names of those that cannot be read, and whether all areas are known; other attributes are
-    as in ``AnnotationReading``.
+    is the names of those that cannot be read, with reasons, and whether all areas are known; other
+    attributes are as in ``AnnotationReading``.
     """
 
     name: ClassVar[str] = "annotated"
-    result_type: ClassVar[Any] = tuple[list[str], bool]
+    result_type: ClassVar[Any] = tuple[list[tuple[str, str]], bool]
     listed: pl.DataFrame
     choice: ModelChoice
     batch: int
     maps: Path | None
-    skip_broken: bool
     decoding: Decoding
     thresholds: tuple[float, float | None]
 
-    def make(self) -> tuple[list[str], bool]:
-        """Predict the images. Raises NoochError, which keeps the work of other jobs, where some
-        cannot be read.
-        """
+    def make(self) -> tuple[list[tuple[str, str]], bool]:
+        """Predict the images."""
         # once, before threads ask for them
         loaded_models(self.choice)
         batches, rows = batches_of(range(self.listed.height), self.batch), list[dict[str, Any]]()
@@ -127,17 +124,13 @@ class AnnotationJob(NumberedJob):
         for batch, images in zip(batches, decoded, strict=True):
             with memory_limits(self.batch, "annotating"):
                 rows += self._predicted(batch.start, images)
-        broken = [row["broken"] for row in rows if "broken" in row]
-        if broken and not self.skip_broken:
-            problem = f"{counted(len(broken), 'image')} cannot be read: {some_of(broken)}"
-            remedy = "fix them, or leave such images out (`skip_broken`); finished work is kept"
-            raise NoochError(problem, remedy=remedy)
         is_read = pl.Series(["broken" not in row for row in rows], dtype=pl.Boolean)
         listed = self.listed.drop("file")
         table = pl.DataFrame([row for row in rows if "broken" not in row], schema=_SCHEMA)
         write_batch(listed.filter(is_read).hstack(table), self.folder, self.number)
         sized = all(row.get("sized", True) for row in rows)
-        return listed.filter(~is_read)["file_name"].to_list(), sized
+        reasons = [row["broken"] for row in rows if "broken" in row]
+        return [*zip(listed.filter(~is_read)["file_name"], reasons, strict=True)], sized
 
     def _decoded(self, rows: range) -> list[tuple[dict[str, Any], list[NDArray[np.uint8]]]]:
         """For each image its size and its pixels for each model, or why it cannot be read."""
@@ -148,11 +141,12 @@ class AnnotationJob(NumberedJob):
                 with opened_image(Path(file)) as image:
                     own = upright_size(image)[::-1]
             except UNREADABLE as error:
-                images.append(({"broken": f"{file}: {error}"}, []))
+                images.append(({"broken": reason_of(error)}, []))
                 continue
             made = [decode_images([file], size or own, self.decoding) for size in sizes]
             reasons = [reason for _, broken in made for reason in broken]
-            row = {"broken": reasons[0]} if reasons else {"height": own[0], "width": own[1]}
+            reason = reasons[0].removeprefix(f"{file}: ") if reasons else ""
+            row = {"broken": reason} if reasons else {"height": own[0], "width": own[1]}
             images.append((row, [pixels for pixels, _ in made]))
         return images
 
@@ -309,7 +303,6 @@ class AnnotationReading(Options):
         min_confidence: and its confidence is this at least; by default 0, or 0.5 without areas.
         embedder: a backbone such as CLIP that embeds the images, for the gist criterion.
         maps: folder for a label map of each image, a PNG in its size, and ``classes.txt``.
-        skip_broken: leave out, and count, images that cannot be read.
         device: ``auto``, ``cpu``, ``cuda`` or ``cuda:N``.
         size: height and width of the model's input in pixels; by default its own.
         mean: mean of each channel of an ONNX network's input, of pixels from 0 to 1.
@@ -333,7 +326,6 @@ class AnnotationReading(Options):
     min_confidence: Share | None = None
     embedder: str | None = None
     maps: str | Path | None = None
-    skip_broken: bool = False
     device: str = "auto"
     size: int | None = None
     mean: Sequence[float] | None = None
@@ -387,17 +379,15 @@ class AnnotationReading(Options):
             (maps / _MAP_CLASSES).write_bytes(self._map_classes)
         step = min(_MOST, -(-self.listed.height // _JOBS))
         batches = self.listed.iter_slices(-(-step // self.batch) * self.batch)
-        rest = (self._choice, self.batch, maps, self.skip_broken, Decoding(range=self.range))
+        rest = (self._choice, self.batch, maps, Decoding(range=self.range))
         thresholds = self.min_area, self.min_confidence
         jobs = [
             AnnotationJob(folder, number, rows, *rest, thresholds)
             for number, rows in enumerate(batches)
         ]
         results = results_of(jobs, map, progress)
-        broken = [name for names, _ in results for name in names]
-        if len(broken) == self.listed.height:
-            problem = f"none of {len(broken)} images can be read: {some_of(broken)}"
-            raise InputError(problem, where=self.images)
+        broken = [BrokenImage(*image) for images, _ in results for image in images]
+        check_broken(broken, self.listed.height, self.images, "leave-out", kept=False)
         classes, labels = list(self._annotator.classes), None
         if self._labels is not None:
             labels = folder / "labels"
@@ -406,9 +396,10 @@ class AnnotationReading(Options):
         return ScannedAnnotations(
             ImageRows(folder, len(jobs)),
             dict(enumerate(classes)),
-            self._about(broken, sized=all(sized for _, sized in results)),
+            self._about(len(broken), sized=all(sized for _, sized in results)),
             self.images,
             root=self._index.root.resolve(),
+            broken=broken,
             embedding=self._predicted.get("embedding"),
             labels=labels,
         )
@@ -474,16 +465,15 @@ class AnnotationReading(Options):
         lines = [f"# {NO_CLASS} no class", *(f"{number} {name}" for number, name in classes)]
         return "\n".join([*lines, ""]).encode()
 
-    def _about(self, broken: Sequence[str], *, sized: bool) -> dict[str, Any]:
-        """The provenance; ``sized``: whether all areas are known."""
-        notes: list[str] = []
-        source = {"role": "images", "files": self.listed.height - len(broken)}
+    def _about(self, broken: int, *, sized: bool) -> dict[str, Any]:
+        """The provenance, without so many ``broken`` images; ``sized``: whether all areas are
+        known.
+        """
+        source = {"role": "images", "files": self.listed.height - broken}
         about: dict[str, Any] = {"reader": "annotate", "area": "predicted" if sized else "unknown"}
         about["sources"] = [{**source, "blake3": listed_digest(self.listed)}]
         about["predicted"] = self._predicted
-        if len(broken):
-            notes = [f"{len(broken)} images cannot be read and are left out: {some_of(broken)}"]
-        notes += self._index.walk.notes()
+        notes = self._index.walk.notes()
         notes += dark_notes(self.listed["file"].to_list(), Decoding(range=self.range))
         if self._labels is not None:
             tasks = self._labels.classes

@@ -62,7 +62,7 @@ def with_import_options(command: Callable[..., None]) -> Callable[..., None]:
             source={"flags": ["--split"]},
             values={"type": str, "flags": ["--split-values"], "metavar": "0=train,1=valid"},
         ),
-        takes(module, "options", only=["part_size", "images", "overwrite"]),
+        takes(module, "options", only=["part_size", "images", "broken", "overwrite"]),
     ):  # fmt: skip
         command = wrap(command)
     return command
@@ -115,7 +115,7 @@ def run_import(
             note(f"{much}; --part-size 125000 merges them part by part")
     from nooch.data.importing.import_dataset import import_dataset
 
-    names = options.keys() & {"part_size", "images", "overwrite"}
+    names = options.keys() & {"part_size", "images", "broken", "overwrite"}
     with progress() as update:
         imported = import_dataset(
             reading, out, split=plan, notes=notes, map=engine.map, progress=update,

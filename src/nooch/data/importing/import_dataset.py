@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from nooch.base.calls import Count, Map, Progress, checked, no_progress
 from nooch.base.errors import InputError
@@ -32,6 +32,10 @@ if TYPE_CHECKING:
     from nooch.data.readers.contract import Reading
 
 
+BROKEN = ("leave-out", "refuse")
+"""Choices for images that cannot be read."""
+
+
 @checked
 def import_dataset(
     reading: Any,
@@ -40,6 +44,7 @@ def import_dataset(
     hints: Hints | None = None,
     part_size: Count | None = None,
     images: str | Path | None = None,
+    broken: Annotated[str, BROKEN] = "leave-out",
     split: SplitPlan | None = None,
     notes: Sequence[str] = (),
     overwrite: bool = False,
@@ -60,6 +65,10 @@ def import_dataset(
         part_size: images in a part, at most; by default all images are one part. 125,000 take a few
             hundred MB of memory.
         images: folder below which the image files lie.
+        broken: ``leave-out`` images whose files cannot be read, with their labels, and list them in
+            ``broken_images.csv``; or ``refuse`` the import. Found are files that are empty, of
+            another kind or cut off (from their first and last bytes), not those damaged inside. If
+            no folder of images is known, nothing is checked.
         split: how images are divided.
         notes: put before the import's own.
         overwrite: replace a dataset folder that exists.
@@ -68,8 +77,9 @@ def import_dataset(
 
     Raises:
         ParameterError: a part of no image, or a plan that does not fit.
-        InputError: files that the reading refuses; a file that changed during the import. Lists and
-            counts in the message are of one part. Nothing is written then.
+        InputError: files that the reading refuses; a file that changed during the import; broken
+            images that are refused, or no other. Lists and counts in the message are of one part.
+            Nothing is written then.
         OutputError: the folder exists or cannot be written, or another process is importing this
             dataset.
 
@@ -86,8 +96,8 @@ def import_dataset(
         with recognized_frame(reading, hints) as table:
             notes = [*notes, f"recognized {table.kind}: {table.why}"]
             return import_dataset(
-                table.reading, out, part_size=part_size, images=images, split=split,
-                notes=notes, overwrite=overwrite, map=map, progress=progress,
+                table.reading, out, part_size=part_size, images=images, broken=broken,
+                split=split, notes=notes, overwrite=overwrite, map=map, progress=progress,
             )  # fmt: skip
     reading.check(split)
     needs = partial(_dependencies, reading, part_size, images, split, notes)
@@ -102,7 +112,7 @@ def import_dataset(
         if needs() != content:
             raise InputError("a file was changed while it was read", remedy="import again")
         progress("writing", 0, 1)
-        imported = seal(work, written, images, notes)
+        imported = seal(work, written, images, notes, broken)
         with atomic_folder(target, overwrite=overwrite, marker=DATASET_MARKER) as new:
             for name in [*imported.header.files, DATASET_MARKER]:
                 (new / name).parent.mkdir(parents=True, exist_ok=True)

@@ -23,6 +23,13 @@ from nooch.base.split_plan import SplitPlan
 from nooch.base.work_folder import Batches, Steps
 from nooch.data.dataset import ImageId
 from nooch.data.dataset_folder import PartRecord, seal_dataset, write_part, write_table
+from nooch.data.importing.broken_images import (
+    BrokenImage,
+    broken_note,
+    check_broken,
+    save_list,
+    without_broken,
+)
 from nooch.data.part_files import Header, file_record
 from nooch.data.readers.contract import ImageListing, Scanned, part_edges
 from nooch.data.readers.jobs import NumberedJob, results_of
@@ -31,7 +38,8 @@ from nooch.data.table_schema import SPLITS
 
 
 class Written(msgspec.Struct):
-    """A part whose files are written, and what was counted in it; ``unknown`` areas are NaN.
+    """A part whose files are written, and what was counted in it; ``unknown`` areas are NaN,
+    ``broken`` images were left out.
 
     The fingerprint of a single part is the dataset's.
     """
@@ -41,6 +49,7 @@ class Written(msgspec.Struct):
     image_root: str | None
     attributes: list[str]
     unknown: int
+    broken: list[BrokenImage]
     fingerprint: str | None = None
 
 
@@ -114,16 +123,20 @@ class PartJob(NumberedJob):
             work.kept.put(_groups_file(self.number), [names])
         elif work.plan is not None:
             data = replace(data, images=self.divided(data.images))
+        data, broken = without_broken(data)
         unknown = int(np.isnan(data.areas.data).sum())
         record = write_part(data, work.dataset, self.number, work.n_parts)
         # the fingerprint of several parts needs all files; with groups, splits are still to come
         fingerprint = data.fingerprint if work.n_parts == 1 and group is None else None
-        return Written(record, counts, data.image_root, list(data.attributes), unknown, fingerprint)
+        return Written(
+            record, counts, data.image_root, list(data.attributes), unknown, broken, fingerprint
+        )
 
-    def divided(self, images: pl.DataFrame) -> pl.DataFrame:
-        """Images with their splits."""
+    def divided(self, images: pl.DataFrame, broken: Sequence[BrokenImage] = ()) -> pl.DataFrame:
+        """Images, without the broken ones, with their splits."""
         first, last = self.part.first, self.part.first + self.part.count
         codes = self.work.kept.read("splits.npy")[first:last]
+        codes = np.delete(codes, [image.row for image in broken])
         return images.with_columns(split=pl.Series(SPLITS, dtype=pl.String).gather(codes))
 
 
@@ -139,7 +152,7 @@ class SplitJob(PartJob):
         written: Written = PartJob(self.folder, number, work, self.part).result()
         record = written.record
         name = next(name for name in record.files if name.startswith("images"))
-        images = self.divided(pl.read_parquet(work.dataset / name, glob=False))
+        images = self.divided(pl.read_parquet(work.dataset / name, glob=False), written.broken)
         file = write_table(images, work.dataset, "images", number, work.n_parts)
         record.files[name] = file_record(file)
         record.splits = dict(images["split"].value_counts().iter_rows())
@@ -243,14 +256,28 @@ class Imported:
 
 
 def seal(
-    work: Work, written: Sequence[Written], images: str | Path | None, notes: Sequence[str]
+    work: Work,
+    written: Sequence[Written],
+    images: str | Path | None,
+    notes: Sequence[str],
+    broken: str,
 ) -> Imported:
-    """Make a dataset of the parts."""
+    """Make a dataset of the parts. Parameters as in ``import_dataset``. Raises InputError: broken
+    images, if they are refused or there are no others.
+    """
     records = [part.record for part in written]
     splits, counts = _sum(r.splits for r in records), _sum(part.counts for part in written)
-    provenance = work.scanned.provenance(counts, sum(splits.values()), images)
+    left_out = [*work.scanned.broken, *(image for part in written for image in part.broken)]
+    n_images = sum(splits.values()) + len(left_out)
+    provenance = work.scanned.provenance(counts, n_images, images)
     listed = () if work.images is None else work.images.notes
     provenance["notes"] = [*notes, *provenance["notes"], *listed]
+    if left_out:
+        kept = bool(work.scanned.broken)
+        check_broken(left_out, n_images, written[0].image_root, broken, kept)
+        provenance["notes"].insert(len(notes), broken_note(left_out, n_images))
+        file = save_list(left_out, work.dataset)
+        records[0].files[file.name] = file_record(file)
     if work.plan is not None:
         provenance = split_provenance(provenance, work.plan, splits)
     first, classes = written[0], work.scanned.classes

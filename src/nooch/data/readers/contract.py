@@ -66,6 +66,10 @@ class Scanned(Protocol):
     def classes(self) -> Sequence[str]:
         """Names of all classes."""
 
+    @property
+    def broken(self) -> Sequence[Any]:
+        """Images that were left out because they cannot be read: ``BrokenImage``."""
+
     def ids(self) -> pl.Series:
         """Ids of all images, each once, ascending: Int64 or String."""
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, BinaryIO, Self
+from typing import Any, BinaryIO, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -293,15 +293,15 @@ _TURNS = {
 """EXIF's orientation -> what makes the picture upright; 1 is upright."""
 
 
-def regular_file(path: str | Path) -> BinaryIO:
-    """A file opened for reading. Raises OSError for a pipe, socket or device, which could wait for
-    ever.
+def regular_file(path: str | Path, *, buffering: int = -1) -> BinaryIO:
+    """A file opened for reading, with the ``buffering`` of ``open``. Raises OSError for a pipe,
+    socket or device, which could wait for ever.
     """
-    file = open(path, "rb", opener=_without_waiting)  # noqa: SIM115 - Path has no opener
+    file: Any = open(path, "rb", buffering, opener=_without_waiting)  # noqa: SIM115 - Path has no opener
     if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         file.close()
         raise OSError("is not a regular file")
-    return file
+    return cast(BinaryIO, file)
 
 
 def _without_waiting(path: str, flags: int) -> int:

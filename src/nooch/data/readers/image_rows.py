@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
@@ -231,6 +231,7 @@ class ScannedRows:
         listing: image files that the scan had to know: others do not count then.
         is_located: whether the scan knew where the images are.
         ordered: whether the keys of every image are in the order of their classes.
+        broken: images that the scan could not read.
     """
 
     rows: Rows
@@ -242,6 +243,7 @@ class ScannedRows:
     listing: ImageListing | None = None
     is_located: bool = True
     ordered: bool = False
+    broken: Sequence[Any] = ()
 
     @property
     def classes(self) -> list[str]:

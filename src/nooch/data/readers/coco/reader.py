@@ -168,6 +168,7 @@ class ScannedCoco:
     classes: list[str]
     maps: StuffMaps | None
     splits: Sequence[str] = ()
+    broken: Sequence[Any] = ()
 
     def ids(self) -> pl.Series:
         """Ids of all images that things and stuff files list."""
