@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from coco_files import write
+from coco_files import PHOTO, write
 from hypothesis import HealthCheck, given, settings, strategies as st
 from PIL import Image
 from refusals import fails
@@ -77,7 +77,7 @@ def test_images_notes_and_processes(tmp_path):
     names = [f"{i:012d}" for i in range(40)]
     maps = _maps(tmp_path, names)
     for name in names[:-7]:
-        write(tmp_path / "pictures" / name[-1] / f"{name}.jpg", "")
+        write(tmp_path / "pictures" / name[-1] / f"{name}.jpg", PHOTO)
     plan, pictures = SplitPlan("60/20/20"), tmp_path / "pictures"
     assert _both(tmp_path, maps, 9, plan, pictures, map=LocalEngine(2).map) is None
 
@@ -104,7 +104,7 @@ def test_what_is_refused_in_memory_is_refused_in_parts(tmp_path, case):
         _save(maps, "100_ids.png", np.zeros((2, 2, 3)))
     elif case == "no image":
         images = tmp_path / "pictures"
-        write(images / "other.jpg", "")
+        write(images / "other.jpg", PHOTO)
     elif case == "twice":
         _save(maps, "05_ids.png", [[0]])
     elif case in ("none", "empty"):
@@ -211,7 +211,7 @@ def test_boxes_in_any_cut_give_the_same_bytes(kind, boxes, part, bare, tmp_path_
     source, name, classes = kind(folder, boxes)
     images = folder / "pictures" if bare else None
     for image in bare:
-        write(folder / "pictures" / f"{image}.jpg", "")
+        write(folder / "pictures" / f"{image}.jpg", PHOTO)
     reading = BoxReading(source, name, classes, images)
     _same(folder, lambda: read_boxes(source, name, classes=classes, images=images), reading, part)
 

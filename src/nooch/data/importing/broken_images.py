@@ -17,6 +17,7 @@ from nooch.base.limits import usable_cpus
 from nooch.base.words import counted
 from nooch.data.dataset import Dataset
 from nooch.data.readers.image_files import UNREADABLE, opened_image, regular_file
+from nooch.data.table_files import csv_bytes
 
 LIST = "broken_images.csv"
 """File of a dataset folder with ``file, reason`` of the images that were left out."""
@@ -153,5 +154,6 @@ def check_broken(
 def save_list(broken: Sequence[BrokenImage], folder: Path) -> Path:
     """Write the list of a dataset folder, and return its path."""
     rows = [(image.file, image.reason) for image in broken]
-    pl.DataFrame(rows, schema=["file", "reason"], orient="row").write_csv(folder / LIST)
+    table = pl.DataFrame(rows, schema=["file", "reason"], orient="row")
+    (folder / LIST).write_bytes(csv_bytes(table))
     return folder / LIST
