@@ -191,6 +191,48 @@ def no_classes(folder):
     return folder
 
 
+def files(*images, **written):
+    """A folder with images of these paths, and texts or JSON by path (``__`` for ``/``)."""
+
+    def make(folder):
+        for path in images:
+            photos((folder / path).parent, (Path(path).stem,))
+        for path, content in written.items():
+            write(folder / path.replace("__", "/").replace("_dot_", "."), content)
+        folder.mkdir(exist_ok=True)
+        return folder
+
+    return make
+
+
+def only(name, content):
+    return lambda folder: write(folder / name, content)
+
+
+def broken(folder):
+    """Class folders with images that are empty, of HTML, and cut off."""
+    class_folders(folder)
+    whole = (folder / "cat" / "a.jpg").read_bytes()
+    for name, content in (("x", b""), ("y", b"<html>404</html>"), ("z", whole[:-40])):
+        (folder / "dog" / f"{name}.jpg").write_bytes(content)
+    return folder
+
+
+FOUR = tuple(f"images/{stem}.jpg" for stem in TRUTH)
+BOX_LINE = "0 0.5 0.5 0.2 0.2\n"
+LABELME = {"version": "5", "flags": {}, "shapes": [{"label": "cat"}], "imagePath": "a.jpg"}
+STUDIO = [{"data": {"image": "a"}, "annotations": [{"result": [{"from_name": "c"}]}]}]
+DATUMARO = {"info": {}, "categories": {"label": {"labels": [{"name": "cat"}]}}, "items": []}
+CVAT = '<?xml version="1.0"?>\n<annotations><version>1.1</version><image name="a"/></annotations>'
+VIA = {"a.jpg1": {"filename": "a.jpg", "regions": [{"region_attributes": {"class": "cat"}}]}}
+CREATEML = [{"image": "a.jpg", "annotations": [{"label": "cat", "coordinates": {"x": 4}}]}]
+SUPERVISELY = {"size": {}, "objects": [{"classTitle": "cat"}]}
+FIFTYONE = {"samples": [{"filepath": "data/a.jpg", "ground_truth": {"label": "cat"}}]}
+PANOPTIC = {"images": [], "annotations": [{"segments_info": []}], "categories": []}
+OPEN_IMAGES = "ImageID,LabelName,XMin,XMax,YMin,YMax\na,/m/1,0.1,0.5,0.1,0.5\nb,/m/2,0,1,0,1\n"
+HIERARCHY = {"LabelName": "/m/0", "Subcategory": [{"LabelName": "/m/1"}]}
+HALVES = ("train/1.jpg", "train/2.jpg", "val/3.jpg")
+
 CATS = {"a": {"cat"}, "b": {"cat"}}
 TWO = {"a": {"cat"}, "b": {"dog"}}
 MAPS = {"a": {"cat"}, "b": {"road"}}
@@ -266,4 +308,73 @@ FORMS: dict[str, Messy] = {
     "label maps without names": Messy(no_classes, "refused", words=("classes.txt",)),
     "COCO-Stuff's maps": Messy(stuff_maps, truth=13),
     "only images": Messy(photos, "refused", words=("nooch annotate",)),
+    "broken images": Messy(broken, truth=TWO, words=("3 of 5 images", "broken_images.csv")),
+    "broken images, refused": Messy(
+        broken, "refused", flags="--broken refuse", words=("x.jpg (is empty)", "leave-out")
+    ),
+    "splits without classes": Messy(
+        files(*HALVES), "refused", words=("the folders train, val", "nooch annotate")
+    ),
+    "splits of classes": Messy(files("train/cat/a.jpg", "val/dog/b.jpg"), truth=TWO),
+    "a table in another folder": Messy(files(*FOUR, annotations__t_dot_csv=wide())),
+    "a table next to the folder of images": Messy(files(*FOUR, t_dot_csv=wide())),
+    "a table among the images": Messy(
+        files(*(f"{stem}.jpg" for stem in TRUTH), t_dot_csv=wide()), has_files=False
+    ),
+    "a table for each split": Messy(
+        files(*HALVES, train__t_dot_csv=wide(), val__t_dot_csv=wide()),
+        "refused",
+        words=("2 tables", "train/t.csv"),
+    ),
+    "images and texts that are not boxes": Messy(
+        files("a.jpg", a_dot_txt="a photo of a cat\n"), "refused", words=("1 file .txt",)
+    ),
+    "boxes of YOLO without names": Messy(
+        files("images/a.jpg", labels__a_dot_txt=BOX_LINE), "refused", words=("data.yaml", "a.txt")
+    ),
+    "Pascal VOC without XML": Messy(
+        files("JPEGImages/a.jpg"), "refused", words=("the folders JPEGImages",)
+    ),
+    "an archive": Messy(only("data.zip", b"PK"), "refused", words=("archive", "unpack")),
+    "a folder with an archive": Messy(files(a_dot_zip=b"PK"), "refused", words=("unpack",)),
+    "an empty folder": Messy(files(), "refused", words=("no files",)),
+    "only a README": Messy(files(README_dot_md="hello"), "refused", words=("1 file .md",)),
+    "LabelMe": Messy(files("a.jpg", a_dot_json=LABELME), "refused", words=("LabelMe", "COCO")),
+    "Label Studio": Messy(only("p.json", STUDIO), "refused", words=("Label Studio", "export")),
+    "Datumaro": Messy(files(annotations__train_dot_json=DATUMARO), "refused", words=("datum ",)),
+    "CVAT": Messy(files(annotations_dot_xml=CVAT), "refused", words=("CVAT", "COCO 1.0")),
+    "CVAT's file": Messy(only("a.xml", CVAT), "refused", words=("CVAT", "COCO 1.0")),
+    "VIA": Messy(files("a.jpg", via_dot_json=VIA), "refused", words=("VIA", "COCO format")),
+    "CreateML": Messy(only("a.json", CREATEML), "refused", words=("CreateML", "COCO")),
+    "Supervisely": Messy(
+        files("ds/img/a.jpg", meta_dot_json={"classes": []}, ds__ann__a_dot_json=SUPERVISELY),
+        "refused",
+        words=("Supervisely", "COCO"),
+    ),
+    "FiftyOne": Messy(
+        files("data/a.jpg", metadata_dot_json={}, samples_dot_json=FIFTYONE),
+        "refused",
+        words=("FiftyOne", "dataset.export"),
+    ),
+    "panoptic COCO": Messy(only("panoptic.json", PANOPTIC), "refused", words=("panoptic",)),
+    "Cityscapes": Messy(
+        files("leftImg8bit/val/a.jpg", "gtFine/val/a.jpg"), "refused", words=("label-maps gtFine",)
+    ),
+    "Open Images with names": Messy(
+        files(
+            boxes_dot_csv=OPEN_IMAGES,
+            hierarchy_dot_json=HIERARCHY,
+            **{"class-descriptions_dot_csv": "/m/1,cat\n/m/2,dog\n"},
+        ),
+        truth=TWO,
+    ),
+    "an image": Messy(only("a.jpg", b""), "refused", words=("is an image",)),
+    "a pickle": Messy(only("a.pkl", b""), "refused", words=("run code", "write a table")),
+    "an array": Messy(only("a.mat", b""), "refused", words=("write a table",)),
+    "a file and a number per line": Messy(
+        only("train.txt", "a.jpg 0\nb.jpg 1\n"), "refused", words=("a.jpg 0", ".csv")
+    ),
+    "only captions": Messy(
+        only("captions.json", {"images": [], "annotations": []}), "refused", words=("--things",)
+    ),
 }

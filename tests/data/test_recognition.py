@@ -138,7 +138,7 @@ def test_attributes_are_no_labels(tmp_path):
 
 def test_a_named_reader_reads_what_would_be_recognized_as_something_else(tmp_path, run_cli):
     picture(tmp_path / "in" / "cat" / "1.jpg")
-    (tmp_path / "in" / "settings.json").write_text("{}")
+    (tmp_path / "in" / "settings.json").write_text('{"images": []}')
     assert recognize(tmp_path / "in").kind == "coco"
     kept = recognize(tmp_path / "in", nooch.io.Hints(reader="image-folder"))
     assert kept.reading == FolderReading(tmp_path / "in")
@@ -168,8 +168,10 @@ def test_what_is_not_known_is_refused(tmp_path):
     write(tmp_path / "notes.md", "nothing")
     strange = write(tmp_path / "in" / "t.csv", "a,b\nx,y\n")
     fails(lambda: recognize(strange), "no column contains image ids", "a (x), b (y)", "`id`")
-    for path in (tmp_path, tmp_path / "notes.md"):
-        fails(lambda path=path: recognize(path), "contains no annotations that are known")
+    fails(lambda: recognize(tmp_path / "notes.md"), "annotations are not called *.md")
+    (tmp_path / "in" / "t.csv").unlink()
+    fails(lambda: recognize(tmp_path), "contains 1 file .md, the folders in, and nothing that is")
+    fails(lambda: recognize(tmp_path / "in"), "contains no files")
     fails(lambda: recognize(tmp_path / "nowhere"), "no such file or folder", helps=False)
     write(tmp_path / "done" / "dataset.json", json.dumps({}))
     fails(lambda: recognize(tmp_path / "done"), "is a dataset folder already", kind=ParameterError)

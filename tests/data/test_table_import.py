@@ -9,7 +9,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from coco_files import areas_of, write
+from coco_files import PHOTO, areas_of, write
 from hypothesis import HealthCheck, given, settings, strategies as st
 from refusals import fails
 from same_datasets import changing, stopping
@@ -344,8 +344,8 @@ def test_an_interrupted_import_resumes(tmp_path, share):
 def test_image_files_and_split_files_are_found(tmp_path, name, ids, part_size):
     names = [f"{i:012d}.jpg" if isinstance(i, int) else f"{i}.jpg" for i in ids]
     for file in names[:-3]:
-        write(tmp_path / "pictures" / file[-5] / file, "")
-    write(tmp_path / "pictures" / "others.jpg", "")
+        write(tmp_path / "pictures" / file[-5] / file, PHOTO)
+    write(tmp_path / "pictures" / "others.jpg", PHOTO)
     rows = "".join(f"{i},{file},{len(file) % 2}\n" for i, file in zip(ids, names, strict=True))
     path = write(tmp_path / "table.csv", "id,path,y\n" + rows)
     sides = {i: ("train", "valid", "test")[n % 3] for n, i in enumerate(ids)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +13,14 @@ from typing import TYPE_CHECKING, Any
 from nooch.base.errors import InputError, ParameterError, some_of, unreadable
 from nooch.base.files import DATASET_MARKER
 from nooch.data.image_names import IMAGE_ENDINGS, MAP_ENDINGS, is_image, is_junk
+from nooch.data.importing.other_formats import (
+    files_seen,
+    head_of,
+    is_yolo_label,
+    looks_like_coco,
+    refuse_other,
+    refuse_other_folder,
+)
 from nooch.data.importing.table_roles import Hints, table_roles
 from nooch.data.readers import custom_reading, reading_of
 from nooch.data.readers.coco.reader import CocoReading
@@ -62,7 +70,9 @@ def recognize(path: str | Path, hints: Hints | None = None) -> Recognized:
     for attempt in _OF_FOLDERS if place.is_dir() else _OF_FILES:
         if (recognized := attempt(place, hints or Hints())) is not None:
             return recognized
-    problem = "contains no annotations that are known"
+    problem = f"annotations are not called *{place.suffix}" if place.suffix else "has no ending"
+    if place.is_dir():
+        problem = f"contains {files_seen(place)}, and nothing that is recognized as annotations"
     allowed = (
         "COCO JSON, a YOLO data.yaml or label folder, Pascal VOC XML, an Open Images CSV, label"
         " maps with classes.txt, a table with a column of ids, or a folder of images for each"
@@ -90,6 +100,13 @@ def _coco(files: list[Path], images: Path | None, why: str) -> Recognized:
             continue
         role = next((role for role in ("stuff", "captions") if role in name), "things")
         roles[role].append(file)
+    if not roles["things"] and not roles["stuff"]:
+        raise InputError(
+            f"{some_of(file.name for file in files)}: captions, which name no classes",
+            where=files[0].parent,
+            allowed="captions together with instances or stuff",
+            remedy="nooch import coco `things` INSTANCES.json `captions` CAPTIONS.json",
+        )
     read = ", ".join(f"{file.name} ({role})" for role, listed in roles.items() for file in listed)
     named = [_split_of(file.name) for file in roles["things"]]
     splits = [name for name in named if name]
@@ -132,6 +149,32 @@ def _table_file(file: Path, hints: Hints) -> Recognized | None:
     return _found("table", why, images, file, columns, layout)
 
 
+def _other_file(file: Path, _: Hints) -> None:
+    """Refuse a file of a format that is known and not read."""
+    refuse_other(file)
+    if is_image(file.name):
+        remedy = "give the folder of images, or the file of their labels with `images`"
+        raise InputError("is an image, not annotations", where=file, remedy=remedy)
+    if file.suffix.lower() == ".txt":
+        raise InputError(
+            f"is a text: {head_of(file).decode(errors='replace').splitlines()[:1]}",
+            where=file,
+            allowed="a table with a header, as .csv; a folder of YOLO's labels",
+            remedy="if each line has a file and a label, put 'filename,label' on top, with commas"
+            " between, and call it .csv",
+        )
+
+
+def _other_folder(folder: Path, _: Hints) -> None:
+    """Refuse a folder of a format that is known, by what its files contain, and not read."""
+    refuse_other_folder(folder, _listed(folder, ("",)), by_ending=False)
+
+
+def _unread_folder(folder: Path, _: Hints) -> None:
+    """As ``_other_folder``, also by the endings of files, such as of archives."""
+    refuse_other_folder(folder, _listed(folder, ("",)), by_ending=True)
+
+
 def _coco_stuff(folder: Path, _: Hints) -> Recognized | None:
     from nooch.data.readers.coco.layout import find_coco
 
@@ -144,7 +187,9 @@ def _coco_stuff(folder: Path, _: Hints) -> Recognized | None:
 
 def _coco_folder(folder: Path, _: Hints) -> Recognized | None:
     # next to a folder of annotations, JSON files are of something else
-    files = sorted(folder.glob("annotations/*.json")) or sorted(folder.glob("*.json"))
+    places = folder.glob("annotations/*.json"), folder.glob("*.json")
+    listed = (sorted(file for file in files if looks_like_coco(file)) for files in places)
+    files = next(filter(None, listed), [])
     return _coco(files, _images_near(folder), "JSON files") if files else None
 
 
@@ -155,15 +200,23 @@ def _yolo_folder(folder: Path, hints: Hints) -> Recognized | None:
     names = _class_list(folder)
     labels = folder / "labels" if (folder / "labels").is_dir() else folder
     texts = [file for file in _listed(labels, (".txt",)) if file.name not in _CLASSES]
-    if names is None or not texts:
+    if not texts or (names is None and not is_yolo_label(texts[0])):
         return None
+    if names is None:
+        raise InputError(
+            f"{labels.name}/ has boxes of YOLO, such as {texts[0].name}, and no list of classes",
+            where=folder,
+            allowed=f"a data.yaml, or one of {', '.join(_CLASSES)} with a name on each line",
+            remedy="add it; its lines are the classes 0, 1, 2 ... of the boxes",
+        )
     why = f"YOLO labels below {labels.name} and {names.name}"
     return _found("boxes", why, None, labels, "yolo", names, _images_near(folder))
 
 
 def _voc_folder(folder: Path, _: Hints) -> Recognized | None:
     place = folder / "Annotations" if (folder / "Annotations").is_dir() else folder
-    if next(_listed(place, (".xml",)), None) is None:
+    first = next(_listed(place, (".xml",)), None)
+    if first is None or b"<annotations>" in head_of(first):
         return None
     images = folder / "JPEGImages" if (folder / "JPEGImages").is_dir() else _images_near(folder)
     return _found("boxes", f"Pascal VOC's XML below {place.name}", None, place, "voc", None, images)
@@ -231,34 +284,96 @@ def _values(folder: Path) -> set[int]:
     return found
 
 
+def _table_folder(folder: Path, hints: Hints) -> Recognized | None:
+    """The only table of a folder, or of one below it; or the boxes of Open Images."""
+    endings = tuple(ending for ending in TABLE_ENDINGS if ending != ".json")
+    below = [*sorted(folder.iterdir()), *sorted(folder.glob("*/*"))]
+    tables = [file for file in below if file.name.lower().endswith(endings) and file.is_file()]
+    boxes = [file for file in tables if set(head_of(file).split(b"\n")[0].split(b",")) >= _BOXES]
+    images = folder if next(_listed(folder, IMAGE_ENDINGS), None) is not None else None
+    if len(boxes) == 1:
+        names = next((file for file in tables if file.name.startswith("class-descriptions")), None)
+        why = f"Open Images' boxes in {boxes[0].name}"
+        why += "; no class-descriptions*.csv names its classes" if names is None else ""
+        return _found("boxes", why, None, boxes[0], "openimages", names, images)
+    if len(tables) > 1:
+        names_of = [file.relative_to(folder).as_posix() for file in tables]
+        raise InputError(
+            f"has {len(tables)} tables: {some_of(names_of)}",
+            where=folder,
+            allowed="one table, which names all images, with a column split where there are splits",
+            remedy=f"join them; or name one: nooch import auto {tables[0]}, with `images` {folder}",
+        )
+    tables = tables or [file for file in below if file.suffix.lower() == ".json"]
+    if len(tables) != 1:
+        return None
+    found = _coco_file(tables[0], hints) or _table_file(tables[0], hints)
+    if found is None:
+        return None
+    why = f"{tables[0].relative_to(folder).as_posix()}: {found.why}"
+    return replace(found, why=why, images=found.images or images)
+
+
+_BOXES = {b"ImageID", b"LabelName", b"XMin", b"XMax"}
+
+
 def _only_images(folder: Path, _: Hints) -> None:
     """Refuse a folder of images without annotations."""
     images = list(islice(_listed(folder, IMAGE_ENDINGS), 3))
     if images:
+        example = images[0].relative_to(folder).as_posix()
         raise InputError(
-            f"contains images, such as {images[0].name}, and no annotations",
+            f"contains images, such as {example}, and no annotations; it has {files_seen(folder)}",
             where=folder,
-            allowed="a table of labels, COCO JSON, boxes, label maps, or a folder for each class",
+            allowed="a table of labels, COCO JSON, boxes, label maps, or a folder for each class"
+            " (those called after splits, or images, labels and the like, are classes only with"
+            " `reader` image-folder)",
             remedy=f"label them with a model: nooch annotate {folder} `segmenter` MODEL; or give"
             " the file of labels, with this folder as `images`",
         )
 
 
 def _image_folder(folder: Path, _: Hints) -> Recognized | None:
-    if next(_listed(folder, IMAGE_ENDINGS), None) is None:
+    entries = [entry for entry in sorted(folder.iterdir()) if not is_junk(entry.name)]
+    if any(is_image(entry.name) for entry in entries):
         return None
-    folders = [p for p in folder.iterdir() if p.is_dir() and not is_junk(p.name)]
-    if not folders or any(is_image(file.name) for file in folder.iterdir()):
+    tops = _with_images(entries)
+    divided = {place.name.lower() for place in tops} <= set(SPLIT_NAMES)
+    classes = tops
+    if divided:
+        inner = [entry for place in tops for entry in sorted(place.iterdir())]
+        if any(is_image(entry.name) and not is_junk(entry.name) for entry in inner):
+            return None
+        classes = _with_images(inner)
+    names = sorted({place.name for place in classes})
+    if not names or {name.lower() for name in names} & _NO_CLASSES:
         return None
-    why = f"a folder of images for each class: {', '.join(sorted(p.name for p in folders)[:5])}"
+    why = f"a folder of images for each class: {some_of(names)}"
+    within = {entry.name.lower() for place in classes for entry in place.iterdir()}
+    if within and within <= set(SPLIT_NAMES):
+        why += f"; the folders {some_of(sorted(within))} in them are not taken as splits"
     return _found("image-folder", why, folder, folder)
 
 
+_NO_CLASSES = {
+    "image", "images", "img", "imgs", "photos", "pictures", "jpegimages", "leftimg8bit", "gtfine",
+    "annotation", "annotations", "label", "labels", "masks", "segmentationclass", "train2017",
+    "val2017", "test2017", "train2014", "val2014", "test2014",
+}  # fmt: skip
+"""Usual names, in small letters, of folders that are not of one class."""
+
+
+def _with_images(entries: list[Path]) -> list[Path]:
+    """The folders that contain an image."""
+    folders = (entry for entry in entries if entry.is_dir() and not is_junk(entry.name))
+    return [place for place in folders if next(_listed(place, IMAGE_ENDINGS), None) is not None]
+
+
 _Attempt = Callable[[Path, Hints], Recognized | None]
-_OF_FILES: tuple[_Attempt, ...] = (_coco_file, _yolo_file, _table_file)
+_OF_FILES: tuple[_Attempt, ...] = (_other_file, _coco_file, _yolo_file, _table_file)
 _OF_FOLDERS: tuple[_Attempt, ...] = (
     _coco_stuff, _coco_folder, _yolo_folder, _voc_folder, _label_maps, _unnamed_maps,
-    _image_folder, _only_images,
+    _other_folder, _image_folder, _table_folder, _unread_folder, _only_images,
 )  # fmt: skip
 
 

@@ -1,0 +1,138 @@
+"""Formats of other programs that are not read: each is named, with a way to convert it."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from nooch.base.errors import InputError, some_of
+from nooch.base.words import counted
+from nooch.data.image_names import is_junk
+
+_HEAD = 1 << 16
+"""Bytes of a file that are searched for what a format writes."""
+_MOST_ALIKE = 10
+_COCO_KEY = re.compile(rb'"(images|annotations|categories)"\s*:\s*\[')
+_YOLO_LINE = re.compile(rb"\s*\d+(\s+[-+.\deE]+){4,}\s*")
+
+
+@dataclass(frozen=True)
+class _Format:
+    """A format by endings of its files, or by texts that all are near the start of its files."""
+
+    name: str
+    remedy: str
+    marks: tuple[bytes, ...] = ()
+    endings: tuple[str, ...] = ()
+
+
+_TABLE = "write a table with columns filename and label (.csv or .parquet), and import that"
+_FORMATS = (
+    _Format("LabelMe's JSON, a file per image",
+            "convert it to COCO JSON, for example with the package labelme2coco",
+            (b'"shapes"', b'"flags"')),
+    _Format("Label Studio's JSON",
+            "export from Label Studio as COCO, YOLO, or CSV of choices",
+            (b'"data"', b'"result"', b'"from_name"')),
+    _Format("Datumaro's JSON",
+            "convert it: datum convert -if datumaro -f coco_instances -i FOLDER -o OUT",
+            (b'"items"', b'"categories"', b'"label"')),
+    _Format("a file of VGG Image Annotator (VIA)",
+            "export from VIA with Annotation, Export Annotations (COCO format)",
+            (b'"region_attributes"',)),
+    _Format("CreateML's JSON",
+            "export COCO JSON from the program that wrote it, or convert it with Roboflow",
+            (b'"coordinates"', b'"label"', b'"image')),
+    _Format("Supervisely's JSON",
+            "export from Supervisely with the app Export to COCO",
+            (b'"objects"', b'"classTitle"')),
+    _Format("FiftyOne's samples",
+            "export in Python: dataset.export(DIR, dataset_type="
+            "fiftyone.types.COCODetectionDataset)",
+            (b'"samples"', b'"filepath"')),
+    _Format("COCO's panoptic JSON",
+            "import its instances and stuff files; panoptic files divide each image among classes"
+            " in pictures of their own",
+            (b'"segments_info"',)),
+    _Format("CVAT's XML", "export from CVAT as COCO 1.0", (b"<annotations>", b"<image ")),
+    _Format("an archive", "unpack it, and import the folder",
+            endings=(".zip", ".tar", ".gz", ".tgz", ".7z", ".rar", ".bz2", ".xz")),
+    _Format("a pickle (it can run code when it is loaded)", _TABLE,
+            endings=(".pkl", ".pickle", ".pt", ".pth", ".joblib")),
+    _Format("an array file", _TABLE, endings=(".mat", ".npy", ".npz", ".h5", ".hdf5")),
+    _Format("a TFRecord file", _TABLE, endings=(".tfrecord", ".tfrecords")),
+    _Format("an Arrow file of datasets (Hugging Face)",
+            "write it in Python: datasets.load_from_disk(DIR).to_parquet('labels.parquet')",
+            endings=(".arrow",)),
+    _Format("an LMDB", _TABLE, endings=(".mdb",)),
+)  # fmt: skip
+
+
+def head_of(file: Path) -> bytes:
+    """The first bytes of a file; none if it cannot be read."""
+    try:
+        with file.open("rb") as opened:
+            return opened.read(_HEAD)
+    except OSError:
+        return b""
+
+
+def looks_like_coco(file: Path) -> bool:
+    """True if a JSON file starts with a list that COCO has, and is of no other known format."""
+    return bool(_COCO_KEY.search(head_of(file))) and _format_of(file) is None
+
+
+def is_yolo_label(file: Path) -> bool:
+    """True if the first line of a text file is a box or segment of YOLO."""
+    return bool(_YOLO_LINE.fullmatch(head_of(file).split(b"\n", 1)[0]))
+
+
+def _format_of(file: Path) -> _Format | None:
+    ending, head = file.suffix.lower(), None
+    for kind in _FORMATS:
+        if ending in kind.endings:
+            return kind
+        if kind.marks and ending in (".json", ".xml"):
+            head = head_of(file) if head is None else head
+            if all(mark in head for mark in kind.marks):
+                return kind
+    return None
+
+
+def refuse_other(file: Path) -> None:
+    """Raise InputError for a file of a format that is known and not read."""
+    if (kind := _format_of(file)) is not None:
+        raise InputError(f"is {kind.name}, which is not read", where=file, remedy=kind.remedy)
+
+
+def refuse_other_folder(folder: Path, files: Iterable[Path], *, by_ending: bool) -> None:
+    """Raise InputError for a folder with such files, of which the first of each ending are looked
+    at; ``by_ending``: also where only the ending tells.
+    """
+    count = Counter[str]()
+    for file in files:
+        count[file.suffix.lower()] += 1
+        kind = _format_of(file) if count[file.suffix.lower()] <= _MOST_ALIKE else None
+        if kind is not None and (kind.marks or by_ending):
+            refuse_other(file)
+    below = {place.name for place in folder.iterdir()}
+    if {"leftImg8bit", "gtFine"} <= below:
+        raise InputError(
+            "is Cityscapes, whose maps have no list of classes here",
+            where=folder,
+            remedy="write classes.txt with 'value name' on each line: nooch import label-maps"
+            " gtFine with `classes`, `suffix` _gtFine_labelIds.png and `images` leftImg8bit",
+        )
+
+
+def files_seen(folder: Path) -> str:
+    """The folders and the files of a folder by ending, in words."""
+    entries = [entry for entry in sorted(folder.iterdir()) if not is_junk(entry.name)]
+    folders = [entry.name for entry in entries if entry.is_dir()]
+    endings = Counter(entry.suffix.lower() or "(no ending)" for entry in entries if entry.is_file())
+    parts = [f"{counted(count, 'file')} {ending}" for ending, count in sorted(endings.items())]
+    parts += [f"the folders {some_of(folders)}"] if folders else []
+    return ", ".join(parts) or "no files"
