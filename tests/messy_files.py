@@ -107,6 +107,18 @@ def lists(folder):
     return folder / "t.parquet"
 
 
+RECORDS = [{"file": f"{stem}.jpg", "labels": sorted(found)} for stem, found in TRUTH.items()]
+BY_FILE = {record["file"]: record["labels"] for record in RECORDS}
+
+
+def document(content, name="t.json", **options):
+    return lambda folder: text(folder, json.dumps(content, **options), name)
+
+
+def lines(records, name="t.jsonl"):
+    return lambda folder: text(folder, "\n".join(map(json.dumps, records)), name)
+
+
 def splits(folder):
     lines = wide().splitlines()
     names = ["split", " Train ", "TEST", "Val", "train"]
@@ -294,6 +306,63 @@ FORMS: dict[str, Messy] = {
     "Parquet": Messy(parquet),
     "Parquet with lists": Messy(lists),
     "Excel": Messy(excel),
+    "JSON records": Messy(document(RECORDS)),
+    "JSON records, indented": Messy(document(RECORDS, indent=2)),
+    "JSON records, an object each": Messy(
+        document([{"file": f, "labels": {"sky": s, "road": r}} for f, s, r in ROWS])
+    ),
+    "JSON records, a row per box": Messy(
+        document(
+            [
+                {"image": f"{stem}.jpg", "label": name, "x1": 0, "y1": 0, "x2": 1, "y2": 1}
+                for stem, found in TRUTH.items()
+                for name in found
+            ]
+        )
+    ),
+    "JSON lines": Messy(lines(RECORDS)),
+    "JSON lines called .json": Messy(lines(RECORDS, "t.json")),
+    "JSON lines, an object each": Messy(
+        lines([{"file": f, "found": {"sky": s, "road": r}} for f, s, r in ROWS])
+    ),
+    "JSON lines that start without labels": Messy(
+        lines([*({"file": f"{n}.jpg", "labels": []} for n in range(150)), *RECORDS]),
+        truth={**{str(n): set() for n in range(150)}, **TRUTH},
+    ),
+    "JSON of labels by file name": Messy(document(BY_FILE)),
+    "JSON of 0/1 by file name": Messy(
+        document({f: {"sky": int(s), "road": int(r)} for f, s, r in ROWS})
+    ),
+    "JSON of file names by class": Messy(
+        document({"sky": ["a.jpg"], "road": ["b.jpg"]}),
+        "refused",
+        words=("sky (list of 1 text)", '{"a.jpg": ["sky", "road"]}'),
+    ),
+    "JSON of numbers by file name": Messy(
+        document({"a.jpg": 3, "b.jpg": 4}), "refused", words=("a.jpg (number)",)
+    ),
+    "JSON with records inside": Messy(
+        document({"version": 1, "data": RECORDS}),
+        "refused",
+        words=("version (number)", "data (list of 4 objects)", "list in field `data`"),
+    ),
+    "JSON of lists and text": Messy(
+        document([RECORDS[0], {"file": "b.jpg", "labels": "sky"}]), "refused", words=("labels",)
+    ),
+    "JSON of objects in lists": Messy(
+        document([{"image": "a.jpg", "labels": [{"name": "sky"}]}]), "refused", words=("labels",)
+    ),
+    "JSON with a key twice": Messy(
+        lambda f: text(f, '{"a.jpg": ["sky"], "a.jpg": ["road"]}', "t.json"),
+        "refused",
+        words=("a.jpg",),
+    ),
+    "COCO's results": Messy(
+        document([{"image_id": 1, "category_id": 1, "bbox": [0, 0, 2, 2], "score": 0.5}]),
+        "refused",
+        words=("detections", "predictions"),
+    ),
+    "a number as JSON": Messy(document(3), "refused", words=("a number", "a list of objects")),
     "a header without rows": Messy(lambda f: text(f, "filename,sky\n"), "refused"),
     "no file names": Messy(
         lambda f: text(f, "x,y\n1,3\n2,4\n"), "refused", words=("x", "y", "--id")

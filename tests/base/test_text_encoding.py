@@ -10,9 +10,10 @@ from refusals import fails
 from scored import logits, small_suite
 
 from nooch.base.text_encoding import reading_as, text_lines, transcoded, utf8_bytes
+from nooch.data.json_records import json_records
 from nooch.data.readers.table_layouts import Columns
 from nooch.data.readers.tables import read_long_table
-from nooch.data.table_files import json_records, read_table
+from nooch.data.table_files import read_table
 from nooch.evaluation import evaluate
 from nooch.evaluation.answers import holds_answers
 from nooch.suites import save_suite

@@ -1,5 +1,6 @@
 """Files as people have them: read as they mean, or refused with every reading and its flag."""
 
+import json
 from pathlib import PurePosixPath
 
 import pandas as pd
@@ -83,24 +84,35 @@ def test_a_frame_is_a_dataset_and_imported(kind, tmp_path):
 
 
 @settings(deadline=None)
-@given(st.lists(st.lists(st.sampled_from(["sky", "road", "car"]), unique=True), min_size=1))
-def test_forms_of_a_frame_are_the_same_dataset(found):
-    """A column per class, a list per image, text per image, a row per label."""
-    if not any(found):
-        return
-    names = sorted({name for tags in found for name in tags})
+@given(
+    st.lists(
+        st.lists(st.sampled_from(["sky", "road", "car"]), unique=True), min_size=1, max_size=8
+    ).filter(any)
+)
+def test_all_forms_are_the_same_dataset(tmp_path_factory, found):
+    """A column per class, a list or text per image, a row per label; frames, and forms of JSON."""
+    folder = tmp_path_factory.mktemp("forms")
     files = [f"{n}.jpg" for n in range(len(found))]
-    wide = {name: [name in tags for tags in found] for name in names}
-    rows = [(f, tag) for f, tags in zip(files, found, strict=True) for tag in tags or [None]]
+    by_file = dict(zip(files, found, strict=True))
+    wide = {name: [name in tags for tags in found] for tags in found for name in tags}
+    rows = [(f, tag) for f, tags in by_file.items() for tag in tags or [None]]
+    records = [{"image": f, "tags": tags} for f, tags in by_file.items()]
+    objects = [
+        {"image": f, "is": {name: cells[n] for name, cells in wide.items()}}
+        for n, f in enumerate(files)
+    ]
+    (folder / "records.json").write_text(json.dumps(records))
+    (folder / "objects.json").write_text(json.dumps(objects))
+    (folder / "by_file.json").write_text(json.dumps(by_file))
+    (folder / "lines.jsonl").write_text("\n".join(map(json.dumps, records)))
     forms = [
         pl.DataFrame({"path": files, **wide}),
         pl.DataFrame({"path": files, "tags": found}),
-        pl.DataFrame({"path": files, "tags": ["|".join(tags) for tags in found]}),
         pl.DataFrame(rows, ["path", "label"], orient="row"),
+        *sorted(folder.iterdir()),
     ]
     truth = {str(n): {*tags} for n, tags in enumerate(found)}
-    for table, more in zip(forms, [{}, {}, {"label_separator": "bar"}, {}], strict=True):
-        assert content(nooch.dataset(table, **more)) == truth
+    assert [content(nooch.dataset(form)) for form in forms] == [truth] * len(forms)
 
 
 def test_a_path_of_annotations_is_a_dataset(tmp_path):

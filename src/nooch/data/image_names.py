@@ -22,8 +22,12 @@ IMAGE_ENDINGS = (".jpg", ".jpeg", ".png", ".bmp", ".webp", ".tif", ".tiff", ".gi
 MAP_ENDINGS = (".png", ".bmp", ".tif", ".tiff")
 """For label maps: formats that keep every value."""
 IMAGE_ENDING = rf"(?i)({'|'.join(map(re.escape, IMAGE_ENDINGS))})$"
-IMAGE_COLUMNS = ("image_id", "image", "filename", "file_name", "path", "id")
-"""Columns and fields that names of images are in."""
+FILE_COLUMNS = (
+    "file_name", "filename", "img_filename", "image", "img", "path", "image_path", "img_path",
+    "image_name", "img_name", "file_path", "filepath", "file", "image_file", "photo",
+)  # fmt: skip
+IMAGE_COLUMNS = ("image_id", "id", "img_id", "imageid", *FILE_COLUMNS)
+"""Columns and fields that names of images are in: ids, or names of files."""
 
 
 def is_junk(name: str) -> bool:

@@ -6,7 +6,6 @@ import codecs
 import contextlib
 import csv
 import io
-import json
 import re
 import zlib
 from collections.abc import Callable, Collection, Mapping
@@ -33,14 +32,16 @@ from nooch.base.errors import (
     unreadable,
 )
 from nooch.base.files import check_output_file, local_path, read_bytes, replacing, writing
-from nooch.base.limits import BROKEN_JSON, MOST_RATIO, MOST_ROWS, MOST_UNPACKED
+from nooch.base.limits import MOST_RATIO, MOST_ROWS, MOST_UNPACKED
 from nooch.base.text_encoding import transcoded, utf8_bytes
 from nooch.data.arrays import UNREADABLE_ARRAY
 from nooch.data.image_names import IMAGE_COLUMNS
+from nooch.data.json_records import BROKEN_RECORDS, json_lines, json_records, records_frame
 
 
 def read_table(path: str | Path, **csv_options: Any) -> pl.DataFrame:
-    """A CSV, TSV, Parquet or JSON-lines table: one file, or a folder of part files of one kind.
+    """A table in CSV, TSV, Parquet, JSON lines, JSON or Excel: one file, or a folder of part files
+    of one kind.
 
     ``names`` are columns of CSV and TSV (in lower case) in which numbers with leading zeros are
     text; other ``csv_options`` go to Polars.
@@ -64,7 +65,9 @@ def table_files(path: Path) -> list[Path]:
     """The file, or the part files of a folder in reading order. Raises InputError without any."""
     if not path.exists():
         raise InputError("no such file or folder", where=path)
-    parts = sorted(p for p in path.iterdir() if p.suffix in _READ) if path.is_dir() else [path]
+    # next to parts, JSON is about them
+    kinds = _READ.keys() - {".json"}
+    parts = sorted(p for p in path.iterdir() if p.suffix in kinds) if path.is_dir() else [path]
     if not parts:
         raise InputError("the folder contains no table", where=path, allowed=", ".join(_READ))
     for part in parts:
@@ -79,7 +82,8 @@ _READ: dict[str, Callable[[Path, dict[str, Any]], pl.DataFrame]] = {
     ".parquet": lambda path, _: parquet_rows([path], path),
     ".csv": lambda path, options: _read_csv(path, **options),
     ".tsv": lambda path, options: _read_csv(path, **options),
-    ".jsonl": lambda path, _: pl.read_ndjson(utf8_bytes(path.read_bytes(), path)),
+    ".jsonl": lambda path, _: records_frame(utf8_bytes(path.read_bytes(), path), path),
+    ".json": lambda path, _: records_frame(json_lines(path), path),
     ".xlsx": lambda path, _: _read_excel(path),
 }
 TABLE_ENDINGS = tuple(_READ)
@@ -366,7 +370,7 @@ def load_header(
             ) from error
 
     def decoded(kind: type[_Kind]) -> _Kind:
-        with broken(errors=_BROKEN):
+        with broken(errors=BROKEN_RECORDS):
             return msgspec.json.decode(content, type=kind)
 
     # first what every version has, so that a newer version is reported as such
@@ -409,29 +413,7 @@ def is_intact(content: bytes) -> bool | None:
     return sha256(rest).hexdigest() == seal[1].decode()
 
 
-# a ValueError: an integer of thousands of digits
-_BROKEN = (*BROKEN_JSON, ValueError)
 _TABLES = {".parquet", ".csv", ".tsv", ".xlsx"}
-
-
-def json_records(path: str | Path) -> list[dict[str, Any]]:
-    """The objects of a file: a JSON array of them, JSON lines, or objects one after the other."""
-    content = utf8_bytes(checked_read(path, lambda: read_bytes(Path(path))), path)
-    records: list[Any]
-    try:
-        whole = msgspec.json.decode(content)
-        records = whole if isinstance(whole, list) else [whole]
-    except _BROKEN:
-        try:
-            records = msgspec.json.Decoder().decode_lines(content)
-        except _BROKEN:
-            records = _one_by_one(content, path)
-    for number, record in enumerate(records, 1):
-        if not isinstance(record, dict):
-            problem = f"record {number} is {type(record).__name__}"
-            allowed = "JSON objects: in an array, one per line, or one after the other"
-            raise InputError(problem, where=path, allowed=allowed)
-    return records
 
 
 def file_records(path: str | Path) -> list[dict[str, Any]]:
@@ -443,30 +425,6 @@ def file_records(path: str | Path) -> list[dict[str, Any]]:
         return json_records(path)
     # dates that Python does not have are found where rows are made
     return checked_read(path, read_table(path, names=IMAGE_COLUMNS).to_dicts)
-
-
-def _one_by_one(content: bytes, path: str | Path) -> list[Any]:
-    records: list[Any] = []
-    decoder, position = json.JSONDecoder(), 0
-    text = content.decode()
-    while position < len(text):
-        if text[position].isspace():
-            position += 1
-            continue
-        try:
-            record, position = decoder.raw_decode(text, position)
-            # lone surrogates are not valid characters
-            json.dumps(record, ensure_ascii=False).encode()
-        # also a number of thousands of digits
-        except (ValueError, RecursionError) as error:
-            line = text.count("\n", 0, position) + 1
-            raise InputError(
-                f"record {len(records) + 1}, which starts in line {line}, is not JSON: {error}",
-                where=path,
-                allowed="JSON objects: in an array, one per line, or one after the other",
-            ) from error
-        records.append(record)
-    return records
 
 
 TABLE_FILES: dict[str, Callable[[pl.DataFrame], bytes]] = {

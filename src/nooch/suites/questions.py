@@ -22,8 +22,9 @@ from nooch.base.errors import (
 )
 from nooch.base.words import is_plural, readable, with_article
 from nooch.data import Dataset, ImageId, ImageNames, MatchedNames
+from nooch.data.json_records import json_records
 from nooch.data.readers.image_files import files_of
-from nooch.data.table_files import json_records, read_table
+from nooch.data.table_files import read_table
 from nooch.data.table_schema import Column, check_columns
 from nooch.suites.challenge_set import CELLS, ChallengeSet
 from nooch.suites.suite import Suite

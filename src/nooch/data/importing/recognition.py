@@ -22,6 +22,7 @@ from nooch.data.importing.other_formats import (
     refuse_other_folder,
 )
 from nooch.data.importing.table_roles import Hints, table_roles
+from nooch.data.json_records import JSON_TABLES, object_keys
 from nooch.data.readers import custom_reading, reading_of
 from nooch.data.readers.coco.reader import CocoReading
 from nooch.data.readers.cocostuff import map_values
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
 _CLASSES = ("classes.txt", "labels.txt", "names.txt", "obj.names", "class_names.txt")
 _MAPS = ("labels", "masks", "annotations", "segmentation", "SegmentationClass", "gt")
+_COCO_KEYS = {"images", "annotations", "categories", "info", "licenses"}
 _MOST_LISTED = 20_000
 """Files that are looked at below a folder, at most."""
 
@@ -124,7 +126,12 @@ def _split_of(name: str) -> str | None:
 
 
 def _coco_file(file: Path, _: Hints) -> Recognized | None:
+    """COCO, by the keys of the object; other JSON is a table."""
     if file.suffix.lower() != ".json":
+        return None
+    keys, valid = object_keys(file)
+    # its own reader tells what is wrong with damaged ones
+    if not keys & ({"annotations", "categories"} if valid else _COCO_KEYS):
         return None
     return _coco([file], _images_near(file.parent), "a JSON file")
 
@@ -141,6 +148,13 @@ def _table_file(file: Path, hints: Hints) -> Recognized | None:
     from nooch.data.table_files import read_table
 
     table = read_table(file)
+    if {"image_id", "category_id"} <= {*table.columns}:
+        raise InputError(
+            "is a list of detections (COCO's format of results), which are predictions",
+            where=file,
+            allowed=f"annotations: COCO with images, annotations and categories; {JSON_TABLES}",
+            remedy="give it as predictions, with a dataset of the labels",
+        )
     names = {name.lower(): name for name in table.columns}
     if {"imageid", "labelname", "xmin", "xmax"} <= set(names):
         return _found("boxes", "columns of Open Images' boxes", None, file, "openimages")

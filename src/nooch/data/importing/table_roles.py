@@ -14,7 +14,7 @@ import polars as pl
 from nooch.base.calls import Options
 from nooch.base.errors import InputError, check_one_of, some_of
 from nooch.base.words import counted, counted_are
-from nooch.data.image_names import IMAGE_ENDING
+from nooch.data.image_names import FILE_COLUMNS, IMAGE_COLUMNS, IMAGE_ENDING
 from nooch.data.readers.table_layouts import (
     SEPARATORS,
     YES_NO,
@@ -22,16 +22,11 @@ from nooch.data.readers.table_layouts import (
     LongTable,
     TableLayout,
     TableOfImages,
+    has_lists,
     tags_of,
 )
 from nooch.data.splits import SPLIT_NAMES
 
-_IDS = (
-    "image_id", "id", "img_id", "imageid", "file_name", "filename", "img_filename", "image",
-    "img", "path", "image_path", "img_path", "image_name", "img_name", "file_path", "filepath",
-    "file", "image_file", "photo",
-)  # fmt: skip
-_FILE_NAMES = _IDS[4:]
 _CLASSES = ("class", "class_name", "label_name", "category", "category_name", "label")
 _TAGS = ("tags", "labels", "classes", "categories", "keywords", "tag")
 _BOXES = (
@@ -91,7 +86,7 @@ def table_roles(
         raise InputError(
             f"no column contains image ids or file names; columns: {_seen(table)}",
             where=where,
-            allowed=f"a column called {', '.join(_IDS[:8])}, or one of file names",
+            allowed=f"a column called {', '.join(IMAGE_COLUMNS[:8])}, or one of file names",
             remedy="name the column with `id`",
         )
     is_file = table[key].dtype == pl.String and _share_of_files(table[key]) > 0
@@ -99,7 +94,7 @@ def table_roles(
     # a column of that name is refused later, with what to do, where its values are not known
     if split is not None and split != "split" and not _are_splits(table[split]):
         split = None
-    others = [names[n] for n in _FILE_NAMES if n in names and names[n] != key]
+    others = [names[n] for n in FILE_COLUMNS if n in names and names[n] != key]
     file_name = None if is_file else next(iter(others), None)
     columns = Columns(key, file_name, split, hints.split_values)
     taken = {key, split, file_name}
@@ -117,7 +112,13 @@ def table_roles(
 
 def _seen(table: pl.DataFrame) -> str:
     """Columns, each with a few of its values."""
-    values = (some_of(table[name].drop_nulls().unique().sort().head(3)) for name in table.columns)
+    nested = {name for name, kind in table.schema.items() if kind.is_nested()}
+    values = (
+        "lists or objects"
+        if name in nested
+        else some_of(table[name].drop_nulls().unique().sort().head(3))
+        for name in table.columns
+    )
     shown = [f"{name} ({some})" for name, some in zip(table.columns, values, strict=True)]
     return some_of(shown, 12)
 
@@ -129,7 +130,7 @@ def _share_of_files(column: pl.Series) -> float:
 
 def _key(table: pl.DataFrame, names: Mapping[str, str]) -> str | None:
     """The column of images: by its name, else the first whose cells are names of image files."""
-    named = next((names[name] for name in _IDS if name in names), None)
+    named = next((names[name] for name in IMAGE_COLUMNS if name in names), None)
     texts = [name for name in table.columns if table[name].dtype == pl.String]
     return named or next((name for name in texts if _share_of_files(table[name]) == 1), None)
 
@@ -151,9 +152,11 @@ def _class_column(
         column = names.get(name)
         if column is None or column in taken:
             continue
-        if name == "class" or (
-            isinstance(table[column].dtype, pl.List)
-            or (table[column].dtype == pl.String and _pair(table[column]) is None)
+        texts = table[column].dtype == pl.String and _pair(table[column]) is None
+        if (
+            has_lists(table[column])
+            or texts
+            or (name == "class" and not table[column].dtype.is_nested())
         ):
             return column
     return None
@@ -209,8 +212,17 @@ def _separator(column: pl.Series, name: str, where: object, hints: Hints) -> str
         return hints.label_separator
     cells = column.drop_nulls().str.strip_chars()
     cells = cells.filter(cells != "")
-    if len(cells) and cells.str.contains(r"^\[.*\]$").all():
+    lists = cells.str.contains(r"^\[.*\]$")
+    if len(cells) and lists.all():
         return "json"
+    if lists.any():
+        raise InputError(
+            f"some cells of {name} are lists, such as {cells.filter(lists)[0]}, others are text,"
+            f" such as {cells.filter(~lists)[0]}",
+            where=where,
+            allowed="lists in all rows, or text in all",
+            remedy="write lists in all rows",
+        )
     found = [sign for sign in ",;|\t" if cells.str.contains(sign, literal=True).any()]
     if len(found) == 1:
         return found[0]

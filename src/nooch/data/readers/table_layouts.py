@@ -286,7 +286,7 @@ class LongTable:
     def classes(self, seen: Seen, path: Path) -> dict[Any, str]:
         """Every name that occurs, by its spellings, sorted."""
         values = seen[self.class_column].values()
-        if values.dtype == pl.Binary or (values.dtype.is_nested() and not _has_lists(values)):
+        if values.dtype == pl.Binary or (values.dtype.is_nested() and not has_lists(values)):
             problem = f"column {self.class_column} contains {values.dtype}"
             raise InputError(problem, where=path, allowed="names of classes")
         texts = tags_of(values, self.label_separator)[1].drop_nulls().unique().to_list()
@@ -373,7 +373,8 @@ SEPARATORS = {"comma": ",", "semicolon": ";", "bar": "|", "space": " ", "tab": "
 """Names of what separates the classes in a cell."""
 
 
-def _has_lists(values: pl.Series) -> bool:
+def has_lists(values: pl.Series) -> bool:
+    """True if the cells are lists of texts."""
     return isinstance(values.dtype, pl.List) and values.dtype.inner in (pl.String, pl.Null)
 
 
@@ -381,7 +382,7 @@ def tags_of(cells: pl.Series, separator: str | None) -> tuple[NDArray[np.int64],
     """The classes in cells: position of each one's cell, int64 (n,), and its name, stripped, String
     (n,). A cell without one has a null.
     """
-    if _has_lists(cells):
+    if has_lists(cells):
         lists = cells.cast(pl.List(pl.String))
     elif separator is None:
         return np.arange(len(cells)), _text(cells)

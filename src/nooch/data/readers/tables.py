@@ -1,8 +1,7 @@
 """Tables -> Dataset: a row for each image with labels, or for each (image, class, area).
 
 CSV has no types: as ``polars.read_csv(infer_schema_length=None)`` does, every cell counts. Polars
-reads the whole file for that, so the cells are classified here, in a streaming pass. JSON lines
-have the types of their first hundred rows.
+reads the whole file for that, so the cells are classified here, in a streaming pass.
 """
 
 from __future__ import annotations
@@ -248,11 +247,11 @@ class ScannedTable(ScannedRows):
 
 
 def _plain_file(file: Path, folder: Path, number: int) -> Path:
-    """The file, or if it is a workbook, or text in another encoding or form, a copy in the usual
-    one. Raises InputError.
+    """The file, or if it is a workbook, JSON, or text in another encoding or form, a copy in the
+    usual one. Raises InputError.
     """
     ending = file.suffix.lower()
-    if ending == ".xlsx":
+    if ending in {".xlsx", ".json"} or (ending == ".jsonl" and _has_objects(file)):
         content: bytes | None = parquet_bytes(read_table(file))
         ending = ".parquet"
     elif ending == ".parquet":
@@ -266,6 +265,13 @@ def _plain_file(file: Path, folder: Path, number: int) -> Path:
     copy = folder.absolute() / f"plain-{number}{ending}"
     copy.write_bytes(content)
     return copy
+
+
+def _has_objects(file: Path) -> bool:
+    """True if records have objects in them, whose fields are columns."""
+    content = checked_read(file, lambda: transcoded(file))
+    rows = _scan(file, None) if content is None else pl.scan_ndjson(content)
+    return any(kind == pl.Struct for kind in checked_read(file, rows.collect_schema).values())
 
 
 def _look(seen: Mapping[str, DistinctValues], rows: pl.LazyFrame) -> None:
@@ -357,7 +363,8 @@ def _scan(file: Path, schema: Schema | None) -> pl.LazyFrame:
     if _is_csv(file):
         return _scan_csv(file, schema=schema)
     if file.suffix.lower() == ".jsonl":
-        return pl.scan_ndjson(glob.escape(str(file)), schema=schema)
+        # of the first rows only, lists that are empty at first would stay so
+        return pl.scan_ndjson(glob.escape(str(file)), schema=schema, infer_schema_length=None)
     return pl.scan_parquet(file, glob=False)
 
 
