@@ -14,6 +14,7 @@ from refusals import fails
 
 from nooch.base import limits
 from nooch.base.download.zips import MOST_MEMBERS
+from nooch.base.errors import MissingExtraError
 from nooch.base.yaml_files import read_yaml
 from nooch.cli.main import LONGEST
 from nooch.data import read_arrays, read_table
@@ -28,6 +29,7 @@ DOCUMENTED = {
     "rows": limits.MOST_ROWS,
     "members": MOST_MEMBERS,
     "unpacked size of a zip's member of more than 1,048,576": limits.MOST_RATIO,
+    "unpacked size of an Excel workbook": limits.MOST_WORKBOOK,
     f"unpacked size of an array of more than {limits.MOST_UNPACKED:,}": limits.MOST_RATIO,
     "area": limits.MOST_AREA,
     "resamples": MOST_RESAMPLES,
@@ -43,6 +45,25 @@ def test_the_table_of_limits_is_that_of_the_code():
     for (row, shown), (name, number) in zip(rows.items(), DOCUMENTED.items(), strict=True):
         assert row.startswith(name)
         assert int(shown.replace(",", "")) == int(number)
+
+
+@pytest.mark.parametrize(("size", "shown"), [(2 << 20, "its 'xl/big.xml'"), (1 << 10, "it would")])
+def test_a_workbook_that_unpacks_to_much_more(tmp_path, monkeypatch, size, shown):
+    path = tmp_path / "t.xlsx"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as book:
+        book.writestr("xl/big.xml", bytes(size))
+        book.writestr("xl/other.xml", bytes(1))
+    # refused by its directory: nothing is unpacked
+    monkeypatch.setattr("polars.read_excel", lambda *_, **__: pytest.fail("was opened"))
+    monkeypatch.setattr("nooch.data.table_files.MOST_WORKBOOK", size)
+    fails(lambda: read_table(path), shown, "would unpack to", "save the sheet as CSV")
+
+
+def test_excel_without_its_package(tmp_path, monkeypatch):
+    pl.DataFrame({"a": [1]}).to_pandas().to_excel(tmp_path / "t.xlsx")
+    monkeypatch.setitem(sys.modules, "openpyxl", None)
+    kind = MissingExtraError
+    fails(lambda: read_table(tmp_path / "t.xlsx"), "openpyxl", "'nooch[excel]'", kind=kind)
 
 
 def test_rows(tmp_path, monkeypatch):

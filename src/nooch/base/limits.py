@@ -27,6 +27,8 @@ MOST_RATIO = 200
 than ``MOST_UNPACKED``; annotations reach 20, bombs 1000.
 """
 MOST_UNPACKED = 1 << 30
+MOST_WORKBOOK = 1 << 28
+"""Bytes that an Excel workbook may unpack to: about five million cells, and a few GB as objects."""
 
 MOST_ALIASES = 20
 """Aliases in a YAML file: each can repeat a list of aliases, so that a few lines never end."""

@@ -14,7 +14,7 @@ from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import IO, Any, TypeVar
-from zipfile import BadZipFile
+from zipfile import BadZipFile, ZipFile
 
 import msgspec
 import numpy as np
@@ -32,7 +32,7 @@ from nooch.base.errors import (
     unreadable,
 )
 from nooch.base.files import check_output_file, local_path, read_bytes, replacing, writing
-from nooch.base.limits import MOST_RATIO, MOST_ROWS, MOST_UNPACKED
+from nooch.base.limits import MOST_RATIO, MOST_ROWS, MOST_UNPACKED, MOST_WORKBOOK
 from nooch.base.text_encoding import transcoded, utf8_bytes
 from nooch.data.arrays import UNREADABLE_ARRAY
 from nooch.data.image_names import IMAGE_COLUMNS
@@ -95,9 +95,30 @@ def _read_excel(path: Path) -> pl.DataFrame:
     broken = (BadZipFile, KeyError, ValueError, TypeError, EOFError, zlib.error)
     try:
         with unreadable(path, "a workbook", broken, remedy="save it again, or as CSV"):
+            _check_workbook(path)
             return pl.read_excel(path, engine="openpyxl")
     except ModuleNotFoundError as error:
-        raise MissingExtraError("openpyxl", "vlm", "reading XLSX") from error
+        raise MissingExtraError("openpyxl", "excel", "reading XLSX") from error
+
+
+def _check_workbook(path: Path) -> None:
+    """Raise InputError, before anything is unpacked, for a zip that would fill the memory; one that
+    unpacks to more than it declares is cut off there.
+    """
+    with ZipFile(path) as book:
+        members = book.infolist()
+    size = sum(member.file_size for member in members)
+    bombs = [m for m in members if m.file_size > max(1 << 20, MOST_RATIO * m.compress_size)]
+    if bombs or size > MOST_WORKBOOK:
+        shown = f"its {bombs[0].filename[:60]!r}" if bombs else "it"
+        what = bombs[0].file_size if bombs else size
+        raise InputError(
+            f"{shown} would unpack to {what:,} bytes",
+            where=path,
+            allowed=f"a workbook of at most {MOST_WORKBOOK:,} bytes, and {MOST_RATIO} times its"
+            " packed size",
+            remedy="save the sheet as CSV or Parquet",
+        )
 
 
 _CSV_ROWS = 200_000  # written at a time, so that a large table is not in memory as text as well
