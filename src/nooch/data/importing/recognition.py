@@ -315,7 +315,7 @@ def _table_folder(folder: Path, hints: Hints) -> Recognized | None:
         raise InputError(
             f"has {len(tables)} tables: {some_of(names_of)}",
             where=folder,
-            allowed="one table, which names all images, with a column split where there are splits",
+            allowed="one table, which names all images, with a column split if there are splits",
             remedy=f"join them; or name one: nooch import auto {tables[0]}, with `images` {folder}",
         )
     tables = tables or [file for file in below if file.suffix.lower() == ".json"]
