@@ -42,7 +42,7 @@ def test_one_call_gives_suite_scores_findings_slices_and_page(folder, data, tmp_
     names = {file.name for file in (tmp_path / "out").iterdir()}
     assert names == {
         "suite", "scores.parquet", "scores-differences.parquet", "findings.parquet",
-        "findings.json", "slices.parquet", "report",
+        "findings.json", "findings.md", "slices.parquet", "report",
     }  # fmt: skip
     assert pl.read_parquet(tmp_path / "out/findings.parquet").equals(checked.findings.table)
     content = json.loads((tmp_path / "out/findings.json").read_text())
@@ -64,9 +64,9 @@ def test_one_call_gives_suite_scores_findings_slices_and_page(folder, data, tmp_
     assert set(checked.scores.table["run"]) == {"model", *BASELINES}
     assert set(checked.notes) == {
         'Predictions: 1,200 images, logits (column "logit")',
-        "split test; 1 of 1 tasks have at least 20 hard images of a side",
-        "warning: no predictions for 2 of 3 tasks of the dataset: road, tree",
+        "split test; 1 of 1 tasks have at least 20 images in a misleading context",
     }
+    assert checked.answer.left_out == [("no predictions", ["road", "tree"])]
     assert "page: " in repr(checked)
 
 
@@ -121,8 +121,9 @@ def test_cues_near_alpha_and_small_sets_are_marked(data, run_cli, tmp_path):
 def test_the_command_prints_sentences_and_fails_if_asked(folder, run_cli, tmp_path):
     command = f"check {folder / 'dataset'} {folder / 'model.csv'} --bootstrap 0 --criterion ce"
     done = run_cli(f"{command} --out {tmp_path / 'a'}").ok()
-    assert "Without a road, cars are missed" in done.out
-    assert "With a road but no car, cars are claimed" in done.out
+    assert "The model misses cars without a road" in done.out
+    assert "also: " not in done.out
+    assert done.out.count("without a road") == 2  # the verdict, and the finding
     assert f"page: {tmp_path / 'a' / 'report' / 'index.html'}" in done.out.replace("\n", "")
     failed = run_cli(f"{command} --out {tmp_path / 'b'} --fail-if worse --format json")
     assert failed.code == 1
@@ -159,9 +160,7 @@ def test_annotations_are_imported(tmp_path, run_cli):
     suite = nooch.load_suite(tmp_path / "out/suite")
     assert suite.found_in().fingerprint == made.fingerprint
     page = (tmp_path / "out/report/index.html").read_text()
-    assert "Errors by context" in page
-    assert "Slices (" in page
-    assert "Where noise errs" in page
+    assert "<h1>No context is shown to make noise err more often</h1>" in page
 
 
 def words(text):
@@ -278,7 +277,7 @@ def test_answers_in_words_are_checked_as_predictions_are(folder, data, run_cli, 
         error = [one.scores.value("error", subset, **which) for one in checked]
         assert error[0] == error[1]
     page = (tmp_path / "b/report/index.html").read_text()
-    assert page.index("model, ce: yes to an absent object") < page.index("Where model errs")
+    assert page.index("<h1>The model ") < page.index("model, ce: yes to an absent object")
     assert "<q>Yes.</q>" in page
     assert "<td>road</td>" in page
 
@@ -301,7 +300,7 @@ def test_a_sample_is_compared_within_the_images_asked_about(folder, data, run_cl
     rows.write_ndjson(tmp_path / "model.jsonl")
     command = f"check {folder / 'dataset'} {tmp_path / 'model.jsonl'} --bootstrap 0 --min-hard 5"
     done = run_cli(f"{command} --out {tmp_path / 'out'}").ok()
-    assert "With a road but no car, cars are claimed" in done.out
+    assert "claims cars in images with a road but no car" in done.out
     test = data.select("test")
     asked = rows.join(test.images, on="image_id").sort("image_id")
     part = test.select(image_ids=asked["image_id"].to_list())

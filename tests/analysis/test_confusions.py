@@ -7,7 +7,8 @@ from hypothesis import given, strategies as st
 from refusals import fails
 from scipy.sparse import csr_array
 
-from nooch.analysis.check import check, find_confusions, largest_answer, largest_answers
+from nooch.analysis.check import check, largest_answer, largest_answers
+from nooch.analysis.confusions import find_confusions
 from nooch.data import Dataset
 from nooch.evaluation import Predictions
 
@@ -80,7 +81,7 @@ def test_a_folder_of_classes_is_checked_by_its_confusions(labels, tmp_path):
     assert (first["task"], first["answer"]) == ("cat", "dog")
     assert 0.2 < first["low"] < first["share"] < first["high"] < 0.45
     sentence = checked.confusions.sentences(1)[0]
-    assert sentence.startswith("cats are called dogs in ")
+    assert sentence.startswith("m calls cats dogs in ")
     assert sentence.endswith("the reverse in 0%")
     assert not len(checked.findings)
     assert any("exclude each other" in note for note in checked.notes)
@@ -88,7 +89,7 @@ def test_a_folder_of_classes_is_checked_by_its_confusions(labels, tmp_path):
     missed = {row[0]: row[2] for row in checked.errors.rows}
     assert missed["dog"] == f"0 of {(labels == 1).sum()}"
     assert (tmp_path / "out" / "confusions.parquet").is_file()
-    assert "cats are called dogs" in (tmp_path / "out" / "report" / "index.html").read_text()
+    assert "m calls cats dogs in" in (tmp_path / "out" / "report" / "index.html").read_text()
 
 
 def test_the_decision_can_be_chosen(labels, tmp_path):

@@ -101,42 +101,43 @@ def row_of(**values):
 @pytest.mark.parametrize(
     ("values", "expected"),
     [
-        (
-            {},
-            (
-                "Without a road, cars are missed 3.2 times as often (54% [47, 61] against 17%;"
-                " 312 images)"
-            ),
-        ),
-        (
-            {"side": "negative", "task": "boat", "cue": "water-other", "rate_usual": 0.0},
-            "With water but no boat, boats are claimed (54% [47, 61] against 0%; 312 images)",
-        ),
-        (
-            {"cue": None, "n_misleading": 1, "by_size": True},
-            (
-                "Outside the context that ce expects, cars are missed 3.2 times as often"
-                " (54% [47, 61] against 17%; 1 image; +35 points for objects of the same size)"
-            ),
-        ),
-        (
-            {"by_size": True, "rate_usual": 0.7},
-            (
-                "Without a road, cars of the same size are missed 35 points more often (of all"
-                " sizes 54% [47, 61] against 70%; 312 images)"
-            ),
-        ),
-        (
-            {"by_size": True, "effect": -0.2},
-            (
-                "Without a road, cars of the same size are missed 20 points less often (of all"
-                " sizes 54% [47, 61] against 17%; 312 images)"
-            ),
-        ),
+        ({}, "The model misses cars without a road 3.2 times as often (54% against 17%)"),
+        ({"run": "MobileNet", "rate_usual": 0.6, "rate_misleading": 1.0},
+         "MobileNet misses cars without a road 1.7 times as often (100% against 60%)"),
+        ({"side": "negative", "task": "boat", "cue": "water-other", "rate_usual": 0.0},
+         ("The model claims boats in images with water but no boat far more often"
+         " (54% against 0%)")),
+        # ratios above 20 are no ratios
+        ({"rate_misleading": 0.56, "rate_usual": 0.003},
+         "The model misses cars without a road far more often (56% against 0.3%)"),
+        ({"rate_misleading": 0.56, "rate_usual": 0.028},
+         "The model misses cars without a road 20.0 times as often (56% against 2.8%)"),
+        ({"cue": None, "by_size": True},
+         ("The model misses cars outside their usual context 3.2 times as often"
+         " (54% against 17%)")),
+        ({"cue": None, "criterion": "context"},
+         ("The model misses cars where the other labels do not suggest a car 3.2 times as often"
+         " (54% against 17%)")),
+        ({"cue": None, "criterion": "gist", "side": "negative"},
+         ("The model claims cars where the captions suggest a car but there is none 3.2 times as"
+         " often (54% against 17%)")),
+        ({"cue": None, "criterion": "own", "side": "negative"},
+         ("The model claims cars in images of the context own expects but no car 3.2 times as"
+         " often (54% against 17%)")),
+        # sizes differ so much that the rates of all sizes show the opposite, or nothing
+        ({"by_size": True, "rate_usual": 0.7},
+         ("The model misses cars without a road 35 points more often among cars of the same size"
+         " (of all sizes 54% against 70%)")),
+        ({"by_size": True, "rate_usual": 0.53},
+         ("The model misses cars without a road 35 points more often among cars of the same size"
+         " (of all sizes 54% against 53%)")),
+        ({"by_size": True, "effect": -0.2},
+         ("The model misses cars without a road 20 points less often among cars of the same size"
+         " (of all sizes 54% against 17%)")),
     ],
-)
+)  # fmt: skip
 def test_sentences(values, expected):
-    assert sentence(row_of(**values)) == expected
+    assert sentence(row_of(**{"run": "model"} | values)) == expected
 
 
 def test_p_values_are_adjusted_over_rows_with_enough_images():
@@ -150,11 +151,11 @@ def test_several_runs_are_named_and_shown(data, suite):
     runs = {"a": planted_predictions(data), "<b>": planted_predictions(data, seed=2)}
     found = cue_findings(suite, runs, data=data)
     assert len(found) == 4
-    assert {text.partition(":")[0] for text in found.sentences()} == {"a", "<b>"}
+    assert {text.partition(" ")[0] for text in found.sentences()} == {"a", "<b>"}
     # named where only one of them errs, too
     runs["a"] = planted_predictions(data, missed=0.2, claimed=0.2, usual=0.2)
     of_one = cue_findings(suite, runs, data=data).sentences()
-    assert [text.partition(":")[0] for text in of_one] == ["<b>", "<b>"]
+    assert [text.partition(" ")[0] for text in of_one] == ["<b>", "<b>"]
     assert repr(found).startswith("Findings(4 worse, 0 better, 0 no difference shown")
     assert "&lt;b&gt;" in found._repr_html_()
 

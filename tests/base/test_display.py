@@ -15,6 +15,7 @@ from nooch.analysis.check import Checked
 from nooch.base.display import MOST_ROWS, DisplayTable, parameters_text
 from nooch.base.errors import MissingExtraError
 from nooch.data import Dataset
+from nooch.report.answer import Answer
 from nooch.report.results.run_results import paper_cells, read_results
 from nooch.suites import Suite
 
@@ -237,14 +238,16 @@ def test_results_print_the_numbers_that_notebooks_show(monkeypatch):
 
 def test_a_checked_model_shows_its_findings_and_its_page(tmp_path):
     _, suite, _, scores, found, slices = results()
-    errors = DisplayTable("Errors", ["task"], [], 1)
-    checked = Checked(suite, scores, found, None, None, errors, [], tmp_path / "<b>")
-    assert "Slices" not in repr(checked)
+    answer = Answer("<b>bold</b> is missed", "test", [])
+    checked = Checked(suite, scores, found, None, slices, answer, tmp_path / "<b>")
+    assert repr(checked).startswith("<b>bold</b> is missed\n")
     assert "page: " in repr(checked)
-    assert "&lt;b&gt;/report/index.html" in checked._repr_html_()
-    checked = replace(checked, slices=slices)
-    assert repr(checked).count("Slices(") == 1
-    assert checked._repr_html_().count("Slices(") == 1
+    html = checked._repr_html_()
+    assert "&lt;b&gt;/report/index.html" in html
+    assert "&lt;b&gt;bold&lt;/b&gt; is missed" in html
+    # tables are shown on request
+    assert "<table" not in html
+    assert "<table" in checked.slices._repr_html_()
 
 
 def test_tables_of_sets_have_a_row_for_each_image():

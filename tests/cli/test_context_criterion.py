@@ -113,7 +113,7 @@ BAD = {
         2, "labels exclude each other", "labels exclude each other",
     ),
     "the same class twice": (
-        {**OWN, "auto": OWN["car"]}, 0, "auto (implies car)", "Errors by context",
+        {**OWN, "auto": OWN["car"]}, 0, "auto (implies car)", "The model claims",
     ),
     "a parent class": (
         {**OWN, "vehicle": lambda d: d["car"] | d["bus"]},
@@ -121,11 +121,11 @@ BAD = {
     ),
     "yes and no": (
         {"ill": OWN["car"], "well": lambda d: 1 - d["car"], "old": OWN["bus"]},
-        0, "well (implies that ill is absent)", "Errors by context",
+        0, "well (implies that ill is absent)", "The model claims",
     ),
     "paper class-network in no image": (
         {**OWN, "unicorn": lambda d: 0 * d["car"]},
-        0, "no training images have", "Errors by context",
+        0, "no training images have", "The model claims",
     ),
     "no training split": ({**OWN, "only": OWN["car"]}, 2, "--split 70/10/20", "--split 70/10/20"),
 }  # fmt: skip

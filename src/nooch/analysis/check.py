@@ -5,17 +5,16 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from html import escape
 from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
 import numpy as np
-import polars as pl
 from msgspec import Meta
-from numpy.typing import NDArray
 from scipy.special import logit
 
+from nooch.analysis.answer import AnswerSources, answer_of, left_out
+from nooch.analysis.confusions import Confusions, find_confusions
 from nooch.analysis.findings import (
     SMALLEST,
     Findings,
@@ -24,15 +23,12 @@ from nooch.analysis.findings import (
     errors_of,
     known_at,
     labeled_images,
-    some_images,
-    with_runs,
 )
 from nooch.analysis.slices import Slices, find_slices
 from nooch.base.calls import Count, Progress, Seed, Share, checked, no_progress
-from nooch.base.display import Displayed, DisplayTable, TabularResult
+from nooch.base.display import DisplayTable
 from nooch.base.errors import InputError, check_one_of, some_of
 from nooch.base.files import DATASET_MARKER, atomic_folder, is_address
-from nooch.base.words import counted, plural
 from nooch.criteria import CE, Attribute, Context, Gist
 from nooch.criteria.context_fit import no_context
 from nooch.data import Dataset, load_dataset, parquet_bytes
@@ -49,12 +45,11 @@ from nooch.evaluation import (
     load_predictions,
     run_notes,
 )
-from nooch.evaluation.metrics.proportions import wilson
-from nooch.evaluation.predictions import positions, predicted_tasks, task_notes
+from nooch.evaluation.predictions import predicted_tasks, task_notes
 from nooch.evaluation.scores import Resamples
 from nooch.report import save_scores
+from nooch.report.answer import Answer, notebook_html
 from nooch.report.images.sources import Sources
-from nooch.report.site.cards import FindingSection
 from nooch.report.site.site import write_report
 from nooch.suites import Suite, save_suite
 from nooch.suites.find import find
@@ -92,101 +87,6 @@ def largest_answer(run: Predictions) -> Predictions:
     best, second = ordered[-1], ordered[-2]
     margins = values - np.where(values == best, second, best)
     return replace(run, values=margins.astype(np.float64), scale="logit")
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Confusions(TabularResult):
-    """Confusions of classes by a model.
-
-    Attributes:
-        table: ``run, task, answer, n, count, share, low, high, back, images``: of ``n`` images of
-            class ``task`` the model calls ``count`` another class, ``answer``, a ``share`` with
-            its 95% interval (Wilson's); ``back`` is the share of the opposite direction. First
-            what is most frequent, by ``low``.
-    """
-
-    table: pl.DataFrame
-
-    def __len__(self) -> int:
-        return self.table.height
-
-    @property
-    def counts(self) -> str:
-        """Their number."""
-        return f"{counted(len(self), 'pair')} of classes"
-
-    @property
-    def display(self) -> DisplayTable:
-        """The numbers."""
-        rows = self.table.drop("images").rows()
-        return DisplayTable(f"Confusions({self.counts})", self.table.columns[:-1], rows, left=3)
-
-    def sentences(self, most: int = 10) -> list[str]:
-        """The most frequent confusions in words."""
-        return with_runs(self.table.head(most), _sentence, self.table["run"])
-
-
-def find_confusions(data: Dataset, runs: Sequence[Predictions], tasks: Sequence[str]) -> Confusions:
-    """The confusions of runs on images that have one class each; a class is an answer where its
-    output is above 0, or its probability above 1/2.
-    """
-    rows: list[dict[str, Any]] = []
-    ids = data.images["image_id"]
-    present = np.stack([data.labels(task, unknown=False) for task in tasks])
-    for run in runs:
-        predicted = [task for task in tasks if task in run.tasks]
-        image_rows = positions(ids, run.image_ids.cast(ids.dtype, strict=False))
-        values = run.values[[run.tasks.index(task) for task in predicted]][:, image_rows]
-        # of equal outputs, or without outputs, none is above
-        said = np.where(image_rows >= 0, values > (0 if run.scale == "logit" else 0.5), False)
-        rows += _of_run(run.run, ids, present, tasks, dict(zip(predicted, said, strict=True)))
-    table = pl.DataFrame(rows, schema=_COLUMNS)
-    return Confusions(table.sort("low", descending=True, maintain_order=True))
-
-
-_COLUMNS: dict[str, Any] = {
-    "run": pl.String, "task": pl.String, "answer": pl.String, "n": pl.Int64, "count": pl.Int64,
-    "share": pl.Float64, "low": pl.Float64, "high": pl.Float64, "back": pl.Float64,
-    "images": pl.List(pl.String),
-}  # fmt: skip
-
-
-def _of_run(
-    run: str,
-    ids: pl.Series,
-    present: NDArray[np.bool_],
-    tasks: Sequence[str],
-    said: Mapping[str, NDArray[np.bool_]],
-) -> list[dict[str, Any]]:
-    rows = []
-    sizes = dict(zip(tasks, present.sum(axis=1).tolist(), strict=True))
-    presence = dict(zip(tasks, present, strict=True))
-    for task in tasks:
-        for answer, yes in said.items():
-            wrong = presence[task] & yes & ~presence[answer]
-            if answer == task or not wrong.any():
-                continue
-            count, n, back = int(wrong.sum()), sizes[task], None
-            if task in said and sizes[answer]:
-                back = float(
-                    (presence[answer] & said[task] & ~presence[task]).sum() / sizes[answer]
-                )
-            low, high = wilson(np.array(count / n), np.array(n))
-            rows.append({
-                "run": run, "task": task, "answer": answer, "n": n, "count": count,
-                "share": count / n, "low": float(low), "high": float(high), "back": back,
-                "images": some_images(ids, wrong),
-            })  # fmt: skip
-    return rows
-
-
-def _sentence(row: Mapping[str, Any]) -> str:
-    """A confusion in words: both directions, with the interval."""
-    share, low, high = (f"{100 * row[name]:.0f}" for name in ("share", "low", "high"))
-    task, answer = plural(row["task"]), plural(row["answer"])
-    fraction = f"{row['count']:,} of {row['n']:,}"
-    text = f"{task} are called {answer} in {share}% [{low}, {high}] ({fraction})"
-    return text if row["back"] is None else f"{text}; the reverse in {100 * row['back']:.0f}%"
 
 
 BASELINES = ("baseline: constant", "baseline: prior", "baseline: context only")
@@ -237,10 +137,12 @@ class Checked:
         findings: errors in the misleading and in the usual context.
         confusions: which classes are taken for which; None where images have several.
         slices: other groups of images with more errors; None if they were not searched.
-        errors: how many objects each model misses, and how many it claims.
-        notes: the choices that were made.
-        out: the folder, with ``suite``, ``scores.parquet``, ``findings.parquet`` and ``.json``,
-            ``slices.parquet``, ``report``, and ``dataset`` where annotations were imported.
+        answer: what the page, ``findings.md``, notebooks and the terminal show: the verdict, the
+            worst findings with images, what was left out, how many objects each model misses and
+            claims (``errors``), and the choices that were made (``notes``).
+        out: the folder, with ``suite``, ``scores.parquet``, ``findings.md``, ``.parquet`` and
+            ``.json``, ``slices.parquet``, ``report``, and ``dataset`` where annotations were
+            imported.
     """
 
     suite: Suite
@@ -248,46 +150,29 @@ class Checked:
     findings: Findings
     confusions: Confusions | None
     slices: Slices | None
-    errors: DisplayTable
-    notes: Sequence[str]
+    answer: Answer
     out: Path
+
+    @property
+    def errors(self) -> DisplayTable | None:
+        """Numbers of objects that each model misses, and claims."""
+        return self.answer.errors
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """The choices that were made."""
+        return self.answer.notes
 
     @property
     def page(self) -> Path:
         """The page to open."""
         return self.out / PAGE
 
-    def sections(self, most: int = 10) -> list[FindingSection]:
-        """Error rates of the models, the worst findings, and the first slices."""
-        runs = self.findings.table["run"].unique(maintain_order=True).to_list()
-        title = f"Where {some_of(runs)} errs"
-        sections = [FindingSection(title, [], self.errors, "; ".join(self.notes))]
-        parts = {
-            "Errors by context": self.findings,
-            "Confusions": self.confusions,
-            "Slices": self.slices,
-        }
-        for title, part in parts.items():
-            if part is not None and (part is not self.findings or len(self.findings)):
-                rows = part.table.select("task", "images").rows()
-                # the worst findings are the first rows
-                words = zip(rows, part.sentences(most), strict=False)
-                shown = [(task, sentence, images) for (task, images), sentence in words]
-                nothing = "" if shown else "Nothing is shown to be worse."
-                sections.append(FindingSection(f"{title} ({part.counts})", shown, None, nothing))
-        return sections
-
     def __repr__(self) -> str:
-        return "\n\n".join([*map(repr, self._shown), f"page: {self.page}"])
+        return "\n\n".join([self.answer.text(), f"page: {self.page}"])
 
     def _repr_html_(self) -> str:
-        tables = [shown.display.html() for shown in self._shown]
-        return "".join([*tables, f"<div>page: {escape(str(self.page))}</div>"])
-
-    @property
-    def _shown(self) -> Sequence[Displayed]:
-        parts = [self.findings, self.scores, self.confusions, self.slices]
-        return [part for part in parts if part is not None]
+        return notebook_html(self.answer, self.page)
 
 
 @checked
@@ -372,7 +257,12 @@ def check(
         notes += [described(runs), *run_notes(runs)]
         split = checked_split(data, split)
         predicted = predicted_tasks(runs, data.classes, tasks, owner="the dataset", kind="class")
-        notes += task_notes(runs, data.classes, "dataset", tasks)
+        # tasks without predictions are listed as left out
+        notes += [
+            text
+            for text in task_notes(runs, data.classes, "dataset", tasks)
+            if tasks is not None or "did you mean" in text or not text.startswith("warning: no")
+        ]
         criteria, reasons = _criteria(data, criterion, CE(alpha=alpha, beta=beta))
         notes += reasons
         exclusive = len(data.classes) > 1 and no_context(data) is not None
@@ -405,14 +295,27 @@ def check(
         findings = Findings.from_rows([], {"split": split})
         if [*suite.criteria] != [_NOTHING]:
             findings = cue_findings(suite, scored, data=data, split=split, progress=progress)
-        errors = _errors(runs, data.select(split), split, predicted)
         where = None
         if slices:
             where = find_slices(
                 data, runs, split=split, tasks=predicted, group=group, progress=progress
             )
         notes = [*notes, chosen_tasks, *_near_alpha(suite)]
-        result = Checked(suite, scores, findings, confusions, where, errors, notes, Path(out))
+        part = data.select(split)
+        about = AnswerSources(suite, part, split, runs)
+        answer = answer_of(about, findings, where, confusions)
+        answer = replace(
+            answer,
+            errors=_errors(runs, part, split, predicted),
+            left_out=left_out(predicted, data, found_suite, suite, findings.table, min_hard),
+            notes=notes,
+            settings={
+                "split": split, "criteria": ", ".join(suite.criteria), "alpha": alpha,
+                "beta": beta, "images needed in a misleading context": min_hard,
+                "resamples": bootstrap, "seed": seed,
+            },
+        )  # fmt: skip
+        result = Checked(suite, scores, findings, confusions, where, answer, Path(out))
         sources = Sources(
             suite=suite, data=data, predictions=scored, images=images, bootstrap=bootstrap,
             progress=progress,
@@ -501,7 +404,7 @@ def _with_enough(suite: Suite, split: str, min_hard: int) -> tuple[Suite, str]:
             " `slices` take",
         )
     count = f"{len(kept)} of {len(suite.tasks)} tasks"
-    note = f"split {split}; {count} have at least {min_hard} hard images of a side"
+    note = f"split {split}; {count} have at least {min_hard} images in a misleading context"
     return suite.only(kept), note
 
 
@@ -541,11 +444,14 @@ def _write(checked: Checked, folder: Path, sources: Sources) -> None:
     save_scores(checked.scores, folder / "scores.parquet")
     if checked.slices is not None:
         (folder / "slices.parquet").write_bytes(parquet_bytes(checked.slices.table))
-    write_report(sources, folder / "report", findings=checked.sections())
+    write_report(sources, folder / "report", answer=checked.answer)
     if checked.confusions is not None:
         (folder / "confusions.parquet").write_bytes(parquet_bytes(checked.confusions.table))
+    markdown = checked.answer.markdown(str(checked.page))
+    (folder / "findings.md").write_text(markdown, encoding="utf-8")
     (folder / "findings.parquet").write_bytes(parquet_bytes(checked.findings.table))
     content = {
+        "verdict": checked.answer.verdict,
         "settings": dict(checked.findings.settings),
         "notes": list(checked.notes),
         "sentences": checked.findings.sentences(len(checked.findings)),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -15,7 +15,7 @@ from scipy.stats import false_discovery_control
 from nooch.base.calls import Progress, no_progress, tracked
 from nooch.base.display import DisplayTable, TabularResult
 from nooch.base.errors import check_one_of
-from nooch.base.words import counted, plural, readable, with_article
+from nooch.base.words import plural
 from nooch.data import Dataset
 from nooch.evaluation import Predictions, load_predictions
 from nooch.evaluation.answer_sample import AskedSample
@@ -23,6 +23,7 @@ from nooch.evaluation.metrics.pointwise import said_positive
 from nooch.evaluation.metrics.proportions import wilson
 from nooch.evaluation.metrics.rate_gaps import rate_gap
 from nooch.evaluation.predictions import positions, predicted_tasks, values_of
+from nooch.report.answer import Rate, compared, context_words, in_full
 from nooch.suites import ChallengeSet, Suite, as_suite
 
 SMALLEST = 20
@@ -103,63 +104,48 @@ class Findings(TabularResult):
         return DisplayTable(title, words, rows, left=3, notes=self.sentences(5))
 
     def sentences(self, most: int = 10) -> list[str]:
-        """The worst findings in words, each run's name before them where several were checked."""
+        """The worst findings in words."""
         worse = self.table.filter(verdict=VERDICTS[0])
-        return with_runs(worse.head(most), sentence, self.table["run"])
+        rows = worse.head(most).iter_rows(named=True)
+        return [in_full(sentence(row), rates_of(row), size_effect(row)) for row in rows]
 
 
-def with_runs(
-    rows: pl.DataFrame, words: Callable[[Mapping[str, Any]], str], runs: pl.Series
-) -> list[str]:
-    """Rows in words, each run's name before them where ``runs`` has several."""
-    several = runs.n_unique() > 1
-    records = rows.iter_rows(named=True)
-    return [(f"{row['run']}: " if several else "") + words(row) for row in records]
+def spread(places: NDArray[np.intp], most: int) -> NDArray[np.intp]:
+    """At most so many of the places, spread over all of them."""
+    return places[np.linspace(0, len(places) - 1, min(most, len(places))).astype(np.intp)]
 
 
 def some_images(ids: pl.Series, where: NDArray[np.bool_]) -> list[str]:
     """Ids of some of the images, as text, spread over all of them."""
-    rows = np.flatnonzero(where)
-    spread = np.linspace(0, len(rows) - 1, min(_SHOWN, len(rows))).astype(np.intp)
-    return ids[rows[spread]].cast(pl.String).to_list()
+    return ids[spread(np.flatnonzero(where), _SHOWN)].cast(pl.String).to_list()
 
 
 def sentence(row: Mapping[str, Any]) -> str:
-    """A finding in words: condition, how much more often, rates with their interval, images."""
-    task, verb = plural(row["task"]), "missed" if row["side"] == "positive" else "claimed"
-    misleading, usual = row["rate_misleading"], row["rate_usual"]
-    interval = f"[{100 * row['rate_low']:.0f}, {100 * row['rate_high']:.0f}]"
-    rates = f"{_percent(misleading)} {interval} against {_percent(usual)}"
-    images = counted(row["n_misleading"], "image")
-    points, by_size, often = 100 * (row["effect"] or 0), "", f"are {verb}"
-    if row["by_size"]:
-        by_size = f"; {points:+.0f} points for objects of the same size"
-    if row["by_size"] and points * (misleading - usual) < 0:
-        # sizes differ so much between the contexts that the rates of all sizes show the opposite
-        more = "more" if points > 0 else "less"
-        often = f"of the same size are {verb} {abs(points):.0f} points {more} often"
-        by_size, rates = "", f"of all sizes {rates}"
-    elif usual:
-        often = f"are {verb} {misleading / usual:.1f} times as often"
-    return f"{_condition(row)}, {task} {often} ({rates}; {images}{by_size})"
+    """A finding in words: the model, what it misses or claims, how much more often, and both rates.
+
+    ``row``: of ``Findings.table``.
+    """
+    what, *_ = context_words(row["criterion"], row["task"], row["cue"], row["side"])
+    verb = "misses" if row["side"] == "positive" else "claims"
+    points = row["effect"] if row["by_size"] else None
+    return compared(row["run"], verb, what, rates_of(row), points, row["task"])
 
 
-def _condition(row: Mapping[str, Any]) -> str:
-    absent = f"no {readable(row['task'])}"
-    if row["criterion"] == "context" and row["cue"] is None:
-        task = with_article(row["task"])
-        if row["side"] == "positive":
-            return f"Where the other labels do not suggest {task}"
-        return f"Where the other labels suggest {task}, but there is none"
-    if row["cue"] is None:
-        where = f"the context that {row['criterion']} expects"
-        return f"Outside {where}" if row["side"] == "positive" else f"In {where}, with {absent}"
-    cue = with_article(row["cue"])
-    return f"Without {cue}" if row["side"] == "positive" else f"With {cue} but {absent}"
+def rates_of(row: Mapping[str, Any]) -> tuple[Rate, Rate]:
+    """The rates of a row in the misleading and in the usual context."""
+    _, *where = context_words(row["criterion"], row["task"], row["cue"], row["side"])
+    low, high = row["rate_low"], row["rate_high"]
+    return (
+        Rate(where[0], row["rate_misleading"], row["n_misleading"], low, high),
+        Rate(where[1], row["rate_usual"] or 0.0, row["n_usual"]),
+    )
 
 
-def _percent(rate: float) -> str:
-    return f"{100 * rate:.0f}%" if rate in {0, 1} or rate >= 0.1 else f"{100 * rate:.1f}%"
+def size_effect(row: Mapping[str, Any]) -> str:
+    """The effect of a row for objects of the same size, in words, if they were compared."""
+    if not row["by_size"] or row["effect"] is None:
+        return ""
+    return f"{100 * row['effect']:+.0f} points among {plural(row['task'])} of the same size"
 
 
 _HARD = (0, 1)
@@ -286,10 +272,12 @@ def size_strata(data: Dataset | None, challenge: ChallengeSet) -> NDArray[np.int
     return np.where(np.isnan(areas), len(cuts) + 1, np.searchsorted(cuts, areas, side="right"))
 
 
-def _of_set(
-    suite: Suite, challenge: ChallengeSet, runs: Sequence[Predictions], data: Dataset | None
-) -> Iterator[dict[str, Any]]:
-    """Rows of one set: of the criterion as a whole, then of each of its cues."""
+def misleading_contexts(
+    suite: Suite, challenge: ChallengeSet
+) -> list[tuple[str | None, NDArray[np.bool_]]]:
+    """Images of a set whose context misleads, bool (n,): by the criterion as a whole (None), then
+    by each of its cues.
+    """
     record = suite.header.criteria[challenge.criterion]
     cues = [cue for cue, _ in record.cues.get(challenge.task, [])]
     misleading: list[tuple[str | None, NDArray[np.bool_]]] = [
@@ -303,6 +291,14 @@ def _of_set(
         if len(cues) == 1:
             # the cue describes it in plainer words
             del misleading[0]
+    return misleading
+
+
+def _of_set(
+    suite: Suite, challenge: ChallengeSet, runs: Sequence[Predictions], data: Dataset | None
+) -> Iterator[dict[str, Any]]:
+    """Rows of one set: of the criterion as a whole, then of each of its cues."""
+    misleading = misleading_contexts(suite, challenge)
     sizes = size_strata(data, challenge)
     for run in runs:
         if challenge.task not in run.tasks:

@@ -20,7 +20,6 @@ from nooch.analysis.findings import (
     labeled_images,
     size_strata,
     some_images,
-    with_runs,
 )
 from nooch.base.calls import Progress, checked, no_progress, tracked
 from nooch.base.display import DisplayTable, TabularResult
@@ -415,11 +414,11 @@ def _unlike(piece: FoundSlice, others: Sequence[FoundSlice]) -> bool:
 
 _SCHEMA: dict[str, Any] = {
     "run": pl.String, "task": pl.String, "side": pl.String, "split": pl.String,
-    "conditions": pl.List(pl.String), "n": pl.Int64, "errors": pl.Int64, "rate": pl.Float64,
-    "rate_low": pl.Float64, "rate_high": pl.Float64, "rate_rest": pl.Float64, "n_test": pl.Int64,
-    "errors_test": pl.Int64, "effect": pl.Float64, "low": pl.Float64, "high": pl.Float64,
-    "p": pl.Float64, "p_adjusted": pl.Float64, "confirmed": pl.Boolean, "by_size": pl.Boolean,
-    "phi": pl.String, "images": pl.List(pl.String),
+    "conditions": pl.List(pl.String), "about": pl.List(pl.String), "n": pl.Int64,
+    "errors": pl.Int64, "rate": pl.Float64, "rate_low": pl.Float64, "rate_high": pl.Float64,
+    "rate_rest": pl.Float64, "n_test": pl.Int64, "errors_test": pl.Int64, "effect": pl.Float64,
+    "low": pl.Float64, "high": pl.Float64, "p": pl.Float64, "p_adjusted": pl.Float64,
+    "confirmed": pl.Boolean, "by_size": pl.Boolean, "phi": pl.String, "images": pl.List(pl.String),
 }  # fmt: skip
 
 
@@ -428,14 +427,15 @@ class Slices(TabularResult):
     """Slices on which a model errs more often than by chance, and others that come close.
 
     Attributes:
-        table: a row for each slice: its conditions; images, errors and error rate, with Wilson's
-            interval, and the rate of the others; on the images that test it (all of them for one
-            condition, of a pair the half that did not find it), images, errors, the ``effect``
-            (difference of the rates) with an interval, the one-sided p-value, and ``p_adjusted``
-            (Holm), both corrected for all slices tested. ``confirmed``: the interval excludes 0,
-            and ``p_adjusted`` is at most 0.05. ``by_size``: the test compares objects of the same
-            size. ``phi``: the slice as the expression of an attribute criterion
-            (``nooch.Attribute``). ``images``: ids of some errors.
+        table: a row for each slice: its conditions, the class or column that each is ``about``;
+            images, errors and error rate, with Wilson's interval, and the rate of the others; on
+            the images that test it (all of them for one condition, of a pair the half that did not
+            find it), images, errors, the ``effect`` (difference of the rates) with an interval, the
+            one-sided p-value, and ``p_adjusted`` (Holm), both corrected for all slices tested.
+            ``confirmed``: the interval excludes 0, and ``p_adjusted`` is at most 0.05.
+            ``by_size``: the test compares objects of the same size. ``phi``: the slice as the
+            expression of an attribute criterion (``nooch.Attribute``). ``images``: ids of some
+            errors.
         settings: how they were searched, and how many were tested (JSON-like).
     """
 
@@ -469,7 +469,9 @@ class Slices(TabularResult):
 
     def sentences(self, most: int = 10) -> list[str]:
         """The first slices in words, each run's name before them if there are several."""
-        return with_runs(self.table.head(most), _sentence, self.table["run"])
+        several = self.table["run"].n_unique() > 1
+        rows = self.table.head(most).iter_rows(named=True)
+        return [(f"{row['run']}: " if several else "") + _sentence(row) for row in rows]
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> None:
         """Write the table as ``.parquet``, ``.csv`` (with joined lists) or ``.json``. Raises as
@@ -478,15 +480,20 @@ class Slices(TabularResult):
         table, content = self.table, {"settings": self.settings, "slices": self.table.to_dicts()}
         if Path(path).suffix == ".csv":
             table = table.with_columns(
-                pl.col("conditions").list.join(" and "), pl.col("images").list.join(" ")
+                pl.col("conditions").list.join(" and "), pl.col("about", "images").list.join(" ")
             )
         write_result(path, "slices file", table, content, overwrite=overwrite)
 
 
-def _sentence(row: Mapping[str, Any]) -> str:
-    first, *more = row["conditions"]
+def condition_words(conditions: Sequence[str]) -> str:
+    """Conditions of a slice in words: "with a road and sky"."""
+    first, *more = conditions
     short = first.startswith("with ")
-    also = "".join(f" and {text.removeprefix('with ') if short else text}" for text in more)
+    return first + "".join(f" and {text.removeprefix('with ') if short else text}" for text in more)
+
+
+def _sentence(row: Mapping[str, Any]) -> str:
+    more, where = len(row["conditions"]) > 1, condition_words(row["conditions"])
     held = "confirmed" if row["confirmed"] else "not confirmed"
     test = [f"{row['errors_test']} of {row['n_test']} on the half that tests"] if more else []
     if row["by_size"]:
@@ -494,10 +501,10 @@ def _sentence(row: Mapping[str, Any]) -> str:
         points = "none to compare" if effect is None else f"{100 * effect:+.0f} points"
         test.append(f"{points} among objects of the same size")
     if row["side"] == "positive":
-        what = f"{plural(row['task']).capitalize()} {first}{also}: {row['errors']:,} of"
+        what = f"{plural(row['task']).capitalize()} {where}: {row['errors']:,} of"
         what += f" {row['n']:,} missed"
     else:
-        what = f"Images {first}{also} but no {readable(row['task'])}:"
+        what = f"Images {where} but no {readable(row['task'])}:"
         what += f" {plural(row['task'])} claimed in {row['errors']:,} of {row['n']:,}"
     return f"{what}, {100 * row['rate_rest']:.0f}% elsewhere ({'; '.join([*test, held])})"
 
@@ -638,7 +645,8 @@ def _counts(piece: FoundSlice, side: SliceSide, everything: ChallengeSet) -> dic
     n, errors = int(piece.inside.sum()), int(wrong.sum())
     low, high = wilson(np.array(errors / n), np.array(n))
     return {
-        "conditions": [c.text for c in piece.conditions], "n": n, "errors": errors,
+        "conditions": [c.text for c in piece.conditions],
+        "about": [c.name for c in piece.conditions], "n": n, "errors": errors,
         "rate": errors / n, "rate_low": float(low), "rate_high": float(high),
         "rate_rest": float(side.wrong[other].mean()) if other.any() else None,
         "by_size": side.strata(piece.conditions) is not None,

@@ -33,7 +33,7 @@ _NAMES = {
     "config.json": r"metrics\.jsonl|predictions\.parquet|done|weights/[^/]+",
     "dataset.json": _DATASET,
     "features.json": r"features\.npy|images\.parquet",
-    "findings.json": r"(scores|scores-\w+|slices|findings|confusions)\.parquet"
+    "findings.json": r"(scores|scores-\w+|slices|findings|confusions)\.parquet|findings\.md"
     r"|suite/(suite\.json|(challenge_sets|image_names)\.parquet)"
     rf"|dataset/(dataset\.json|{_DATASET})|report/(report\.json|{_SITE})",
     "network.json": _NETWORK,

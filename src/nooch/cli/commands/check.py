@@ -20,9 +20,6 @@ if TYPE_CHECKING:
     from nooch.analysis.check import Checked
 
 
-_MOST = 10
-
-
 @takes("nooch.analysis.check:check", leave=["overwrite", "stability"], whole=["fail_if"])
 @with_reading
 @with_hints
@@ -57,6 +54,7 @@ def check_command(
         print_json(
             {
                 "page": str(checked.page),
+                "verdict": checked.answer.verdict,
                 "notes": list(checked.notes),
                 "findings": checked.findings.table.to_dicts(),
                 "slices": [] if checked.slices is None else checked.slices.table.to_dicts(),
@@ -73,12 +71,11 @@ def check_command(
 
 def _print(checked: Checked) -> None:
     note(*checked.notes)
-    errors, *sections = checked.sections(_MOST)
-    print_shown([errors.table] if errors.table else [])
-    for section in sections:
-        say(section.title, "bold")
-        for sentence in [text for _, text, _ in section.sentences] or [section.hint]:
-            say(f"  {sentence}")
+    title, *lines = checked.answer.text().splitlines()
+    say(title, "bold")
+    for line in lines:
+        say(line)
+    print_shown([checked.errors] if checked.errors else [])
     hint(f"page: {checked.page}")
 
 

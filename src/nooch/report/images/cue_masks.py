@@ -17,6 +17,7 @@ from nooch.data.readers.coco.masks import mask_area
 from nooch.data.readers.coco.structure import Annotation
 from nooch.data.readers.image_files import LABEL_MAPS, UNREADABLE, opened_image
 from nooch.data.readers.label_maps import class_list
+from nooch.report.answer import Answer
 from nooch.report.exports.coco_source import read_annotations
 from nooch.report.images.thumbnails import SplitImages, Wanted
 from nooch.suites import Suite
@@ -73,6 +74,76 @@ def cue_masks(
         return sorted(by_cue.items(), key=lambda item: order[item[0]])
 
     return masks
+
+
+def recorded_annotations(data: Dataset, root: Path) -> list[Path]:
+    """The annotation files that a dataset records, if they are near its images: COCO files, or a
+    folder of label maps.
+    """
+    folders = (root / ".." / "annotations", root / "..", root)
+    files = []
+    for source in data.provenance.get("sources", []):
+        if source.get("role") in {"things", "stuff", "instances"}:
+            # a name from a file never leads out of these folders
+            name = Path(str(source.get("file"))).name
+            files += [next((f / name for f in folders if (f / name).is_file()), None)]
+    if data.provenance.get("reader") == "label-maps":
+        names = [Path(name).with_suffix(".png") for name in data.images["file_name"].drop_nulls()]
+        places = [root, *sorted(place for place in (root / "..").iterdir() if place.is_dir())]
+        files += [next((f for f in places if names and (f / names[0]).is_file()), None)]
+    return [file for file in files if file is not None]
+
+
+def outlines(
+    suite: Suite,
+    data: Dataset,
+    images: Mapping[str, SplitImages],
+    root: Path,
+    pictures: Sequence[Wanted],
+    answer: Answer,
+) -> Masks | None:
+    """Masks of the classes that findings are about in their pictures, from annotations near the
+    images; None if there are none that can be read.
+    """
+    classes: dict[tuple[str, int], dict[str, None]] = {}
+    for _, worst, _ in answer.parts():
+        for _, one in worst:
+            for image in one.shown:
+                classes.setdefault((answer.split, image.row), {}).update(
+                    dict.fromkeys(one.outlined)
+                )
+    drawn = [picture for picture in pictures if (picture.split, picture.row) in classes]
+    every = list(dict.fromkeys(name for names in classes.values() for name in names))
+    try:
+        files = recorded_annotations(data, root)
+        masks = cue_masks(suite, data, images, files, drawn, every) if files and drawn else None
+    except InputError:
+        # they have changed, or are of other images: pictures stay without outlines
+        return None
+    if masks is None:
+        return None
+
+    def of_findings(split: str, row: int) -> list[tuple[str, NDArray[np.bool_]]]:
+        wanted = classes.get((split, row), {})
+        try:
+            found = dict(masks(split, row)) if wanted else {}
+        except InputError:
+            return []
+        part = images[split].data
+        # maps of something else cover another area
+        return [
+            (name, found[name])
+            for name in wanted
+            if name in found
+            and (part is None or not files[0].is_dir() or _covers(part, name, row, found[name]))
+        ]
+
+    return of_findings
+
+
+def _covers(part: Dataset, name: str, row: int, mask: NDArray[np.bool_]) -> bool:
+    area = part.area(name, unknown=np.nan)[row]
+    return bool(np.isnan(area) or abs(area - mask.mean()) < 0.05)
 
 
 def _map_masks(folder: Path, cues: Sequence[str], images: Mapping[str, SplitImages]) -> Masks:

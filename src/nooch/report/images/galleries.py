@@ -18,7 +18,7 @@ from nooch.data import Dataset
 from nooch.data.readers.image_files import ImageIndex
 from nooch.report.figures.style import SHEET_FORMATS, Dpi, encoded
 from nooch.report.images.choice import Chosen, TaskView, chosen_examples, task_view
-from nooch.report.images.cue_masks import Masks, cue_masks
+from nooch.report.images.cue_masks import Masks, cue_masks, recorded_annotations
 from nooch.report.images.sheets import SheetLayout, SheetPanel, Tile, draw_sheet
 from nooch.report.images.sources import Sources, needed
 from nooch.report.images.thumbnails import SplitImages, Wanted
@@ -132,15 +132,7 @@ class SheetSource:
         """Files to shade cues from: those named, else recorded ones that are near the images."""
         if self.sources.annotations:
             return [Path(p) for p in self.sources.annotations]
-        root = self.index.root
-        folders = (root / ".." / "annotations", root / "..", root)
-        files = []
-        for source in self.data.provenance.get("sources", []):
-            if source.get("role") in {"things", "stuff", "instances"}:
-                # a name from a file never leads out of these folders
-                name = Path(str(source.get("file"))).name
-                files.append(next((f / name for f in folders if (f / name).is_file()), None))
-        return [file for file in files if file is not None]
+        return recorded_annotations(self.data, self.index.root)
 
     def _panel(
         self, group: PanelImages, paths: Mapping[int, Path], masks: Masks | None

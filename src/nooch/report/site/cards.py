@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 import numpy as np
 import polars as pl
 
-from nooch.base.display import MOST_ROWS, DisplayTable
+from nooch.base.display import MOST_ROWS
 from nooch.data.readers.image_files import ImageIndex
 from nooch.evaluation import AVERAGE, Predictions, Scores
 from nooch.evaluation.context_rates import headline
@@ -47,21 +47,19 @@ class ExampleGroup:
 
 
 @dataclass(frozen=True)
-class FindingSection:
-    """First part of the overview: a title, a table, sentences each with images that show it.
+class AnswerSection:
+    """Answers in words on the overview: a title, rates, sentences each with images that show it.
 
     Attributes:
         title: of the section.
-        sentences: (task, words, ids of images as text).
-        table: or None.
+        sentences: each with images.
         hint: text below the title.
         rates: of yes to absent objects, shown as bars: rows of ``run, task, cue``, with ``value,
             low, high, n`` in the context, and without it (``value_easy``, ...).
     """
 
     title: str
-    sentences: Sequence[tuple[str, str, Sequence[Any]]] = ()
-    table: DisplayTable | None = None
+    sentences: Sequence[tuple[str, Sequence[Card]]] = ()
     hint: str = ""
     rates: Sequence[Mapping[str, Any]] = ()
 
@@ -89,24 +87,6 @@ def image_card(view: TaskView, images: SplitImages, criterion: str, row: int) ->
     image_id = images.ids[row]
     link = {"task": view.task, "split": images.split, "criterion": criterion, "image": image_id}
     return Card(images.split, row, str(image_id), lines, urlencode(link))
-
-
-def with_cards(
-    sections: Sequence[FindingSection], images: SplitImages, suite: Suite
-) -> list[FindingSection]:
-    """Sections of findings with cards in the place of ids."""
-    rows = {image: row for row, image in enumerate(images.ids.cast(pl.String).to_list())}
-
-    def card(task: str, image: str) -> Card:
-        task_link = {"task": task} if task in suite.tasks else {}
-        link = urlencode({**task_link, "split": images.split, "image": image})
-        return Card(images.split, rows[image], image, (), link)
-
-    return [
-        replace(section, sentences=[(task, words, [card(task, image) for image in ids])
-                                for task, words, ids in section.sentences])
-        for section in sections
-    ]  # fmt: skip
 
 
 def gallery_rows(view: TaskView, most: int) -> list[int]:
@@ -216,7 +196,7 @@ def _said(card: Card, answers: pl.DataFrame, label: int) -> Card:
 
 def answer_sections(
     every: Sequence[Scores], suite: Suite, split: str, groups: Sequence[ExampleGroup], n: int
-) -> list[FindingSection]:
+) -> list[AnswerSection]:
     """For each criterion how often models answer yes for absent objects: in a line, by task and
     context cue, and n images of the tasks if they do so most often.
     """
@@ -235,8 +215,8 @@ def answer_sections(
         # the worst image of each task, then the second ones
         turns = chain.from_iterable(zip_longest(*(cards.get(task, ()) for task in tasks)))
         worst = [card for card in turns if card is not None][:n]
-        shown: list[tuple[str, str, Sequence[Any]]] = [("", line, ()) for line in lines]
-        shown += [("", "The context without the object, and a yes:", worst)] if worst else []
+        shown: list[tuple[str, Sequence[Card]]] = [(line, ()) for line in lines]
+        shown += [("The context without the object, and a yes:", worst)] if worst else []
         records = [suite.record(*key) for key in suite.keys if key[::2] == (criterion, split)]
         hard = sum(record.hard_negatives for record in records)
         easy = sum(record.negatives for record in records) - hard
@@ -244,7 +224,7 @@ def answer_sections(
         hint = f"Asked about {n_hard:,} of {hard:,} hard and {n_easy:,} of {easy:,} easy negatives"
         hint += f" of split {split}"
         hint += f"; {MOST_ROWS} of {rates.height:,} rates" if rates.height > MOST_ROWS else ""
-        sections.append(FindingSection(title, shown, None, hint, rates.head(MOST_ROWS).to_dicts()))
+        sections.append(AnswerSection(title, shown, hint, rates.head(MOST_ROWS).to_dicts()))
     return sections
 
 

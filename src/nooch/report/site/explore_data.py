@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from nooch.criteria import FittedCE, FittedContext, FittedGist
 from nooch.data import Dataset
+from nooch.report.answer import ErrorFinding
 from nooch.report.images.choice import UNKNOWN, TaskView, labels_of
 from nooch.report.images.thumbnails import SplitImages
 from nooch.suites import SUBSETS, ChallengeSet, Suite
@@ -42,6 +43,12 @@ def packed(values: NDArray[Any] | Sequence[Any], kind: str) -> dict[str, str]:
 def sparse(rows: NDArray[np.intp], values: NDArray[np.float64]) -> dict[str, dict[str, str]]:
     """Rows and float64 values; all others are 0."""
     return {"rows": packed(rows, "u4"), "values": packed(values, "f8")}
+
+
+def finding_data(finding: ErrorFinding) -> dict[str, Any]:
+    """Data of a finding for Explore: its sentence, and rows of its images, errors first."""
+    rows = packed(finding.rows, "u4")
+    return {"sentence": finding.sentence, "rows": rows, "wrong": finding.n_wrong}
 
 
 T = TypeVar("T")

@@ -114,9 +114,24 @@ def page_environment() -> Environment:
     return environment
 
 
-def render_pages(site: Site, pictures: Mapping[str, NDArray[np.uint8]]) -> dict[str, str]:
-    """File name -> HTML; ``pictures`` are numbered as ``draw_pictures`` does it."""
+def render_pages(
+    site: Site,
+    pictures: Mapping[str, NDArray[np.uint8]],
+    shades: Mapping[str, Mapping[int, Sequence[str]]],
+) -> dict[str, str]:
+    """File name -> HTML; ``pictures`` are numbered as ``draw_pictures`` does it, ``shades`` as
+    ``draw_shades``.
+    """
     environment = page_environment()
+
+    def large(split: str, row: int) -> str | None:
+        sizes = pictures[split][row]
+        return picture_name(split, row, large=sizes == 2) if sizes else None
+
+    def shaded(split: str, row: int) -> list[tuple[int, str, str]]:
+        """Number, name and picture of each class that is outlined in an image."""
+        names = shades.get(split, {}).get(row, [])
+        return [(n + 1, name, shade_name(split, row, n)) for n, name in enumerate(names)]
 
     def picture(card: Card) -> str | None:
         return picture_name(card.split, card.row) if pictures[card.split][card.row] else None
@@ -129,7 +144,13 @@ def render_pages(site: Site, pictures: Mapping[str, NDArray[np.uint8]]) -> dict[
     rendered: dict[str, str] = {}
     for page in PAGES:
         shared = {"page": page, "site": site, "suite": site.suite, "missing": site.missing[page]}
-        shared["picture"] = picture
+        # without any picture there are no empty places for them
+        shared |= {
+            "some_pictures": bool(site.wanted),
+            "picture": picture,
+            "large": large,
+            "shaded": shaded,
+        }
         template = environment.get_template(f"{page}.html")
         if page == "examples":
             rendered |= {
@@ -199,7 +220,7 @@ def write_site(site: Site, out: str | Path, *, overwrite: bool, progress: Progre
         shades = draw_shades(drawn, site.masks, folder)
         _write_data(site, folder / "data", pictures, shades, progress)
         write_assets(folder / "assets")
-        for name, text in render_pages(site, pictures).items():
+        for name, text in render_pages(site, pictures, shades).items():
             (folder / name).write_text(text, encoding="utf-8")
         suite = site.suite
         header = {
@@ -238,6 +259,7 @@ def _write_data(
         "sets": [list(key) for key in suite.keys],
         "notes": list(site.missing.get("explore", ())),
         "pictures": list(site.missing.get("pictures", ())),
+        "findings": "findings" in site.data,
     }
     (folder / "site.js").write_bytes(script("site", general))
     for name, content in site.data.items():

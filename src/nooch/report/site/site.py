@@ -17,21 +17,20 @@ from nooch.criteria import FittedCE, FittedGist
 from nooch.data import Dataset
 from nooch.data.readers.image_files import ImageIndex
 from nooch.evaluation.thresholds import AnswerThreshold
+from nooch.report.answer import Answer
 from nooch.report.images.choice import chosen_examples, labels_of, task_view
-from nooch.report.images.cue_masks import cue_masks
+from nooch.report.images.cue_masks import cue_masks, outlines
 from nooch.report.images.sources import Sources, needed
 from nooch.report.images.thumbnails import SplitImages
 from nooch.report.site.cards import (
     ExampleGroup,
-    FindingSection,
     answer_groups,
     answer_sections,
     cards_of,
     gallery_rows,
     pictures_wanted,
-    with_cards,
 )
-from nooch.report.site.explore_data import ThresholdLosses, fitted_of, swept
+from nooch.report.site.explore_data import ThresholdLosses, finding_data, fitted_of, swept
 from nooch.report.site.folder import PAGES, SITE_MARKER, Site, write_site
 from nooch.report.site.results_page import results_view, score_predictions, scored_view
 from nooch.suites import Suite
@@ -66,6 +65,11 @@ _NO_IMAGES = (
 _NO_CAPTIONS = "The dataset has no captions."
 
 
+def lost(absent: int) -> str:
+    """A note on images without a file."""
+    return f"{absent:,} images that would be shown have no file below the folder of images."
+
+
 @dataclass(frozen=True)
 class Reported:
     """Result of writing: the folder, and notes for the user."""
@@ -83,7 +87,7 @@ def write_report(
     threshold: AnswerThreshold = 0.5,
     thumbnails: Annotated[int, Meta(ge=0)] | None = 200,
     examples: Count = 8,
-    findings: Sequence[FindingSection] = (),
+    answer: Answer | None = None,
     overwrite: bool = False,
 ) -> Reported:
     """Write a static site that shows a suite: counts, images, results, criteria, examples.
@@ -98,7 +102,7 @@ def write_report(
         thumbnails: pictures for each task and split at most, besides the examples' own (in
             Python, None for all images).
         examples: images in a group of examples.
-        findings: what the overview begins with.
+        answer: of a check: the overview shows it in place of the suite.
         overwrite: replace an existing report.
 
     Raises:
@@ -130,10 +134,9 @@ def write_report(
         view = replace(view, scored=scored.tables, notes=[*view.notes, *scored.notes])
     groups, rows, by_threshold = content.examples()
     sections = answer_sections(scored.scores, suite, split, groups, examples)
-    sections += with_cards(findings, content.images[split], suite)
-    shown = [
-        card.row for section in sections for _, _, cards in section.sentences for card in cards
-    ]
+    shown = [card.row for section in sections for _, cards in section.sentences for card in cards]
+    if answer is not None:
+        shown = [*answer.pictured, *shown]
     rows[split] = [*shown, *rows[split]]
     pictures, absent = pictures_wanted(content.images, index, rows)
     missing = content.missing(index, absent, scored.problems)
@@ -142,6 +145,9 @@ def write_report(
     elif index is not None:
         drawn = f"the examples and for up to {thumbnails:,} images of each task and split"
         missing["pictures"] = [f"Pictures are there for {drawn}; `all_thumbnails` draws all."]
+    if answer is not None:
+        # what a check was not asked for is not missing
+        missing["index"] = [note for note in missing["index"] if note in {_NO_IMAGES, lost(absent)}]
     provenance = {} if data is None else data.provenance
     facts = summary(suite)
     overview = {
@@ -149,12 +155,18 @@ def write_report(
         "tables": [*skipped_tables(suite), *suite_tables(suite, facts["overlap"])],
         "provenance": {name: provenance[name] for name in _SHOWN if name in provenance},
         "captions": 0 if data is None or data.captions is None else data.captions.height,
-        "findings": sections,
+        "answers": sections,
+        "answer": answer,
     }
     masks = None
     if data is not None and sources.annotations and pictures:
         masks = cue_masks(suite, data, content.images, sources.annotations, pictures)
+    elif data is not None and index is not None and answer is not None:
+        masks = outlines(suite, data, content.images, index.root, pictures, answer)
     points = {} if view is None else view.points.to_dict(as_series=False)
+    charts: dict[str, Any] = {"results": points, "criteria": content.criteria(by_threshold)}
+    if answer is not None:
+        charts["findings"] = [*map(finding_data, answer.findings)]
     site = Site(
         suite,
         content.images,
@@ -164,7 +176,7 @@ def write_report(
         view,
         {"split": split, "method": sources.baseline},
         groups,
-        {"results": points, "criteria": content.criteria(by_threshold)},
+        charts,
         pictures,
         missing,
         masks,
@@ -279,7 +291,6 @@ class _ReportContent:
         embedding = "" if self.gist is None else self.gist[1].criterion.embedding
         unknown = self.gist is not None and data is not None and embedding not in data.embeddings
         no_embedding = f"The dataset has no embedding {embedding}: there are no Figs. 11 and 14."
-        lost = f"{absent:,} images that would be shown have no file below the folder of images."
         notes = {
             _NO_DATA: (data is None, "index explore criteria"),
             _NO_RUNS: (no_runs, "index explore results criteria examples"),
@@ -287,7 +298,7 @@ class _ReportContent:
             _COLLECTED: (results is not None and not methods, "explore criteria examples"),
             _WORDS: (results is None and not no_runs and not methods, "explore criteria"),
             _NO_IMAGES: (index is None, "index explore examples"),
-            lost: (index is not None and absent > 0, "index explore examples"),
+            lost(absent): (index is not None and absent > 0, "index explore examples"),
             _NO_CAPTIONS: (data is not None and data.captions is None, "index explore"),
             _ONE_METHOD: (len(methods) == 1, "examples"),
             _ONE_CRITERION: (kinds.count("ce") + kinds.count("gist") == 1, "examples"),

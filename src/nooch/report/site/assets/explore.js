@@ -5,8 +5,8 @@
   const $ = (id) => document.getElementById(id);
   const SUBSETS = [["hard_positive", "Hard positives"], ["hard_negative", "Hard negatives"], ["easy", "Easy"]];
   const KEPT = 8;
-  let site, split, task, found, shown = [], settings = {}, gallery, viewer, writing = 0, asked = 0, captioned = false, pending = 0;
-  const state = { task: "", split: "", criterion: "", show: "hard_positive", sort: "support", method: "", other: "", find: "", drawn: false, image: "" };
+  let site, findings = [], split, task, found, shown = [], settings = {}, gallery, viewer, writing = 0, asked = 0, captioned = false, pending = 0, wrong = new Set();
+  const state = { task: "", split: "", criterion: "", show: "hard_positive", sort: "support", method: "", other: "", find: "", drawn: false, image: "", finding: "" };
   const splits = new Map(), tasks = new Map(), applied = new Map();
 
   const spec = (name = state.criterion) => site.criteria.find((one) => one.name === name);
@@ -33,6 +33,7 @@
     state.find = given.get("find") || "";
     state.drawn = given.get("drawn") === "1";
     state.image = given.get("image") || "";
+    state.finding = findings[given.get("finding")] ? given.get("finding") : "";
     settings = own();
     for (const one of site.criteria) {
       for (const name of ["alpha", "beta", "tau"]) {
@@ -51,6 +52,7 @@
     if (state.sort === "gap") said.set("other", state.other);
     if (state.find) said.set("find", state.find);
     if (state.drawn) said.set("drawn", "1");
+    if (state.finding) said.set("finding", state.finding);
     for (const one of site.criteria)
       for (const name of ["alpha", "beta", "tau", "mode"])
         if (settings[one.name][name] !== usual[one.name][name]) said.set(`${one.name}.${name}`, settings[one.name][name]);
@@ -242,7 +244,7 @@
     box.replaceChildren(
       el("h2", {}, "Mean NLL at these thresholds"),
       nooch.tableBox("Mean NLL at these thresholds", el("table", { id: "losses" },
-        el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "method"), ...["hard positives", "easy positives", "hard negatives", "easy negatives"].map((t) => el("th", { scope: "col", class: "number" }, t)))),
+        el("thead", {}, el("tr", {}, el("th", { scope: "col", rowspan: 2 }, "method"), ...["positives", "negatives"].map((t) => el("th", { scope: "colgroup", colspan: 2, class: "group" }, t))), el("tr", {}, ["hard", "easy", "hard", "easy"].map((t) => el("th", { scope: "col", class: "number" }, t)))),
         el("tbody", {}, rows.map(([m, v]) => el("tr", {}, el("th", { scope: "row" }, plain(m)), v.map(cell)))))),
       el("p", { class: "hint" }, "Settings as chosen on the suite's own sets; seeds averaged; the lowest of each column in bold.")
     );
@@ -262,10 +264,16 @@
   }
 
   function select() {
-    const code = SUBSETS.findIndex((one) => one[0] === state.show), rows = [];
+    const code = SUBSETS.findIndex((one) => one[0] === state.show), rows = [], only = findings[state.finding];
     const wanted = state.find.trim().toLowerCase();
-    if (!found.reason) for (let i = 0; i < task.n; i++) if (found.marks[i] === code && (!state.drawn || split.pictures[i]) && (!wanted || matches(i, wanted))) rows.push(i);
-    const of = found.reason ? null : order();
+    const fits = (i) => (!state.drawn || split.pictures[i]) && (!wanted || matches(i, wanted));
+    $("finding").hidden = !only;
+    for (const one of [$("subsets"), $("sort").parentElement]) one.hidden = Boolean(only);
+    wrong = new Set(only ? nooch.unpack(only.rows).subarray(0, only.wrong) : []);
+    if (only) $("finding").querySelector("p").textContent = plain(`${only.sentence}: ${count(only.wrong)} errors in ${count(nooch.unpack(only.rows).length)} images`);
+    if (only) rows.push(...Array.from(nooch.unpack(only.rows)).filter(fits));
+    else if (!found.reason) for (let i = 0; i < task.n; i++) if (found.marks[i] === code && fits(i)) rows.push(i);
+    const of = found.reason || only ? null : order();
     shown = of ? marks.ranked(rows, of) : rows;
     for (const tab of $("subsets").children) {
       const on = tab.dataset.show === state.show;
@@ -274,7 +282,8 @@
     }
     const directions = { support: { hard_positive: "least support first", hard_negative: "most support first", easy: "most support first" }[state.show], loss: state.show === "easy" ? "lowest loss first" : "highest loss first", gap: `${state.method} worse than ${state.other} first`, id: "by id" };
     const whose = marks.losses(task, state.criterion, state.method) ? `; NLL of ${plain(state.method)}${state.sort === "gap" && of ? ` and of ${plain(state.other)}` : ""}` : "";
-    say(shown.length ? `${count(shown.length)} images, ${of || state.sort === "id" ? plain(directions[state.sort]) : `by id: there is no ${state.sort} to sort by here`}${whose}` : found.reason ? "There is no set at these thresholds." : wanted ? "No image is found by that." : "There is no such image at these thresholds.");
+    if (only) say(shown.length ? `${count(shown.length)} images, errors first` : "No image is found by that.");
+    else say(shown.length ? `${count(shown.length)} images, ${of || state.sort === "id" ? plain(directions[state.sort]) : `by id: there is no ${state.sort} to sort by here`}${whose}` : found.reason ? "There is no set at these thresholds." : wanted ? "No image is found by that." : "There is no such image at these thresholds.");
     gallery.set(shown);
   }
 
@@ -298,7 +307,7 @@
     // the note above the gallery says whose: names of methods may be longer than a card
     if (losses) lines.push(`NLL ${two(losses[row])}${state.sort === "gap" && others ? `, ${two(others[row])}` : ""}`);
     const id = plain(split.ids[row]);
-    const made = el("div", { class: "card", "data-id": id }, split.pictures[row] ? el("img", { src: viewer.picture(split.name, row, false), loading: "lazy", decoding: "async", alt: `image ${id}` }) : el("span", { class: "no-picture" }, "no picture"), el("b", {}, id), el("small", {}, plain(lines[0] || "")), el("small", {}, plain(lines[1] || "")));
+    const made = el("div", { class: wrong.has(row) ? "card wrong" : "card", "data-id": id }, split.pictures[row] ? el("img", { src: viewer.picture(split.name, row, false), loading: "lazy", decoding: "async", alt: `image ${id}` }) : el("span", { class: "no-picture" }, "no picture"), el("b", {}, id), el("small", {}, plain(lines[0] || "")), el("small", {}, plain(lines[1] || "")));
     return made;
   }
 
@@ -373,6 +382,7 @@
 
   async function begin() {
     site = await load("site");
+    if (site.findings) findings = await load("findings");
     gallery = nooch.gallery($("gallery"), { card, open: (k) => viewer.open(shown, k) });
     viewer = nooch.viewer($("viewer"), { describe, closed: (k) => { write(); gallery.move(k); $("gallery").focus(); } });
     tabs();
@@ -383,13 +393,14 @@
     }
     read();
     show();
-    for (const name of ["task", "split"]) change(name, name, open);
+    for (const name of ["task", "split"]) change(name, name, () => { state.finding = ""; return open(); });
     change("criterion", "criterion", () => { controls(); update(); });
     for (const name of ["sort", "method", "other"]) change(name, name, () => { choices(); cuePanel(); select(); write(); });
     change("drawn", "drawn", () => { select(); write(); });
     change("filter", "find", () => { if (state.find) captionsToo(); select(); write(); }, "input");
     $("controls").addEventListener("submit", (event) => event.preventDefault());
     $("copy").addEventListener("click", copy);
+    $("finding").querySelector("button").addEventListener("click", () => { state.finding = ""; select(); write(); });
     window.addEventListener("hashchange", async () => { if (location.hash === address()) return; read(); show(); if ($("viewer").open) $("viewer").close(); await open(); openImage(); });
     await open();
     openImage();

@@ -1,0 +1,298 @@
+"""Findings, slices and confusions -> what a check answers: a verdict, findings with images."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from nooch.analysis.confusions import Confusions, claimed_classes
+from nooch.analysis.findings import (
+    VERDICTS,
+    Findings,
+    errors_of,
+    labeled_images,
+    misleading_contexts,
+    rates_of,
+    sentence,
+    size_effect,
+    spread,
+)
+from nooch.analysis.slices import Slices, condition_words
+from nooch.base.errors import some_of
+from nooch.base.words import plural, readable
+from nooch.criteria.attribute import Attribute, FittedAttribute
+from nooch.data import Dataset
+from nooch.evaluation import Predictions
+from nooch.evaluation.answer_sample import AskedSample
+from nooch.evaluation.predictions import positions, values_of
+from nooch.report.answer import (
+    IMAGES,
+    KINDS,
+    LISTED,
+    Answer,
+    ErrorFinding,
+    Rate,
+    ShownImage,
+    compared,
+    model_name,
+)
+from nooch.suites import ChallengeSet, Suite
+
+_USUAL = 2
+"""Images of the usual context that are shown with a finding, for comparison."""
+_HINTS = 5
+_ALSO = 3
+
+
+@dataclass(frozen=True, eq=False)
+class AnswerSources:
+    """Sources of findings: the suite, the images of the split, and the runs."""
+
+    suite: Suite
+    part: Dataset
+    split: str
+    runs: Sequence[Predictions]
+
+    def run(self, name: str) -> Predictions:
+        """The run of a name."""
+        return next(run for run in self.runs if run.run == name)
+
+    def with_images(
+        self,
+        finding: ErrorFinding,
+        run: Predictions,
+        challenge: ChallengeSet,
+        inside: NDArray[np.bool_],
+    ) -> ErrorFinding:
+        """The finding with its images: images of a set that are ``inside``, bool (n,)."""
+        wrong, task = errors_of(run, challenge), finding.task
+        rows = positions(challenge.image_ids, self.part.images["image_id"])
+        values, words = values_of(run, challenge), (f"no {readable(task)}", readable(task))
+        label = bool(challenge.labels[inside].any())
+
+        def shown(place: int, where: str) -> ShownImage:
+            is_wrong = bool(wrong[place])
+            answer = "neither yes nor no" if np.isnan(values[place]) else words[label ^ is_wrong]
+            row = int(rows[place])
+            return self.image(row, words[label], answer, wrong=is_wrong, where=where)
+
+        usual = (challenge.labels == label) & ~inside & ~wrong
+        return _with_shown(finding, rows, inside, wrong, usual, shown)
+
+    def image(
+        self, row: int, labeled: str, answered: str, *, wrong: bool, where: str = ""
+    ) -> ShownImage:
+        """A row of the split's images as it is shown."""
+        image_id, file = self.part.images.select("image_id", "file_name").row(row)
+        file = file or str(image_id)
+        return ShownImage(row, str(image_id), file, labeled, answered, wrong, where)
+
+
+def _with_shown(
+    finding: ErrorFinding,
+    rows: NDArray[np.intp],
+    inside: NDArray[np.bool_],
+    wrong: NDArray[np.bool_],
+    usual: NDArray[np.bool_],
+    shown: Callable[[int, str], ShownImage],
+) -> ErrorFinding:
+    """With rows, errors first, and some images spread over all: errors, one without an error, and
+    right answers in the ``usual`` context.
+    """
+    bad, good, other = (np.flatnonzero(mask) for mask in (inside & wrong, inside & ~wrong, usual))
+    where = [rate.where for rate in finding.rates] or [""] * 2
+    n_other = min(len(other), _USUAL)
+    n_good = min(len(good), max(1, IMAGES - n_other - len(bad)))
+    chosen = [(place, 0) for place in spread(bad, IMAGES - n_other - n_good)]
+    chosen += [(place, 0) for place in spread(good, n_good)]
+    chosen += [(place, 1) for place in spread(other, n_other)]
+    return replace(
+        finding,
+        rows=rows[np.concatenate([bad, good])],
+        n_wrong=len(bad),
+        shown=[shown(int(place), where[context]) for place, context in chosen],
+    )
+
+
+def context_findings(findings: Findings, sources: AnswerSources) -> list[ErrorFinding]:
+    """Errors by context that are beyond chance, each class and cue once, the worst first."""
+    worse = findings.table.filter(pl.col("verdict") == VERDICTS[0], pl.col("effect") > 0)
+    # a cue describes the context in plainer words than the criterion as a whole
+    by_cue = worse.filter(pl.col("cue").is_not_null())["task"].implode()
+    worse = worse.filter(pl.col("cue").is_not_null() | ~pl.col("task").is_in(by_cue))
+    groups: dict[tuple[str, str | None], list[dict[str, Any]]] = {}
+    for row in worse.iter_rows(named=True):
+        groups.setdefault((row["task"], row["cue"]), []).append(row)
+    return [_of_context(*group, sources=sources) for group in [*groups.values()][:LISTED]]
+
+
+def _of_context(
+    row: Mapping[str, Any], *more: Mapping[str, Any], sources: AnswerSources
+) -> ErrorFinding:
+    task, cue, run = row["task"], row["cue"], sources.run(row["run"])
+    key = row["criterion"], task, sources.split
+    challenge = AskedSample.from_runs(sources.suite, sources.runs, [key]).suite.set(*key)
+    inside = dict(misleading_contexts(sources.suite, challenge))[cue]
+    inside = inside & (challenge.labels if row["side"] == "positive" else ~challenge.labels)
+    also = [sentence(other) for other in more[:_ALSO]]
+    classes = [task] if cue is None else [cue, task]
+    finding = ErrorFinding(
+        "context", task, sentence(row), size_effect(row), row["low"], rates_of(row), classes,
+        also=also,
+    )  # fmt: skip
+    return sources.with_images(finding, run, challenge, inside)
+
+
+def slice_findings(
+    slices: Slices, named: set[tuple[str, str]], sources: AnswerSources
+) -> tuple[list[ErrorFinding], list[str]]:
+    """Slices that are confirmed, of context and of size, and sentences on the first others.
+
+    ``named``: (task, class) that findings by context are about; what slices say of them again is
+    left out, and of the others the first slice is taken.
+    """
+    findings, hints = list[ErrorFinding](), list[str]()
+    for row in slices.table.iter_rows(named=True):
+        about = {(row["task"], name) for name in row["about"]}
+        full = len(findings) == 2 * LISTED if row["confirmed"] else len(hints) == _HINTS
+        if about & named or full or row["rate_rest"] is None:
+            continue
+        named |= about
+        finding = _of_slice(row, sources)
+        if row["confirmed"]:
+            findings.append(finding)
+        else:
+            hints.append(f"{finding.sentence}; {row['n']:,} images")
+    return findings, hints
+
+
+def _of_slice(row: Mapping[str, Any], sources: AnswerSources) -> ErrorFinding:
+    task, missed = row["task"], row["side"] == "positive"
+    where = condition_words(row["conditions"])
+    what = f"{plural(task)} {where}" if missed else f"{plural(task)} in images {where}"
+    what = where.removeprefix("among ") if missed and where.startswith("among ") else what
+    what = what if missed else f"{what} but no {readable(task)}"
+    rates = (
+        Rate(where, row["rate"], row["n"], row["rate_low"], row["rate_high"]),
+        Rate("elsewhere", row["rate_rest"]),
+    )
+    points = row["effect"] if row["by_size"] else None
+    verb = "misses" if missed else "claims"
+    finding = ErrorFinding(
+        "size" if task in row["about"] else "context", task,
+        compared(row["run"], verb, what, rates, points, task), size_effect(row), row["low"], rates,
+        [*dict.fromkeys([*(n for n in row["about"] if n in sources.part.classes), task])],
+    )  # fmt: skip
+    if not row["confirmed"]:
+        return finding
+    labeled, everything = labeled_images(sources.part, task, sources.split, sources.runs)
+    inside = FittedAttribute(Attribute(row["phi"])).phi(labeled, task)
+    return sources.with_images(finding, sources.run(row["run"]), everything, inside)
+
+
+def confusion_findings(confusions: Confusions, sources: AnswerSources) -> list[ErrorFinding]:
+    """The most frequent confusions, each pair of classes once."""
+    part, pairs = sources.part, dict[frozenset[str], ErrorFinding]()
+    for row, words in zip(
+        confusions.table.iter_rows(named=True), confusions.sentences(len(confusions)), strict=True
+    ):
+        task, answer = row["task"], row["answer"]
+        if len(pairs) == LISTED or frozenset((task, answer)) in pairs:
+            continue
+        claimed = claimed_classes(sources.run(row["run"]), part.images["image_id"], [answer])
+        wrong = claimed[answer] & part.labels(task, unknown=False)
+        wrong &= ~part.labels(answer, unknown=False)
+        title, _, rest = words.partition("; ")
+        finding = ErrorFinding("confusion", task, title, rest, row["low"], outlined=[task])
+        shown = partial(_confused, sources, readable(task), readable(answer))
+        usual = np.zeros_like(wrong)
+        pairs[frozenset((task, answer))] = _with_shown(
+            finding, np.arange(len(part)), wrong, wrong, usual, shown
+        )
+    return list(pairs.values())
+
+
+def _confused(
+    sources: AnswerSources, labeled: str, answered: str, place: int, where: str
+) -> ShownImage:
+    return sources.image(place, labeled, answered, wrong=True, where=where)
+
+
+def verdict(
+    findings: Sequence[ErrorFinding], table: pl.DataFrame, runs: Sequence[Predictions]
+) -> str:
+    """The first finding; without one of context or confusions, what was compared."""
+    first = next((one for one in findings if one.kind != "size"), None)
+    if first is not None:
+        return first.sentence
+    who = some_of([model_name(run.run) for run in runs])
+    if not table.height:
+        text = f"there is no context to compare the errors of {who} by"
+    elif (table["verdict"] == VERDICTS[3]).all():
+        text = f"there are too few images in unusual contexts to judge {who}"
+    else:
+        text = f"no context is shown to make {who} err more often"
+    text = text[0].upper() + text[1:]
+    return f"{text}; {_continued(findings[0].sentence)}" if findings else text
+
+
+def _continued(text: str) -> str:
+    """A sentence after a semicolon."""
+    return f"the{text[3:]}" if text.startswith("The model ") else text
+
+
+def left_out(
+    predicted: Sequence[str],
+    data: Dataset,
+    found: Suite,
+    kept: Suite,
+    table: pl.DataFrame,
+    min_hard: int,
+) -> list[tuple[str, list[str]]]:
+    """Classes about which nothing is concluded, by reason."""
+    reasons: dict[str, list[str]] = {}
+
+    def add(reason: str, task: str) -> None:
+        reasons.setdefault(reason, []).append(readable(task))
+
+    compared_tasks = table.filter(pl.col("verdict") != VERDICTS[3])["task"].to_list()
+    for task in predicted:
+        records = [record for record in found.header.sets if record.task == task]
+        most = max((max(r.hard_positives, r.hard_negatives) for r in records), default=0)
+        if not records and task not in kept.tasks:
+            add("no other class goes with it closely enough to be its context", task)
+        elif task not in kept.tasks:
+            add(f"fewer than {min_hard} images in a misleading context (at most {most})"
+                if most else "no image in a misleading context", task)  # fmt: skip
+        elif table.height and task not in compared_tasks:
+            add("too few images with or without its context to conclude", task)
+    for task in data.classes:
+        if task not in predicted:
+            add("no predictions", task)
+    return list(reasons.items())
+
+
+def answer_of(
+    sources: AnswerSources,
+    findings: Findings,
+    slices: Slices | None,
+    confusions: Confusions | None,
+) -> Answer:
+    """The verdict and the findings, of each kind the worst first by the lower end of its interval,
+    and what stands out without being beyond chance.
+    """
+    every, hints = context_findings(findings, sources), list[str]()
+    if slices is not None:
+        named = {(one.task, cls) for one in every for cls in one.outlined if cls != one.task}
+        of_slices, hints = slice_findings(slices, named, sources)
+        every += of_slices
+    if confusions is not None:
+        every += confusion_findings(confusions, sources)
+    every.sort(key=lambda one: ([*KINDS].index(one.kind), -one.low))
+    return Answer(verdict(every, findings.table, sources.runs), sources.split, every, hints)

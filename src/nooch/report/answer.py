@@ -1,0 +1,330 @@
+"""The content of a check: a verdict, findings with their images, what was left out and why.
+
+Decided once (``nooch.analysis.answer``); the page, ``findings.md``, notebooks and the terminal
+render it.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from html import escape
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nooch.base.display import DisplayTable
+from nooch.base.errors import some_of
+from nooch.base.words import counted, plural, printable, readable, with_article
+from nooch.report.images.thumbnails import picture_name
+
+PICTURED = 3
+"""Findings of a kind that have pictures."""
+LISTED = 12
+"""Findings of a kind that are listed."""
+IMAGES = 6
+"""Images of a finding that are shown."""
+_LINKED_PICTURES = 60
+"""Images of each finding that have pictures on the page Explore."""
+_LARGEST_RATIO = 20
+_LEAST_RATIO = 1.1
+"""Ratios of rates above and below which a sentence has only the rates."""
+_UNNAMED = {
+    "answers", "logits", "model", "output", "outputs", "prediction", "predictions", "preds",
+    "probabilities", "results", "scores",
+}  # fmt: skip
+"""Names of files of predictions that do not name a model."""
+KINDS = {
+    "context": "Context",
+    "confusion": "Classes taken for others",
+    "size": "Size of the object",
+}
+"""Kind of finding -> its title, in the order in which they are shown."""
+
+
+def model_name(run: str) -> str:
+    """The run's name, or "the model" where it only names a file of predictions."""
+    return "the model" if run.lower() in _UNNAMED else printable(run)
+
+
+def started(text: str) -> str:
+    """A sentence that starts with a capital; a model's name stays as it is."""
+    return f"The{text[3:]}" if text.startswith("the ") else text
+
+
+def percent(rate: float) -> str:
+    """A rate for sentences, with a decimal below a tenth."""
+    return f"{100 * rate:.0f}%" if rate in {0, 1} or rate >= 0.1 else f"{100 * rate:.1f}%"
+
+
+@dataclass(frozen=True)
+class Rate:
+    """A share of images with errors: in which images, of how many, and its interval."""
+
+    where: str
+    value: float
+    n: int | None = None
+    low: float | None = None
+    high: float | None = None
+
+    @property
+    def numbers(self) -> str:
+        """``54% [47, 61] of 312``; interval and number are optional."""
+        ends = [] if self.low is None or self.high is None else [self.low, self.high]
+        interval = f" [{', '.join(f'{100 * end:.0f}' for end in ends)}]" if ends else ""
+        return f"{percent(self.value)}{interval}{'' if self.n is None else f' of {self.n:,}'}"
+
+
+def compared(
+    run: str, verb: str, what: str, rates: Sequence[Rate], points: float | None, task: str
+) -> str:
+    """A comparison of two rates in a sentence: "MobileNet misses cars without a road 3.2 times as
+    often (54% against 17%)". ``points``: the difference for objects of the same size, if known;
+    where sizes differ so much that the rates of all sizes show another picture, it leads.
+    """
+    first, second = (rate.value for rate in rates)
+    who, both = started(model_name(run)), f"{percent(first)} against {percent(second)}"
+    ratio = first / second if second else np.inf
+    shown = points is None or points * (first - second) > 0
+    if points is not None and not (shown and (points < 0 or ratio > _LEAST_RATIO)):
+        often = f"{abs(100 * points):.0f} points {'more' if points > 0 else 'less'} often"
+        same = f"among {plural(task)} of the same size"
+        return f"{who} {verb} {what} {often} {same} (of all sizes {both})"
+    often = "far more often" if ratio > _LARGEST_RATIO else f"{ratio:.1f} times as often"
+    return f"{who} {verb} {what} {often} ({both})"
+
+
+def context_words(criterion: str, task: str, cue: str | None, side: str) -> tuple[str, str, str]:
+    """Words for errors by context: what is missed or claimed, the misleading and the usual context.
+
+    ``cue`` is None for the criterion as a whole.
+    """
+    objects, a_task, missed = plural(task), with_article(task), side == "positive"
+    if cue is not None:
+        present, absent = (f"{word} {with_article(cue)}" for word in ("with", "without"))
+        if missed:
+            return f"{objects} {absent}", absent, present
+        return f"{objects} in images {present} but no {readable(task)}", present, absent
+    told = {"context": "the other labels", "gist": "the captions"}.get(criterion)
+    if told:
+        suggest, do_not = f"where {told} suggest {a_task}", f"where {told} do not suggest {a_task}"
+        if missed:
+            return f"{objects} {do_not}", do_not, suggest
+        return f"{objects} {suggest} but there is none", suggest, do_not
+    usual = "their usual context" if criterion == "ce" else f"the context {criterion} expects"
+    inside, outside = f"in {usual}", f"outside {usual}"
+    if missed:
+        return f"{objects} {outside}", outside, inside
+    return f"{objects} in images of {usual} but no {readable(task)}", inside, outside
+
+
+@dataclass(frozen=True)
+class ShownImage:
+    """An image of a finding, or of its usual context for comparison (``where``): its row in the
+    split, its id and file, what it was labeled and what the model answered.
+    """
+
+    row: int
+    image_id: str
+    file: str
+    labeled: str
+    answered: str
+    wrong: bool
+    where: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class ErrorFinding:
+    """Images in which a model errs more often.
+
+    Attributes:
+        kind: ``context``, ``confusion`` or ``size``.
+        task: a class.
+        sentence: the finding.
+        detail: the effect for objects of one size, or the opposite direction of a confusion.
+        low: lower end of the interval of its effect, by which findings are ranked.
+        rates: the two rates that are compared; of a confusion none.
+        outlined: classes to outline in pictures.
+        rows: of all its images in the split, those with an error first, intp (n,).
+        n_wrong: number of images with an error.
+        shown: some of the images, and some of the usual context.
+        also: what else was found about the same class and cue.
+    """
+
+    kind: str
+    task: str
+    sentence: str
+    detail: str
+    low: float
+    rates: Sequence[Rate] = ()
+    outlined: Sequence[str] = ()
+    rows: NDArray[np.intp] = field(default_factory=lambda: np.empty(0, np.intp))
+    n_wrong: int = 0
+    shown: Sequence[ShownImage] = ()
+    also: Sequence[str] = ()
+
+    @property
+    def full(self) -> str:
+        """The sentence with all numbers."""
+        return in_full(self.sentence, self.rates, self.detail)
+
+
+def in_full(sentence: str, rates: Sequence[Rate], detail: str) -> str:
+    """A sentence, its rates with intervals and numbers of images, and the detail."""
+    numbers = " against ".join(rate.numbers for rate in rates)
+    return "; ".join(text for text in (sentence, numbers, detail) if text)
+
+
+Numbered = Sequence[tuple[int, ErrorFinding]]
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """Content of a check, in the order in which it is shown.
+
+    Attributes:
+        verdict: one sentence.
+        split: of the images.
+        findings: of each kind the worst first; only what is beyond chance.
+        hints: groups of images that stand out, but not beyond chance.
+        errors: number of errors by task.
+        left_out: (reason, tasks).
+        notes: choices that were made, and warnings.
+        settings: name -> value.
+    """
+
+    verdict: str
+    split: str
+    findings: Sequence[ErrorFinding]
+    hints: Sequence[str] = ()
+    errors: DisplayTable | None = None
+    left_out: Sequence[tuple[str, Sequence[str]]] = ()
+    notes: Sequence[str] = ()
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def parts(
+        self,
+    ) -> Iterator[tuple[str, list[tuple[int, ErrorFinding]], list[tuple[int, ErrorFinding]]]]:
+        """A title for each kind, its worst findings, which have pictures, and the others; each with
+        its number.
+        """
+        for kind, of_kind in groupby(enumerate(self.findings), lambda numbered: numbered[1].kind):
+            numbered = list(of_kind)
+            worst = numbered[:PICTURED]
+            which = counted(len(numbered), "finding")
+            which = f"the {len(worst)} worst of {which}" if numbered[PICTURED:] else which
+            yield f"{KINDS[kind]}: {which}", worst, numbered[PICTURED:]
+
+    def is_verdict(self, finding: ErrorFinding) -> bool:
+        """True if the verdict is a finding's sentence, or ends with it."""
+        return self.verdict[-len(finding.sentence) + 1 :] == finding.sentence[1:]
+
+    @property
+    def pictured(self) -> list[int]:
+        """Rows of images that are shown, the worst findings' first."""
+        parts = [*self.parts()]
+        worst = [image.row for _, of_kind, _ in parts for _, one in of_kind for image in one.shown]
+        # then those that a link to all images of a finding leads to
+        linked = [int(row) for one in self.findings for row in one.rows[:_LINKED_PICTURES]]
+        return [*worst, *linked]
+
+    def text(self) -> str:
+        """Lines for a terminal."""
+        lines = [self.verdict]
+        for title, worst, others in self.parts():
+            lines += ["", title, *(f"  {one.full}" for _, one in worst)]
+            lines += [f"  and {len(others)} more, on the page"] if others else []
+        if self.hints:
+            lines += ["", "Not beyond chance", *(f"  {text}" for text in self.hints)]
+        if self.left_out:
+            lines += ["", "Left out", *(f"  {_left_out(*one)}" for one in self.left_out)]
+        return "\n".join(printable(line) for line in lines)
+
+    def markdown(self, page: str) -> str:
+        """The content for a pull request; every name is escaped. ``page``: where the page is."""
+        lines = [f"## {_markdown(self.verdict)}", ""]
+        for title, worst, others in self.parts():
+            lines += [f"### {_markdown(title)}", ""]
+            for _, one in worst:
+                lines.append(f"- {_markdown(one.full)}")
+                lines += [f"  - also: {_markdown(text)}" for text in one.also]
+                images = ((_code(image.file), _markdown(_answer(image))) for image in one.shown)
+                lines += [f"  - {file}: {words}" for file, words in images]
+            lines += [f"- {_markdown(one.full)}" for _, one in others]
+            lines.append("")
+        sections = {
+            "Not beyond chance": [_markdown(text) for text in self.hints],
+            "Left out": [_markdown(_left_out(*one)) for one in self.left_out],
+            "Notes and settings": [
+                *map(_markdown, self.notes),
+                *(_markdown(f"{name}: {value}") for name, value in self.settings.items()),
+            ],
+        }
+        for title, texts in sections.items():
+            if texts:
+                lines += [f"<details><summary>{title}</summary>", ""]
+                lines += [*(f"- {text}" for text in texts), "", "</details>", ""]
+        return "\n".join([*lines, f"All images: {_code(page)}", ""])
+
+
+_MARKUP = re.compile(r"[\\`*_\[\]|~$]|^(?:[-+#=:]|\d+(?=[.)]))")
+_LINKED = re.compile(
+    r"(?<=[@#])(?=\w)|(?<=:)(?=//|\w+:)|(?<=www)(?=\.)|(?<=gh)(?=-\d)", re.IGNORECASE
+)
+
+
+def _markdown(text: str) -> str:
+    """Text that Markdown shows as it is: no markup and HTML, and by an invisible character no
+    links, mentions and numbers of issues.
+    """
+    text = _MARKUP.sub(lambda match: f"\\{match[0]}", escape(printable(text), quote=False))
+    return _LINKED.sub("\u2060", text)
+
+
+def _left_out(reason: str, tasks: Sequence[str]) -> str:
+    return f"{some_of(tasks, LISTED)}: {reason}"
+
+
+def _code(text: str) -> str:
+    """Text as code, within more backticks than it has."""
+    text = printable(text)
+    fence = "`" * (1 + max(map(len, re.findall("`+", text)), default=0))
+    return f"{fence} {text} {fence}" if "`" in text else f"{fence}{text}{fence}"
+
+
+def _answer(image: ShownImage) -> str:
+    where = f"{image.where}: " if image.where else ""
+    return f"{where}labeled {image.labeled}, answered {image.answered}"
+
+
+def notebook_html(answer: Answer, page: Path) -> str:
+    """The verdict, six pictures of its finding and a link to the page, for notebooks: one element
+    without scripts. Pictures are read from the page's folder, where they are small JPEGs.
+    """
+    boxes = []
+    for one in answer.findings[:1]:
+        for image in one.shown[:IMAGES]:
+            file = page.parent / picture_name(answer.split, image.row)
+            color = "#d55e00" if image.wrong else "transparent"
+            style = f"width: 150px; outline: 3px solid {color}; outline-offset: -3px"
+            drawn = ""
+            if file.is_file():
+                content = base64.b64encode(file.read_bytes()).decode()
+                drawn = f'<img src="data:image/jpeg;base64,{content}" alt="" style="{style}"><br>'
+            words = f"{_html(image.file)}<br>{_html(_answer(image))}"
+            place = "display: inline-block; width: 150px; margin: 0 8px 8px 0; font-size: 12px"
+            boxes.append(f'<div style="{place}; vertical-align: top">{drawn}{words}</div>')
+    link = f'<a href="{escape(page.absolute().as_uri())}">{_html(str(page))}</a>'
+    tables = "tables: <code>.findings</code>, <code>.scores</code>, <code>.slices</code>"
+    rest = f"<div>All findings: {link}; {tables}</div>"
+    return f"<div><p><b>{_html(answer.verdict)}</b></p><div>{''.join(boxes)}</div>{rest}</div>"
+
+
+def _html(text: str) -> str:
+    # an element of its own direction: marks that turn text end with it
+    return f"<bdi>{escape(printable(text))}</bdi>"
