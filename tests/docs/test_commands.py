@@ -56,3 +56,13 @@ def test_what_does_not_exist_is_found():
     assert [*typed("```\nnooch a \\\n  --b\nnooch c --d  # e\n```\nand `nooch\nf`")] == [
         "nooch a    --b", "nooch c --d ", "nooch f",
     ]  # fmt: skip
+
+
+def test_every_table_and_figure_is_reproduced():
+    text = (ROOT / "docs" / "reproduce.md").read_text("utf-8")
+    figures = {int(number) for number in re.findall(r"\bfig(\d+)", text)}
+    assert figures == set(range(1, 27))
+    # "all" is 3 to 5 and 9 to 18; 1 and 8 have no results
+    tables = {int(number) for number in re.findall(r"\btable(\d+)", text)}
+    assert tables | {3, 4, 5, *range(9, 19)} == {*range(2, 8), *range(9, 19)}
+    assert "--like all" in text

@@ -91,12 +91,12 @@ def reads_of(criteria: Iterable[Any]) -> frozenset[str] | None:
 def require_areas(data: Dataset) -> None:
     """Raise InputError if an area of the dataset is unknown."""
     if not data.has_areas:
-        problem = "areas are unknown: the annotations give no sizes of classes"
+        problem = "areas are unknown: the annotations name classes, and not how large they are"
         remedy = (
             "use the context criterion, if images have several labels; or gist or attribute; or"
             " import segmentations, label maps or boxes; or predict areas with `annotate`"
         )
-        raise InputError(f"{problem} they are", where="ce", remedy=remedy)
+        raise InputError(problem, where="ce", remedy=remedy)
 
 
 class Fitted(ABC):
