@@ -400,8 +400,8 @@ def _with_enough(suite: Suite, split: str, min_hard: int) -> tuple[Suite, str]:
         raise InputError(
             f"no task has {min_hard} hard images on a side; the most is {largest}",
             remedy="give more images, a lower `min_hard`, or for ce a lower `alpha` or `beta`; the"
-            " context criterion has more in `find` with `lift` 1, whose suite `evaluate` and"
-            " `slices` take",
+            " context criterion has more in `find` with `lift` 1, whose suite evaluate and"
+            " slices take",
         )
     count = f"{len(kept)} of {len(suite.tasks)} tasks"
     note = f"split {split}; {count} have at least {min_hard} images in a misleading context"
