@@ -35,6 +35,10 @@ def same_dataset(one: Dataset, other: Dataset) -> None:
         np.testing.assert_array_equal(getattr(one.areas, part), getattr(other.areas, part))
     assert (one.captions is None) == (other.captions is None)
     assert one.captions is None or one.captions.equals(other.captions)
+    assert (one.objects is None) == (other.objects is None)
+    if one.objects is not None:
+        assert one.objects.schema == other.objects.schema
+        assert one.objects.equals(other.objects)
     assert set(one.embeddings) == set(other.embeddings)
     for name, values in one.embeddings.items():
         np.testing.assert_array_equal(values, other.embeddings[name])

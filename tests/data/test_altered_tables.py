@@ -41,7 +41,12 @@ def _data():
     unknown = np.zeros((8, 3), int)
     unknown[::2, 2] = unknown[4, 0] = 1
     embeddings = {"e": np.arange(24, dtype=np.float32).reshape(8, 3)}
+    box = dict.fromkeys(("left", "top", "width", "height", "area"), 0.5)
+    objects = pl.DataFrame({"image_id": ids, "class": "boat", **box}).with_columns(
+        crowd=False, ignore=pl.col("image_id") == 2
+    )
     rest = {"embeddings": embeddings, "kinds": {"car": "thing"}, "unknown": unknown}
+    rest["objects"] = objects
     return Dataset.build(images, ["boat", "sea", "car"], areas, captions, **rest)
 
 
@@ -182,6 +187,19 @@ ALTERED = {
         (_twice, UNSORTED),
         (lambda t: t.reverse(), UNSORTED),
     ],
+    "objects": [
+        *_without("image_id class left top width height area crowd ignore"),
+        *_null("image_id class left area crowd"),
+        *_as(pl.Float32, "top area"),
+        *_as(pl.Int8, "ignore"),
+        *IDS,
+        (lambda t: _first(t, left=float("nan")), "column left contains nan"),
+        (lambda t: _first(t, top=float("-inf")), "column top contains -inf"),
+        (lambda t: _first(t, width=-0.5), "column width contains -0.5"),
+        (lambda t: _first(t, area=float("nan")), "column area contains nan"),
+        (lambda t: t.with_columns(pl.col("class").cast(pl.String).replace("boat", "s")), "class"),
+        (lambda t: t.reverse(), "column image_id is not in order"),
+    ],
 }
 # what commands are asked, too: they read as is tested here, whatever was altered
 TYPED = {changes[0][1] for changes in ALTERED.values()} | {"cannot be read", "expected"}
@@ -202,7 +220,8 @@ def _refused(stored, kind, word, run_cli, tmp_path):
     for read in _reads(stored, kind):
         text = fails(read, str(stored.folder), word, kind=FormatError)
         assert kind.partition("/")[0] in text
-    if not stored.last or word not in TYPED:
+    # objects are not read by find
+    if not stored.last or word not in TYPED or kind == "objects":
         # a command reads a dataset of one part as one of two
         return
     gist = "--criterion gist --encoder e --tau 0.5" if "/" in kind else ""
@@ -222,7 +241,7 @@ def test_an_altered_table_is_refused(stored, kind, change, word, run_cli, tmp_pa
     _refused(stored, kind, word, run_cli, tmp_path)
 
 
-@pytest.mark.parametrize("kind", ["images", "areas", "captions", "exceptions"])
+@pytest.mark.parametrize("kind", ["images", "areas", "captions", "exceptions", "objects"])
 @pytest.mark.parametrize("content", [b"", b"no table", b"PAR1" + bytes(20) + b"PAR1"])
 def test_a_file_that_is_no_table_is_refused(stored, kind, content, run_cli, tmp_path):
     (stored.folder / stored.file(kind)).write_bytes(content)

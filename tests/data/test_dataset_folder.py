@@ -190,7 +190,7 @@ UNREADABLE = [b"", b"{", b"[]", b"null", b'{"format":"\xff","version":1}']
 UNREADABLE += [b'{"format": "nooch-dataset", "version": 1}']
 # what the header says, or holds -> words of the refusal
 HEADERS = [
-    ({"version": 3}, "contains nooch-dataset version 3", "up to version 2",
+    ({"version": 4}, "contains nooch-dataset version 4", "up to version 3",
         "install a newer nooch"),
     # whatever it holds
     (b'{"format": "nooch-dataset", "version": 7, "tables": []}', "contains nooch-dataset version 7",

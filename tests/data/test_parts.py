@@ -36,9 +36,24 @@ COLUMNS = {
 }
 
 
+EDGES, EXTENTS = st.floats(-9, 9), st.floats(0, 9)
+BOX = {"left": EDGES, "top": EDGES, "width": EXTENTS, "height": EXTENTS, "area": EXTENTS}
+
+
+@st.composite
+def objects_of(draw, ids, classes):
+    """Random objects of these images, in any order, or none."""
+    row = {"image_id": st.sampled_from(ids), "class": st.sampled_from(classes), **BOX}
+    row |= {"crowd": st.booleans(), "ignore": st.booleans()}
+    rows = draw(st.lists(st.fixed_dictionaries(row), max_size=9))
+    kinds = dict(zip(row, [pl.Series(ids).dtype, pl.String, *5 * [pl.Float64]], strict=False))
+    schema = {**kinds, "crowd": pl.Boolean, "ignore": pl.Boolean}
+    return draw(st.sampled_from([None, pl.DataFrame(rows, schema=schema)]))
+
+
 @st.composite
 def datasets(draw):
-    """Random datasets with attributes, captions, exceptions, kinds and an embedding."""
+    """Random datasets with attributes, captions, exceptions, objects, kinds and an embedding."""
     images, classes, splits = draw(collections(splits=True))
     numbers = range(5, 5 + len(images))
     ids = [f"i{n:03d}" for n in numbers] if draw(st.booleans()) else list(numbers)
@@ -57,6 +72,7 @@ def datasets(draw):
         embeddings={"e": np.arange(len(ids) * 2.0).reshape(-1, 2)},
         kinds={"A": "stuff"},
         unknown=unknown,
+        objects=draw(objects_of(ids, classes)),
         provenance={"reader": "made up"},
     )
 

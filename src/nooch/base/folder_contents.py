@@ -15,7 +15,8 @@ _MARK = ".nooch"
 """In a folder of intermediate files: nooch made it, and may remove it."""
 
 _DATASET = (
-    r"(images|areas|captions|exceptions|confidences)(/part-\d+)?\.parquet|broken_images\.csv"
+    r"(images|areas|captions|exceptions|confidences|objects)(/part-\d+)?\.parquet"
+    r"|broken_images\.csv"
     r"|embeddings/[^/]+(/part-\d+)?\.npy"
 )
 _SITE = (

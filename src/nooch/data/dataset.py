@@ -27,6 +27,7 @@ from nooch.data.coverage import (
     unannotated,
 )
 from nooch.data.fingerprint import fingerprint_of
+from nooch.data.objects import check_objects
 from nooch.data.part_files import Header, PartFiles, open_parts
 from nooch.data.table_schema import (
     ALL,
@@ -41,7 +42,7 @@ from nooch.data.table_schema import (
     complete_columns,
 )
 
-_STORED = ("images", "areas", "captions", "embeddings", "exceptions", "confidences")
+_STORED = ("images", "areas", "captions", "embeddings", "exceptions", "confidences", "objects")
 """Fields that a stored dataset reads when they are first used."""
 
 
@@ -84,6 +85,11 @@ class Dataset(Displayed):
             that is unknown and has an area is present, but its area is not complete.
         confidences: CSR float64, n_images x n_classes, from 0 to 1: how sure a model was of what
             it predicted, also where that was too little for presence; or None.
+        objects: frame with a row for each annotated box, sorted by ``image_id``, in the order of
+            the annotations within an image; or None. ``class`` is an enumeration of ``classes``;
+            ``left``, ``top``, ``width`` and ``height`` are Float64 pixels, and ``area`` square
+            pixels, where the image's width and height are known, else fractions of the image;
+            ``crowd`` and ``ignore`` are Boolean. Boxes are as annotated, never clipped.
     """
 
     images: pl.DataFrame
@@ -96,6 +102,7 @@ class Dataset(Displayed):
     kinds: Mapping[str, str] = field(default_factory=dict)
     exceptions: csr_array | None = field(default_factory=lambda: None)
     confidences: csr_array | None = field(default_factory=lambda: None)
+    objects: pl.DataFrame | None = field(default_factory=lambda: None)
     _files: ClassVar[PartFiles | None] = None
 
     def __post_init__(self) -> None:
@@ -157,6 +164,7 @@ class Dataset(Displayed):
             self.kinds,
             self._files.exceptions(images),
             self._files.confidences(images) if reads is None or "confidences" in reads else None,
+            self._files.objects(images) if reads is None or "objects" in reads else None,
         )
         if self._files.whole:
             # the files are those that it was computed of: they are checked by their hashes
@@ -222,13 +230,15 @@ class Dataset(Displayed):
             rest: ``embeddings``, ``image_root``, ``provenance``; ``kinds``; ``unknown`` and
                 ``verified``: sparse or dense, n_images x n_classes, rows in the order of
                 ``images``, not zero if it is unknown (known) whether, and how large, the class is
-                in the image, regardless of the image's ``annotated_*`` columns; ``confidences``.
+                in the image, regardless of the image's ``annotated_*`` columns; ``confidences``;
+                ``objects``, whose classes may be text.
 
         Raises:
             InputError: duplicate ids or classes, areas that are negative or more than ``MOST_AREA``
                 times the image, ids that are not whole numbers or text, sizes that are not
-                positive, a split name that is not allowed, captions of unknown images, unsafe file
-                names, ``annotated_*`` columns with nulls.
+                positive, a split name that is not allowed, captions or objects of unknown images,
+                objects of unknown classes or of no size, unsafe file names, ``annotated_*``
+                columns with nulls.
             ParameterError: kinds that are none, ``unknown`` or ``verified`` of another shape or
                 with the same pairs.
         """
@@ -249,6 +259,8 @@ class Dataset(Displayed):
         ordered.sort_indices()
         if rest.get("confidences") is not None:
             rest["confidences"] = rest["confidences"][order].sorted_indices()
+        if rest.get("objects") is not None:
+            rest["objects"] = check_objects(rest["objects"], images, classes)
         return cls(
             images[order],
             tuple(classes),
@@ -424,14 +436,17 @@ class Dataset(Displayed):
             return self
         rows = np.flatnonzero(rows) if rows.dtype == bool else rows
         images = self.images[rows]
-        captions = self.captions
-        if captions is not None:
-            captions = captions.join(images, on="image_id", how="semi", maintain_order="left")
+        of_images = {"captions": self.captions, "objects": self.objects}
+        for name, table in of_images.items():
+            if table is not None:
+                kept = table.join(images, on="image_id", how="semi", maintain_order="left")
+                of_images[name] = kept
         return replace(
             self,
             images=images,
             areas=self.areas[rows],
-            captions=captions,
+            captions=of_images["captions"],
+            objects=of_images["objects"],
             embeddings={name: values[rows] for name, values in self.embeddings.items()},
             exceptions=None if self.exceptions is None else self.exceptions[rows],
             confidences=None if self.confidences is None else self.confidences[rows],
@@ -446,8 +461,8 @@ class Dataset(Displayed):
 
     @cached_property
     def fingerprint(self) -> str:
-        """BLAKE3 of the contents (ids, sizes, splits, attributes, classes, areas, captions), as
-        ``dataset.json`` records it.
+        """BLAKE3 of the contents (ids, sizes, splits, attributes, classes, areas, captions,
+        objects), as ``dataset.json`` records it.
 
         It does not depend on compression, nor on embeddings; see ``fingerprint_of``.
         """
@@ -457,6 +472,8 @@ class Dataset(Displayed):
         tables = {"images": self.images, "areas": areas}
         if self.captions is not None:
             tables["captions"] = self.captions
+        if self.objects is not None:
+            tables["objects"] = self.objects
         if self.exceptions is not None:
             ids = self.images["image_id"]
             tables["exceptions"] = exceptions_table(self.exceptions, ids, self.classes)
@@ -507,8 +524,8 @@ def load_dataset(folder: str | Path, *, reads: Collection[str] | None = None) ->
     Args:
         folder: a local folder, or an address such as ``s3://bucket/data`` (``files.place``).
             From an address every file is read whole.
-        reads: read in addition to images and areas: ``captions`` and ``embeddings/NAME``;
-            everything by default.
+        reads: read in addition to images and areas: ``captions``, ``objects`` and
+            ``embeddings/NAME``; everything by default.
 
     Raises:
         FormatError: no dataset, a newer version, or files that are missing or altered.

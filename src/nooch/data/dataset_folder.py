@@ -3,8 +3,9 @@
 ``areas.parquet`` has one row for each present class of an image: ``image_id, class, area``.
 ``exceptions.parquet`` is optional, with one row for each pair that differs from the image's
 ``annotated_*`` columns: ``image_id, class, known``. ``confidences.parquet`` is also optional:
-``image_id, class, confidence`` of what a model predicted. Everything is hashed in ``dataset.json``,
-which is written last; a folder without it is not a dataset.
+``image_id, class, confidence`` of what a model predicted; ``objects.parquet`` (see ``objects``) has
+a row for each annotated box. Everything is hashed in ``dataset.json``, which is written last; a
+folder without it is not a dataset.
 """
 
 from __future__ import annotations
@@ -136,6 +137,8 @@ def write_part(part: Dataset, folder: Path, number: int = 0, n_parts: int = 1) -
     if part.confidences is not None:
         more = part.confidences, ids, part.classes
         tables["confidences"] = areas_table(*more, "confidence")
+    if part.objects is not None:
+        tables["objects"] = part.objects
     written = [write_table(table, folder, name, number, n_parts) for name, table in tables.items()]
     for name, values in part.embeddings.items():
         written.append(save_embedding(folder, name, values, _name(number) if n_parts > 1 else ""))
@@ -186,7 +189,7 @@ def seal_dataset(
     files = {name: file for record in records for name, file in record.files.items()}
     header = Header(
         format="nooch-dataset",
-        version=FORMAT_VERSION,
+        version=FORMAT_VERSION if any(map(_OF_OBJECTS.fullmatch, files)) else _WITHOUT_OBJECTS,
         nooch=__version__,
         fingerprint=fingerprint or _fingerprint(folder, classes, records),
         n_images=splits.total(),
@@ -199,6 +202,11 @@ def seal_dataset(
     )
     replace_file(folder / DATASET_MARKER, sealed_header(header))
     return header
+
+
+_OF_OBJECTS = re.compile(r"objects(/part-\d+)?\.parquet")
+_WITHOUT_OBJECTS = 2
+"""The format version of a dataset without objects, which earlier versions of nooch read."""
 
 
 def _check_part(first: Dataset, part: Dataset, last: Any, number: int) -> Any:
@@ -228,6 +236,7 @@ def _layout(part: Dataset) -> dict[str, Any]:
         "captions": part.captions is None,
         "exceptions": part.exceptions is None,
         "confidences": part.confidences is None,
+        "objects": part.objects is None,
         "embeddings": {name: values.shape[1] for name, values in part.embeddings.items()},
     }
 

@@ -10,7 +10,7 @@ import polars as pl
 from blake3 import blake3
 from numpy.typing import NDArray
 
-from nooch.data.table_schema import ANNOTATED, COLUMN_OF_KIND
+from nooch.data.table_schema import ANNOTATED, COLUMN_OF_KIND, OBJECTS
 
 Columns = Callable[[str, str], Iterable[pl.Series]]
 """(table, column) -> one series per part, in order; none if there is no such table."""
@@ -24,18 +24,18 @@ def fingerprint_of(
     per_image: Iterable[NDArray[Any]],
     columns: Columns,
 ) -> str:
-    """BLAKE3 of ids, sizes, splits, attributes, classes, areas, captions and what was annotated, in
-    hexadecimal.
+    """BLAKE3 of ids, sizes, splits, attributes, classes, areas, captions, what was annotated and
+    objects, in hexadecimal.
 
     It does not depend on how files were compressed or how the dataset is divided, nor on
     embeddings, which are derived. What was annotated counts if it is not everything: a dataset
     in which all was annotated has the fingerprint of one without this information. One piece of one
-    column is in memory at a time.
+    column, or of the objects, is in memory at a time.
 
     ``images``: column of the images -> its type; ``captions``: columns of the captions; none if
         there is no such table; ``columns``: gives the columns, with ``areas`` as (``class``,
-        ``area``)
-    and ``exceptions`` (``image_id``, ``class``, ``known``) too.
+        ``area``),
+        ``exceptions`` (``image_id``, ``class``, ``known``) and ``objects`` too.
     """
     digest = blake3()
     partly = [
@@ -70,7 +70,24 @@ def fingerprint_of(
         _add_codes(digest, columns("exceptions", "class"))
         for part in columns("exceptions", "known"):
             digest.update(part.to_numpy().tobytes())
+    if any(True for _ in columns("objects", "class")):
+        _add_objects(digest, columns)
     return digest.hexdigest()
+
+
+def _add_objects(digest: Any, columns: Columns) -> None:
+    """Add objects row by row, sorted by their values within an image: files may list them in any
+    order.
+    """
+    digest.update(b"\0objects\0")
+    _add_column(digest, lambda: columns("objects", "image_id"))
+    for part in zip(*(columns("objects", name) for name in OBJECTS), strict=True):
+        table = pl.DataFrame(part).with_columns(pl.col("class").to_physical().cast(pl.Int64))
+        # -0 is 0
+        number = pl.col(pl.Float64)
+        table = table.with_columns(pl.when(number != 0).then(number).otherwise(0.0))
+        rows = table.sort(table.columns).drop("image_id")
+        digest.update(rows.to_numpy(structured=True).tobytes())
 
 
 def _add_codes(digest: Any, parts: Iterable[pl.Series]) -> None:

@@ -2,11 +2,11 @@
 it is read.
 
 A dataset of one part is one file per table: ``images.parquet``, ``areas.parquet``,
-``captions.parquet``, ``exceptions.parquet``, ``confidences.parquet``, ``embeddings/NAME.npy``. A
-dataset of several parts is a folder of part files per table: ``images/part-0000000.parquet`` and
-on, ``embeddings/NAME/part-0000000.npy``. Part k of every table is about the same images, and every
-image id in it is above all ids of earlier parts. How a dataset is divided does not change its
-fingerprint.
+``captions.parquet``, ``exceptions.parquet``, ``confidences.parquet``, ``objects.parquet``,
+``embeddings/NAME.npy``. A dataset of several parts is a folder of part files per table:
+``images/part-0000000.parquet`` and on, ``embeddings/NAME/part-0000000.npy``. Part k of every table
+is about the same images, and every image id in it is above all ids of earlier parts. How a dataset
+is divided does not change its fingerprint.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from nooch.base.errors import FormatError, InputError, unreadable
 from nooch.base.files import DATASET_MARKER, inside, place, read_bytes, sha256_of, sha256_once
 from nooch.data.arrays import load_embedding
 from nooch.data.coverage import KNOWN, UNKNOWN, pairs_matrix, rows_of
+from nooch.data.objects import stored_objects
 from nooch.data.table_files import load_header, read_table, table_of
 from nooch.data.table_schema import (
     ALL,
@@ -39,6 +40,7 @@ from nooch.data.table_schema import (
     IMAGES,
     IMPORT_AGAIN,
     KINDS,
+    OBJECTS,
     SPLITS,
     Schema,
     check_columns,
@@ -47,10 +49,12 @@ from nooch.data.table_schema import (
     type_name,
 )
 
-FORMAT_VERSION = 2
-"""Version 2 records what was annotated; in version 1 every class counts as annotated."""
+FORMAT_VERSION = 3
+"""Version 3 has objects; without them version 2 is written. In version 1 every class counts as
+annotated.
+"""
 
-_TABLES = ("images", "areas", "captions", "exceptions", "confidences")
+_TABLES = ("images", "areas", "captions", "exceptions", "confidences", "objects")
 
 
 class FileRecord(msgspec.Struct, frozen=True):
@@ -206,6 +210,13 @@ class PartFiles:
         if not self.has("confidences"):
             return None
         return self._numbers("confidences", CONFIDENCES, images)
+
+    def objects(self, images: pl.DataFrame) -> pl.DataFrame | None:
+        """Objects as a table, or None if there are none."""
+        if not self.has("objects"):
+            return None
+        table, where = self._table("objects", OBJECTS)
+        return stored_objects(table, images["image_id"], self.header.classes, where)
 
     def _numbers(self, kind: str, schema: Schema, images: pl.DataFrame) -> csr_array:
         """A table of pairs by its last column."""

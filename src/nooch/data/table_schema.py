@@ -112,10 +112,28 @@ CONFIDENCES: Schema = {
         (pl.Float64,), "Float64, from 0 to 1", wrong=lambda value: ~value.is_between(0, 1)
     ),
 }
+_EDGE = Column((pl.Float64,), "Float64, finite", wrong=lambda edge: ~edge.is_finite())
+_EXTENT = Column(
+    (pl.Float64,),
+    "Float64, finite, at least 0",
+    wrong=lambda extent: ~(extent.is_finite() & (extent >= 0)),
+)
+_FLAG = Column((pl.Boolean,), "Boolean, never null")
+OBJECTS: Schema = {
+    "image_id": _ID,
+    "class": _NAME,
+    "left": _EDGE,
+    "top": _EDGE,
+    "width": _EXTENT,
+    "height": _EXTENT,
+    "area": _EXTENT,
+    "crowd": _FLAG,
+    "ignore": _FLAG,
+}
 EXCEPTIONS: Schema = {
     "image_id": _ID,
     "class": _NAME,
-    "known": Column((pl.Boolean,), "Boolean, never null"),
+    "known": _FLAG,
 }
 
 

@@ -38,6 +38,7 @@ from nooch.data import (
 from nooch.data.coverage import KNOWN, UNKNOWN
 from nooch.data.importing.broken_images import BrokenImage, check_broken
 from nooch.data.importing.recognition import recognize
+from nooch.data.objects import of_classes, rescaled
 from nooch.data.readers.contract import ImageListing, read
 from nooch.data.readers.image_files import UNREADABLE, ImageIndex, opened_image, upright_size
 from nooch.data.readers.image_rows import (
@@ -240,6 +241,7 @@ def task_labels(
         kinds={name: kind for name, kind in data.kinds.items() if name in classes},
         exceptions=None if data.exceptions is None else csr_array(data.exceptions[:, columns]),
         confidences=None if data.confidences is None else csr_array(data.confidences[:, columns]),
+        objects=None if data.objects is None else of_classes(data.objects, classes),
     )
     return labels_dataset.select(rows=names.is_not_null().to_numpy())
 
@@ -257,7 +259,7 @@ def with_labels(predicted: Dataset, labels: Dataset) -> Dataset:
         nearest[nearest == 0] = np.nan
     areas = labels.areas.copy()
     areas.data = np.where(np.isnan(areas.data), nearest, areas.data)
-    confidences, pairs = predicted.confidences, {}
+    confidences, pairs = predicted.confidences, dict[str, Any]()
     if confidences is not None and labels.confidences is not None:
         confidences = replaced_columns(confidences, labels.confidences, places)
     if labels.exceptions is not None:
@@ -265,8 +267,12 @@ def with_labels(predicted: Dataset, labels: Dataset) -> Dataset:
         for name, value in (("unknown", UNKNOWN), ("verified", KNOWN)):
             entries = (exceptions.row, places[exceptions.col])
             pairs[name] = csr_array((exceptions.data == value, entries), shape=shape)
+    images = labels.images.with_columns(predicted.images.select("width", "height"))
+    if labels.objects is not None:
+        # boxes are in pixels of the images that a model was given
+        pairs["objects"] = rescaled(labels.objects, labels.images, images)
     return Dataset.build(
-        labels.images.with_columns(predicted.images.select("width", "height")),
+        images,
         predicted.classes,
         replaced_columns(predicted.areas, areas, places),
         labels.captions,

@@ -41,6 +41,7 @@ def info_command(
         "attributes": {name: str(data.images[name].dtype) for name in data.attributes},
         "annotated": annotation_facts(data),
         "captions": 0 if data.captions is None else data.captions.height,
+        "objects": None if data.objects is None else data.objects.height,
         "embeddings": {name: list(values.shape) for name, values in data.embeddings.items()},
         "embedding_precision": {name: embedding_precision(name) for name in data.embeddings},
         "areas_known": data.has_areas,

@@ -16,7 +16,8 @@ from scipy.sparse import csr_array
 from nooch.base.calls import Map, StepProgress
 from nooch.base.errors import InputError, some_of
 from nooch.data.dataset import Dataset
-from nooch.data.readers.coco.structure import ParsedFile
+from nooch.data.objects import objects_table
+from nooch.data.readers.coco.structure import CROWD, IGNORE, ParsedFile
 from nooch.data.readers.cocostuff import COCOSTUFF, OTHER, map_values
 from nooch.data.readers.contract import ImageListing
 from nooch.data.readers.image_rows import Entries, ImageRows, entries_of, located, summed
@@ -34,6 +35,11 @@ _NOTES = {
     "maps": (
         "{n} images have no pixel map: their stuff was not annotated, and is unknown, not absent"
     ),
+    "boxless": (
+        "{n} annotations of things have no usable box (four numbers, a width and height of at least"
+        " 0): they are not among the objects"
+    ),
+    "outside": "{n} boxes reach more than a pixel beyond their image: they are kept as they are",
     "files": "{n} of {images} image files are not below {root}",
     "strays": "{n} captions belong to images that no annotation file lists; they are left out",
     "bare": "{n} images have no caption: they have no gist",
@@ -67,7 +73,13 @@ def merge(
         frame, missing = located(frame, images)
         root, merged.counts["files"] = str(images.root.resolve()), len(missing)
     data = Dataset.build(
-        frame, merged.classes, merged.areas(), texts, image_root=root, kinds=merged.kinds
+        frame,
+        merged.classes,
+        merged.areas(),
+        texts,
+        image_root=root,
+        kinds=merged.kinds,
+        objects=merged.objects(),
     )
     return data, merged.counts
 
@@ -125,6 +137,11 @@ class _MergedFiles:
             self._triples(file, rows_of_file)
             for file, rows_of_file in zip(parsed, rows, strict=True)
         ]
+        self._objects = [
+            (rows_of_file[file.image_index], self._columns_of(file), file)
+            for (role, file), rows_of_file in zip(files, rows, strict=True)
+            if role == "things"
+        ]
         self._note_coverage(files)
 
     def areas(self) -> csr_array:
@@ -135,6 +152,33 @@ class _MergedFiles:
         size = (self.widths * self.heights).astype(np.float64)
         total.data /= np.repeat(size, np.diff(total.indptr))
         return total
+
+    def objects(self) -> pl.DataFrame | None:
+        """A row for each annotation of things that has a box and a class; None where no file has
+        boxes.
+        """
+        if all(file.boxes is None for _, _, file in self._objects):
+            return None
+        rows, columns, boxes, areas, flags = (
+            np.concatenate(part)
+            for part in zip(
+                *((rows, columns, *_boxes_of(file)) for rows, columns, file in self._objects),
+                strict=True,
+            )
+        )
+        has_box, has_class = ~np.isnan(boxes[:, 0]), columns >= 0
+        self.counts["boxless"] = int((~has_box & has_class).sum())
+        keep = slice(None) if has_box.all() and has_class.all() else has_box & has_class
+        rows, columns, boxes, areas, flags = (
+            part[keep] for part in (rows, columns, boxes, areas, flags)
+        )
+        left, top, width, height = boxes.T
+        outside = (left < -1) | (left + width > self.widths[rows] + 1)
+        outside |= (top < -1) | (top + height > self.heights[rows] + 1)
+        self.counts["outside"] = int(outside.sum())
+        crowd, ignore = ((flags & flag).astype(bool) for flag in (CROWD, IGNORE))
+        ids = pl.Series("image_id", self.ids)
+        return objects_table(ids, self.classes, rows, columns, boxes, areas, crowd, ignore)
 
     def add_maps(self, maps: ParsedFile) -> None:
         """Add areas of stuff that were counted in pixel maps; maps of other images are left out."""
@@ -200,13 +244,17 @@ class _MergedFiles:
         return first_names
 
     def _triples(self, file: ParsedFile, rows: NDArray[np.int32]) -> Entries:
+        columns = self._columns_of(file)
+        keep = np.flatnonzero(columns >= 0) if (columns < 0).any() else slice(None)
+        return rows[file.image_index][keep], columns[keep], file.areas[keep]
+
+    def _columns_of(self, file: ParsedFile) -> NDArray[np.int32]:
+        """The column of the class of each annotation; -1 where it has none."""
         names = {i: class_name(name, file.name) for i, name in file.categories.items()}
         sides = [
             -1 if (i, name) == (OTHER, "other") else self._column[name] for i, name in names.items()
         ]
-        columns = np.array(sides, dtype=np.int32)[file.category_index]
-        keep = slice(None) if -1 not in sides else np.flatnonzero(columns >= 0)
-        return rows[file.image_index][keep], columns[keep], file.areas[keep]
+        return np.array(sides, dtype=np.int32)[file.category_index]
 
     def _note_coverage(self, files: list[tuple[str, ParsedFile]]) -> None:
         for role in ("things", "stuff"):
@@ -215,6 +263,16 @@ class _MergedFiles:
             self.counts[role] = len(self.ids) - sum(map(len, listed)) if listed else 0
             if listed:
                 self.annotated[f"annotated_{role}"] = np.concatenate(listed)
+
+
+def _boxes_of(
+    file: ParsedFile,
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.uint8]]:
+    """Boxes, areas and flags of the annotations of a file."""
+    n = len(file.areas)
+    if file.boxes is None or file.flags is None:
+        return np.full((n, 4), np.nan), file.areas, np.zeros(n, np.uint8)
+    return file.boxes, file.areas, file.flags
 
 
 def _union(ids: list[NDArray[np.int64]]) -> NDArray[np.int64]:

@@ -40,6 +40,7 @@ from nooch.data.readers.coco.structure import (
     index_of,
     integers,
     look_up,
+    object_columns,
 )
 from nooch.data.readers.jobs import NumberedJob, map_for, results_of
 
@@ -106,7 +107,11 @@ def _texts(file: Path, n_rows: int, first: int, count: int) -> list[str | None]:
 _IMAGE = np.dtype([("id", "<i8"), ("width", "<f8"), ("height", "<f8")])
 _CAPTION = np.dtype([("id", "<i8"), ("number", "<i8")])
 _ANNOTATION = np.dtype([("id", "<i8"), ("number", "<i8"), ("category", "<i8"), ("area", "<f8")])
+_THING = np.dtype([*_ANNOTATION.descr, ("box", "<f8", (4,)), ("flags", "u1")])
 """Texts are names of images, captions, and the segmentations of annotations without area."""
+
+
+_KINDS = {"things": _THING, "stuff": _ANNOTATION, "captions": _CAPTION}
 
 
 class _Mask(msgspec.Struct, gc=False):
@@ -123,10 +128,13 @@ def source_of(path: Path) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class SliceRows:
-    """Rows of one slice on disk; the first is number ``first`` of the array."""
+    """Rows of one slice on disk; the first is number ``first`` of the array. ``boxes``: how many
+    of them have a usable box.
+    """
 
     stem: str
     first: int
+    boxes: int = 0
 
 
 @dataclass(frozen=True)
@@ -187,6 +195,7 @@ class ScannedFile:
         category_ids = integers(self.categories, len(self.categories), self.path)
         category_index = index_of(columns["category"], category_ids, "category", self.path, numbers)
         check_areas(columns["area"], index, images, self.path, numbers)
+        has_boxes = any(part.boxes for part in self.annotations)
         return ParsedFile(
             self.name,
             **images,
@@ -194,11 +203,13 @@ class ScannedFile:
             image_index=index,
             category_index=category_index,
             areas=columns["area"],
+            boxes=columns["box"] if has_boxes else None,
+            flags=columns["flags"] if has_boxes else None,
         )
 
     @property
     def _kind(self) -> np.dtype[Any]:
-        return _CAPTION if self.role == "captions" else _ANNOTATION
+        return _KINDS[self.role]
 
     def _images(self, low: int | None, high: int | None) -> dict[str, Any]:
         parts = [read_rows(Path(part.stem), _IMAGE, low, high) for part in self.images]
@@ -262,8 +273,8 @@ class FileJob(NumberedJob):
             for key in document.arrays():
                 slices[key], first = [], 0
                 write = partial(self._write, content, key)
-                for start, n_rows in document.elements(key, write):
-                    slices[key].append(SliceRows(str(self._stem(key, start)), first))
+                for start, (n_rows, boxes) in document.elements(key, write):
+                    slices[key].append(SliceRows(str(self._stem(key, start)), first, boxes))
                     first += n_rows
             rest = document.rest()
         if not slices.get("images"):
@@ -286,16 +297,17 @@ class FileJob(NumberedJob):
     def _stem(self, key: str, start: int) -> Path:
         return self.folder / f"file-{self.number}-{key}-{start:x}"
 
-    def _write(self, content: Any, key: str, start: int, stop: int) -> int | None:
-        """Write the rows of a slice, and give their number; None if it does not decode. Raises
-        InputError for refused values.
+    def _write(self, content: Any, key: str, start: int, stop: int) -> tuple[int, int] | None:
+        """Write the rows of a slice, and give how many rows and boxes it has; None if it does not
+        decode. Raises InputError for refused values.
         """
         try:
             kind, columns, texts = self._columns(key, slice_text(content, start, stop))
         except BROKEN_JSON:
             return None
         write_rows(self._stem(key, start), kind, columns, texts)
-        return len(columns[0])
+        boxes = np.count_nonzero(~np.isnan(columns[4][:, 0])) if kind == _THING else 0
+        return len(columns[0]), int(boxes)
 
     def _columns(
         self, key: str, text: bytes
@@ -310,9 +322,12 @@ class FileJob(NumberedJob):
             records = msgspec.json.decode(text, type=list[Caption])
             ids, captions = caption_columns(records, where)
             return _CAPTION, (ids, np.arange(len(ids))), captions
-        ids, categories, areas = annotation_columns(
-            msgspec.json.decode(text, type=list[Annotation]), where
-        )
+        more: Sequence[NDArray[Any]] = ()
+        if self.role == "things":
+            annotations, *more = object_columns(text)
+        else:
+            annotations = msgspec.json.decode(text, type=list[Annotation])
+        ids, categories, areas = annotation_columns(annotations, where)
         masks = None
         if (bare := np.isnan(areas)).any():
             segmentations = msgspec.json.decode(text, type=list[_Mask])
@@ -320,7 +335,7 @@ class FileJob(NumberedJob):
                 bytes(mask.segmentation).decode() if b else None
                 for mask, b in zip(segmentations, bare, strict=True)
             ]
-        return _ANNOTATION, (ids, np.arange(len(ids)), categories, areas), masks
+        return _KINDS[self.role], (ids, np.arange(len(ids)), categories, areas, *more), masks
 
 
 def scan_files(

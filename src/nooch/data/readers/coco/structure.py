@@ -43,6 +43,29 @@ class Annotation(msgspec.Struct, gc=False):
     area: float | None = None
 
 
+class Box(msgspec.Struct, gc=False, eq=False, array_like=True, forbid_unknown_fields=True):
+    """A ``bbox``: pixels."""
+
+    left: float
+    top: float
+    width: float
+    height: float
+
+
+class Thing(Annotation, gc=False):
+    """An entry of an instances file's ``annotations``, with what its object is."""
+
+    bbox: Box | None = None
+    iscrowd: Any = None
+    ignore: Any = None
+
+
+class LooseThing(Thing, gc=False):
+    """A ``Thing`` whose ``bbox`` may be anything."""
+
+    bbox: msgspec.Raw = msgspec.Raw(b"null")  # type: ignore[assignment]
+
+
 class Instances(msgspec.Struct, gc=False):
     """An instances or stuff file."""
 
@@ -106,6 +129,9 @@ class ParsedFile:
         category_index: int32 (n_annotations,), position in ``categories``; empty for captions.
         areas: float64 (n_annotations,) in square pixels.
         captions: the texts, for a caption file.
+        boxes: float64 (n_annotations, 4): left, top, width and height in pixels, NaN where an
+            annotation has no usable box; or None if no annotation of the whole file has one.
+        flags: uint8 (n_annotations,): ``CROWD``, ``IGNORE``, or both; or None as ``boxes``.
     """
 
     name: str
@@ -118,6 +144,12 @@ class ParsedFile:
     category_index: NDArray[np.int32]
     areas: NDArray[np.float64]
     captions: list[str] = field(default_factory=list)
+    boxes: NDArray[np.float64] | None = None
+    flags: NDArray[np.uint8] | None = None
+
+
+CROWD, IGNORE = 1, 2
+"""Flags of an object."""
 
 
 def image_columns(
@@ -171,6 +203,39 @@ def annotation_columns(
     )
     # numpy takes None for NaN: no area
     return image_ids, category_ids, np.fromiter(map(attrgetter("area"), records), np.float64, n)
+
+
+def object_columns(text: bytes) -> tuple[list[Any], NDArray[np.float64], NDArray[np.uint8]]:
+    """The annotations of an instances file, their boxes (NaN without a usable one) and flags.
+
+    Raises the decoder's errors for annotations that are not COCO's; any value may be a box.
+    """
+    try:
+        records: list[Any] = msgspec.json.decode(text, type=list[Thing])
+        listed = [record.bbox or _NO_BOX for record in records]
+    except BROKEN_JSON:
+        # slower: among the boxes are some of another form
+        records = msgspec.json.decode(text, type=list[LooseThing])
+        listed = [_box_of(record.bbox) for record in records]
+    n, boxes = len(records), np.empty((len(records), 4))
+    for number, name in enumerate(Box.__struct_fields__):
+        boxes[:, number] = np.fromiter(map(attrgetter(name), listed), np.float64, n)
+    boxes[(boxes[:, 2] < 0) | (boxes[:, 3] < 0)] = np.nan
+    crowd, ignore = (
+        np.fromiter(map(bool, map(attrgetter(name), records)), np.uint8, n)
+        for name in ("iscrowd", "ignore")
+    )
+    return records, boxes, CROWD * crowd | IGNORE * ignore
+
+
+_NO_BOX = Box(*4 * [np.nan])
+
+
+def _box_of(text: msgspec.Raw) -> Box:
+    try:
+        return msgspec.json.decode(text, type=Box)
+    except BROKEN_JSON:
+        return _NO_BOX
 
 
 def caption_columns(records: list[Caption], path: Path) -> tuple[NDArray[np.int64], list[str]]:

@@ -1,0 +1,128 @@
+"""Objects of a dataset: a row for each annotated box, crowd regions among them.
+
+Columns: ``image_id``, ``class``, ``left``, ``top``, ``width``, ``height``, ``area``, ``crowd``,
+``ignore``. Boxes are in pixels, and areas in square pixels, where the size of the image is known;
+else both are fractions of the image. Boxes are as annotated, never clipped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from nooch.base.errors import InputError, some_of
+from nooch.base.files import DATASET_MARKER
+from nooch.data.coverage import rows_of
+from nooch.data.table_schema import OBJECTS, check_columns, dataset_error
+
+BOX = ("left", "top", "width", "height")
+"""Columns of a box."""
+
+
+def objects_table(
+    ids: pl.Series,
+    classes: Sequence[str],
+    rows: NDArray[Any],
+    columns: NDArray[Any],
+    boxes: NDArray[np.float64],
+    areas: NDArray[np.float64] | None = None,
+    crowd: NDArray[np.bool_] | None = None,
+    ignore: NDArray[np.bool_] | None = None,
+) -> pl.DataFrame:
+    """Objects by image, in their own order within one.
+
+    Args:
+        ids: of the images, ascending.
+        classes: names of all classes.
+        rows: positions in ``ids`` (n,).
+        columns: positions in ``classes`` (n,).
+        boxes: left, top, width, height (n, 4).
+        areas: of the annotations (n,); by default width x height.
+        crowd: bool (n,); by default none.
+        ignore: bool (n,); by default none.
+    """
+    order = np.argsort(rows, kind="stable")
+    areas = boxes[:, 2] * boxes[:, 3] if areas is None else areas
+    flags = {"crowd": crowd, "ignore": ignore}
+    none = np.zeros(len(rows), dtype=bool)
+    return pl.DataFrame(
+        {
+            "image_id": ids.gather(rows[order]),
+            "class": pl.Series(classes, dtype=pl.Enum(list(classes))).gather(columns[order]),
+            **{name: boxes[order, number] for number, name in enumerate(BOX)},
+            "area": areas[order],
+            **{name: (none if flag is None else flag)[order] for name, flag in flags.items()},
+        }
+    )
+
+
+def check_objects(
+    objects: pl.DataFrame, images: pl.DataFrame, classes: Sequence[str]
+) -> pl.DataFrame:
+    """Objects as they are stored, in the order of images. Raises InputError: columns that are
+    missing or contain what is not allowed, unknown images or classes.
+    """
+    kind = images["image_id"].dtype
+    if "image_id" in objects.columns:
+        objects = objects.with_columns(pl.col("image_id").cast(kind))
+    check_columns(objects, OBJECTS, "objects", kind=InputError)
+    stray = objects.join(images, on="image_id", how="anti")["image_id"].unique().sort()
+    if len(stray):
+        problem = f"objects are of images that are not in the dataset: {some_of(stray)}"
+        raise InputError(problem, allowed="ids of the images")
+    if others := _other_classes(objects, classes):
+        problem = f"objects are of classes that are not in the dataset: {some_of(others)}"
+        raise InputError(problem, allowed=some_of(classes))
+    return of_classes(objects, classes).sort("image_id", maintain_order=True)
+
+
+def stored_objects(
+    table: pl.DataFrame, ids: pl.Series, classes: Sequence[str], where: object
+) -> pl.DataFrame:
+    """A table that was read. Raises FormatError: other images or classes, or not in order."""
+    if (np.diff(rows_of(table["image_id"], ids, where)) < 0).any():
+        raise dataset_error("column image_id is not in order", where, "objects sorted by image")
+    if _other_classes(table, classes):
+        raise dataset_error(f"it and {DATASET_MARKER} name other classes", where)
+    return of_classes(table, classes)
+
+
+def _other_classes(objects: pl.DataFrame, classes: Sequence[str]) -> list[str]:
+    return sorted(set(objects["class"].unique().cast(pl.String)) - set(classes))
+
+
+def of_classes(objects: pl.DataFrame, classes: Sequence[str]) -> pl.DataFrame:
+    """The objects of some classes, as an enumeration of these."""
+    kind, objects = pl.Enum(list(classes)), objects.select([*OBJECTS])
+    if objects["class"].dtype == kind:
+        return objects
+    named = objects.with_columns(pl.col("class").cast(pl.String).cast(kind, strict=False))
+    return named.drop_nulls("class")
+
+
+def rescaled(objects: pl.DataFrame, before: pl.DataFrame, after: pl.DataFrame) -> pl.DataFrame:
+    """Objects of images whose sizes were others before, or unknown.
+
+    ``before`` and ``after`` have the same images with their ``width`` and ``height``.
+    """
+    ratios = {
+        side: after[side].fill_null(1) / before[side].fill_null(1) for side in ("width", "height")
+    }
+    if all((ratio == 1).all() for ratio in ratios.values()):
+        return objects
+    scales = pl.DataFrame({"image_id": before["image_id"], **ratios})
+    joined = objects.select("image_id").join(
+        scales, on="image_id", how="left", maintain_order="left"
+    )
+    across, down = joined["width"], joined["height"]
+    return objects.with_columns(
+        objects["left"] * across,
+        objects["top"] * down,
+        objects["width"] * across,
+        objects["height"] * down,
+        objects["area"] * across * down,
+    )

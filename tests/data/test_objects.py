@@ -1,0 +1,206 @@
+"""Objects of datasets: against a loop over the files, and what is refused or left out."""
+
+import json
+import math
+from dataclasses import replace
+
+import numpy as np
+import polars as pl
+import pytest
+from coco_files import THINGS, document, image, write
+from hypothesis import given, settings, strategies as st
+from refusals import fails
+from same_datasets import same_dataset
+from scipy.sparse import csr_array
+
+from nooch.base.errors import FormatError
+from nooch.data import Dataset, divide, load_dataset, open_dataset, save_dataset
+from nooch.data.importing.import_dataset import import_dataset
+from nooch.data.objects import rescaled
+from nooch.data.part_files import read_header
+from nooch.data.readers.coco.reader import CocoReading, read_coco
+from nooch.integrity import fsck
+
+
+def _rows(data):
+    """The objects as a list of tuples."""
+    return [] if data.objects is None else data.objects.rows()
+
+
+def _objects(**changed):
+    row = {"image_id": 1, "class": "cow", "left": 1.0, "top": 2.0, "width": 3.0, "height": 4.0}
+    return pl.DataFrame({**row, "area": 5.0, "crowd": False, "ignore": True, **changed})
+
+
+def _data(objects=None, **columns):
+    images = pl.DataFrame({"image_id": [1, 2, 3], **columns})
+    areas = csr_array(np.array([[0.5, 0.0], [0.0, 0.25], [0.0, 0.0]]))
+    return Dataset.build(images, ["cow", "road"], areas, objects=objects)
+
+
+# in a dataset
+
+
+def test_objects_are_in_the_order_of_images_and_of_their_list(tmp_path):
+    listed = [_objects(image_id=i, left=float(x)) for i, x in ((3, 9), (1, 5), (3, 2), (1, 7))]
+    data = _data(pl.concat(listed))
+    assert data.objects["class"].dtype == pl.Enum(["cow", "road"])
+    assert data.objects.select("image_id", "left").rows() == [(1, 5), (1, 7), (3, 9), (3, 2)]
+    for parts in (1, 3):
+        folder = tmp_path / f"{parts}"
+        save_dataset(divide(data, parts), folder)
+        loaded = load_dataset(folder)
+        assert loaded.objects.equals(data.objects)
+        assert load_dataset(folder, reads=()).objects is None
+        assert open_dataset(folder).fingerprint == replace(loaded).fingerprint == data.fingerprint
+        assert open_dataset(folder).select(image_ids=[3, 2]).objects["left"].to_list() == [9, 2]
+    # files may list objects in any order
+    assert _data(pl.concat(listed[::-1])).fingerprint == data.fingerprint
+    others = [None, data.objects.head(0), data.objects.with_columns(crowd=True)]
+    assert len({data.fingerprint, *(_data(objects).fingerprint for objects in others)}) == 4
+
+
+def test_a_dataset_without_objects_is_one_of_before(tmp_path):
+    for name, objects, version in (("without", None, 2), ("with", _objects(), 3)):
+        folder = save_dataset(_data(objects), tmp_path / name)
+        header = read_header(folder)
+        assert header.version == version
+        assert ("objects.parquet" in header.files) == (version == 3)
+        assert load_dataset(folder).n_parts == 1
+
+
+def test_fsck_finds_an_altered_table(tmp_path):
+    folder = save_dataset(divide(_data(_objects()), 2), tmp_path / "data")
+    assert fsck(folder).is_whole
+    file = folder / "objects" / "part-0000000.parquet"
+    content = bytearray(file.read_bytes())
+    content[40] ^= 1
+    file.write_bytes(content)
+    assert [damage.file for damage in fsck(folder).damaged] == ["objects/part-0000000.parquet"]
+    fails(lambda: load_dataset(folder).objects, "was altered", kind=FormatError)
+
+
+REFUSED = [
+    ({"width": -1.0}, "column width contains -1.0 in images 1", "at least 0"),
+    ({"height": math.nan}, "column height contains nan", "finite"),
+    ({"left": math.inf}, "column left contains inf", "finite"),
+    ({"area": None}, "column area is Null", "Float64"),
+    ({"crowd": 1}, "column crowd is Int64", "Boolean"),
+    ({"image_id": 7}, "images that are not in the dataset: 7"),
+    ({"class": "cat"}, "classes that are not in the dataset: cat", "cow"),
+]
+
+
+@pytest.mark.parametrize(("changed", "words"), [(case[0], case[1:]) for case in REFUSED])
+def test_objects_that_are_refused(changed, words):
+    fails(lambda: _data(_objects(**changed)), *words)
+    fails(lambda: _data(_objects().drop("ignore")), "objects", "has no column ignore")
+
+
+def test_boxes_follow_the_size_of_their_image():
+    objects = _data(pl.concat([_objects(), _objects(image_id=2, area=8.0)])).objects
+    before = pl.DataFrame({"image_id": [1, 2], "width": [None, 10], "height": [None, 20]})
+    after = pl.DataFrame({"image_id": [1, 2], "width": [100, 20], "height": [50, 20]})
+    scaled = rescaled(objects, before, after).drop("image_id", "class", "crowd", "ignore")
+    assert scaled.rows() == [(100, 100, 300, 200, 25000), (2, 2, 6, 4, 16)]
+    assert rescaled(objects, before, before) is objects
+
+
+# COCO
+
+SIDES = st.integers(-2, 9) | st.floats(-2, 9).map(lambda x: round(x, 2))
+BOX = st.lists(SIDES, min_size=4, max_size=4)
+# what must not fail, and is not a box
+NO_BOX = st.sampled_from([None, [], [1, 2, 3], [1, 2, 3, 4, 5], "1,2,3,4", [1, 2, "3", 4], {}, 7])
+NO_BOX |= st.sampled_from([[[1, 2], [3, 4]], [1, 2, None, 4], [0, 0, -1, 2], [0, 0, 2, -0.5]])
+FLAG = st.sampled_from([0, 1, True, False, None])
+
+
+@st.composite
+def annotations(draw):
+    """Annotations of images 1 to 3, in any order."""
+    boxes = draw(st.sampled_from([BOX, BOX | NO_BOX, NO_BOX]))
+    row = {
+        "image_id": st.sampled_from([1, 2, 3]),
+        "category_id": st.sampled_from([*THINGS]),
+        "area": st.integers(0, 9),
+    }
+    maybe = {"bbox": boxes, "iscrowd": FLAG, "ignore": FLAG}
+    return draw(st.lists(st.fixed_dictionaries(row, optional=maybe), max_size=12))
+
+
+def _is_box(box):
+    numbers = isinstance(box, list) and all(type(x) in (int, float) for x in box)
+    return numbers and len(box) == 4 and box[2] >= 0 and box[3] >= 0
+
+
+def _slowly(listed):
+    """The objects of annotations, and how many have no box."""
+    rows = [
+        (a["image_id"], THINGS[a["category_id"]].replace(" ", "_"), *map(float, a["bbox"]),
+         float(a["area"]), bool(a.get("iscrowd")), bool(a.get("ignore")))
+        for i in (1, 2, 3) for a in listed if a["image_id"] == i and _is_box(a.get("bbox"))
+    ]  # fmt: skip
+    return rows, len(listed) - len(rows)
+
+
+@settings(deadline=None, max_examples=60)
+@given(annotations(), st.integers(0, 3), st.sampled_from([1 << 24, 150]))
+def test_objects_of_coco_are_those_of_a_loop(tmp_path_factory, listed, first, slice_size):
+    folder = tmp_path_factory.mktemp("coco")
+    among = [[a for a in listed if (a["image_id"] <= first) == part] for part in (True, False)]
+    ids = [range(1, first + 1), range(first + 1, 4)]
+    files = [
+        write(folder / f"{n}.json", document([image(i) for i in some], annotated))
+        for n, (some, annotated) in enumerate(zip(ids, among, strict=True))
+        if len(some)
+    ]
+    rows, boxless = _slowly(listed)
+    import_dataset(CocoReading(things=files, slice_size=slice_size), folder / "whole")
+    data = load_dataset(folder / "whole")
+    assert _rows(data) == rows
+    assert (data.objects is None) == (not rows)
+    notes = data.provenance["notes"]
+    expected = f"{boxless} annotations of things have no usable box"
+    assert any(note.startswith(expected) for note in notes) == bool(rows and boxless)
+    outside = sum(x < -1 or y < -1 or x + w > 5 or y + h > 5 for _, _, x, y, w, h, *_ in rows)
+    expected = f"{outside} boxes reach more than a pixel beyond their image"
+    assert any(note.startswith(expected) for note in notes) == bool(outside)
+    import_dataset(CocoReading(things=files), folder / "parts", part_size=1)
+    same_dataset(load_dataset(folder / "parts"), data)
+
+
+def test_stuff_has_no_objects(tmp_path):
+    box = {"image_id": 1, "category_id": 149, "area": 4, "bbox": [0, 0, 2, 2]}
+    stuff = write(tmp_path / "stuff.json", document([image(1)], [box], {149: "road"}))
+    thing = {**box, "category_id": 1}
+    things = write(tmp_path / "things.json", document([image(1)], [thing, {**thing, "bbox": []}]))
+    assert read_coco(stuff=[stuff]).objects is None
+    assert read_coco([things], [stuff]).objects["class"].to_list() == ["person"]
+
+
+def test_numbers_that_are_none(tmp_path):
+    """In a file whose other annotations stay as they are."""
+    text = json.dumps(document([image(1)], [
+        {"image_id": 1, "category_id": 1, "area": 1, "bbox": [0, 0, 1, k]} for k in (1, 777, 2)
+    ]))  # fmt: skip
+    file = write(tmp_path / "a.json", text.replace("777", "1e999"))
+    assert read_coco([file]).objects["height"].to_list() == [1, 2]
+
+
+def test_real_annotations(shared_data):
+    files = sorted(shared_data.glob("coco-real/*/annotations/instances_*.json"))
+    assert len(files) == 3
+    count = crowds = 0
+    for file in files:
+        content = json.loads(file.read_text())
+        data = read_coco([file])
+        names = {c["id"]: c["name"].replace(" ", "_") for c in content["categories"]}
+        listed = sorted(content["annotations"], key=lambda a: a["image_id"])
+        assert _rows(data) == [
+            (a["image_id"], names[a["category_id"]], *a["bbox"], a["area"], a["iscrowd"] == 1,
+             False)
+            for a in listed
+        ]  # fmt: skip
+        count, crowds = count + len(listed), crowds + data.objects["crowd"].sum()
+    assert (count, crowds) == (2459, 27)
