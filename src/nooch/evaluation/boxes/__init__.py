@@ -1,0 +1,1 @@
+"""Detections against annotated objects: matching, misses and false boxes by context."""
