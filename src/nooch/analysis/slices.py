@@ -32,7 +32,7 @@ from nooch.data import ANNOTATED, Dataset, as_dataset
 from nooch.data.table_files import write_result
 from nooch.evaluation import Predictions, load_predictions
 from nooch.evaluation.metrics.proportions import wilson
-from nooch.evaluation.metrics.rate_gaps import RateGap, p_of_groups, rate_gap
+from nooch.evaluation.metrics.rate_gaps import RateGap, rate_gap
 from nooch.evaluation.predictions import predicted_tasks
 from nooch.suites import ChallengeSet
 
@@ -352,10 +352,9 @@ class SliceSide:
         used = self.images & (True if test is None else test)
         strata, outcomes = self.strata(conditions), (self.wrong[used], inside[used])
         strata = None if strata is None else strata[used]
-        gap = rate_gap(*outcomes, strata)
+        groups = None if self.groups is None else self.groups[used]
+        gap = rate_gap(*outcomes, strata, groups)
         p = 1.0 if np.isnan(gap.p_more) else gap.p_more
-        if self.groups is not None:
-            p = max(p, p_of_groups(*outcomes, self.groups[used], strata))
         fewer = inside.sum() <= other.sum()
         weight = 1.0 if len(conditions) > 1 else _FEWER if fewer else 1 - _FEWER
         return FoundSlice(family, conditions, inside, other, gap, p, weight)

@@ -20,10 +20,12 @@ from nooch.base.calls import Progress, Seed, checked, no_progress
 from nooch.base.errors import ParameterError, check_one_of, some_of
 from nooch.base.limits import usable_cpus
 from nooch.base.words import counted
+from nooch.data import Dataset
 from nooch.evaluation.answer_sample import AskedSample, rates_of_answers, readings
 from nooch.evaluation.averages import Averages, averaged_tasks, left_out
 from nooch.evaluation.bootstrap import BootstrapDraws
-from nooch.evaluation.metrics import ANSWER_METRICS, METRICS
+from nooch.evaluation.boxes.detected import IOU, with_box_counts
+from nooch.evaluation.metrics import ANSWER_METRICS, BOX_METRICS, METRICS
 from nooch.evaluation.prediction_files import PredictionSource, load_predictions, run_notes
 from nooch.evaluation.predictions import (
     Aligned,
@@ -138,6 +140,9 @@ def evaluate(
     overlay: OverlaySource = (),
     strict: bool = False,
     min_hard: Annotated[int, Meta(ge=0)] = 0,
+    boxes: bool = False,
+    dataset: Dataset | str | Path | None = None,
+    iou: Annotated[float, Meta(gt=0, le=1)] = IOU,
     reading: Mapping[str, Any] | None = None,
     progress: Progress = no_progress,
 ) -> Scores:
@@ -154,11 +159,15 @@ def evaluate(
         metrics: out of ``auc, auprc, error, nll, ece, ece_top, ece_paper``, which are the default,
             and ``accuracy, balanced_accuracy, precision, recall, fpr, f1, brier``, and for answers
             ``yes_rate, dprime, response_criterion``. Answers in words have those that need no
-            probability, by default all of them.
+            probability, by default all of them. Of ``boxes`` also ``missed`` (the share of objects
+            that are missed), ``false_boxes, misplaced, duplicates`` (boxes per 1,000 images that
+            overlap no object of their class, overlap one too little, or repeat one) and
+            ``average_recall`` (COCO's, of at most 100 boxes a class, regardless of ``threshold``).
         threshold: probability above which an answer is positive, for error, accuracy, precision,
             recall, FPR and F1: a number; task -> number, or a file of these; or ``valid``: for each
             run and task the one of the largest balanced accuracy on the validation split; or
-            ``worst-side``: of the smallest error there on the worst of the sides.
+            ``worst-side``: of the smallest error there on the worst of the sides; or ``f1``: the
+            score of ``boxes`` with the largest F1 there.
         fail_if: conditions such as ``auc@hard[ce,car]<0.85`` (in Python, the scores' ``verdicts``
             list which are met). Their metrics are computed too.
         bootstrap: number of resamples for intervals; 0 for none but Wilson's of shares. Images
@@ -177,6 +186,10 @@ def evaluate(
             are over the tasks that have hard and easy positives and negatives, if any task has
             them; a note names them.
         min_hard: averages leave out tasks with fewer hard images on a side; a note names them.
+        boxes: match the boxes of detections to the objects of the dataset, of which each counts.
+        dataset: the one that the suite was found in, for ``boxes``; by default the one that the
+            suite records.
+        iou: the least overlap (intersection over union) of a box and the object it finds.
         reading: how predictions are read: keywords of ``nooch.load_predictions``, such as
             ``{"ignore_unknown": True}``.
         progress: called with what is being done, and how many of how many tasks are done.
@@ -202,7 +215,7 @@ def evaluate(
     if overlay:
         return _side_by_side(suite, runs, settings, progress)
     names = [run.run for run in runs]
-    metrics = _with_conditions(metrics, conditions, runs)
+    metrics = _with_conditions(metrics, conditions, runs, boxes=boxes)
     baseline = check_one_of("run", baseline or names[0], names, owner="the predictions")
     shares = _distributions(averages, suite)
     predicted = predicted_tasks(runs, suite.tasks, tasks, owner="the suite")
@@ -213,10 +226,12 @@ def evaluate(
     ignore_unknown = suite.header.hard_only or (reading or {}).get("ignore_unknown")
     for run in () if ignore_unknown else runs:
         KnownImages(suite).check(run)
-    thresholds: RunThresholds = {}
-    stated: list[str] = []
-    if str(threshold) != "0.5":
-        scored = list(dict.fromkeys(task for _, task, _ in keys_scored))
+    thresholds, stated = RunThresholds(), list[str]()
+    scored = list(dict.fromkeys(task for _, task, _ in keys_scored))
+    if boxes:
+        data = suite.require_dataset(dataset)
+        runs, thresholds, stated = with_box_counts(runs, data, threshold, iou, suite, scored)
+    elif str(threshold) != "0.5":
         thresholds, stated = answer_thresholds(threshold, suite, runs, scored)
     asked_keys = [key for key in keys_scored if key[2] in splits]
     contexts = rates_of_answers(runs, suite, asked_keys, thresholds, bootstrap, seed)
@@ -261,6 +276,9 @@ def _side_by_side(
     suite: Suite, runs: Sequence[Predictions], settings: Mapping[str, Any], progress: Progress
 ) -> Scores:
     """Scores with the suite's labels, and with corrected ones: of a task next to each other."""
+    if settings["boxes"]:
+        problem = "an overlay corrects labels of images, not objects"
+        raise ParameterError(problem, remedy="give either `boxes` or `overlay`")
     overlay = read_label_overlay(settings["overlay"], suite)
     plain = {**settings, "overlay": ()}
     before = evaluate(suite, runs, progress=progress, **{**plain, "fail_if": ()})
@@ -404,12 +422,21 @@ class _SplitScores:
 
 
 def _with_conditions(
-    metrics: Sequence[str], conditions: Sequence[Condition], runs: Sequence[Predictions]
+    metrics: Sequence[str],
+    conditions: Sequence[Condition],
+    runs: Sequence[Predictions],
+    *,
+    boxes: bool,
 ) -> list[str]:
-    """The metrics, by default those that answers have, and the metrics of the conditions."""
+    """The metrics, by default those that answers or boxes have, and the conditions' metrics."""
     in_words = [run.run for run in runs if run.in_words]
-    default = ANSWER_METRICS if in_words and tuple(metrics) == METRICS else metrics
+    default = metrics
+    if tuple(metrics) == METRICS:
+        default = ANSWER_METRICS if in_words else (*METRICS, *(BOX_METRICS if boxes else ()))
     names = list(dict.fromkeys([*default, *(c.metric for c in conditions)]))
+    if of_boxes := [name for name in names if name in BOX_METRICS and not boxes]:
+        problem = f"{some_of(of_boxes)} needs objects that boxes are matched to"
+        raise ParameterError(problem, where="`metrics`", remedy="give `boxes` True")
     wrong = [name for name in names if name not in ANSWER_METRICS]
     if in_words and wrong:
         problem = f"{some_of(wrong)} needs probabilities, and run {in_words[0]} has none"

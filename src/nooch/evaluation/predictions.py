@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import cached_property
 from typing import Any, Self
@@ -11,6 +11,7 @@ from typing import Any, Self
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from nooch.base.errors import InputError, check_one_of, some_of
 from nooch.base.words import counted, counted_are, plural
@@ -19,6 +20,7 @@ from nooch.criteria.context import FOLDS
 from nooch.data import Dataset, ImageNames, class_name, id_column
 from nooch.data.arrays import float_array, in_main_memory
 from nooch.data.image_names import BY_ID
+from nooch.evaluation.boxes.matching import Detections
 from nooch.evaluation.metrics import SCALES
 from nooch.suites import ChallengeSet, Suite
 
@@ -44,6 +46,9 @@ class Predictions:
         in_words: whether values are 1 for yes, 0 for no, and NaN for neither.
         said: of answers: their frame, with the model's words (see ``Answers``); of captions
             ``image_id, task, yes`` (the share that mentions the task), ``weight, skipped``.
+        boxes: of detections: the boxes, of which ``values`` are the largest scores.
+        counts: of matched detections: kind of objects or boxes -> how many there are, float64 CSR
+            (n_tasks, n), see ``nooch.evaluation.boxes.detected.MatchedRun``.
 
     Examples:
         >>> values = [[0.1, 2.5], [-0.3, 1.0]]
@@ -65,6 +70,8 @@ class Predictions:
     weights: NDArray[np.float64] | None = None
     in_words: bool = False
     said: pl.DataFrame | None = None
+    boxes: Detections | None = None
+    counts: Mapping[str, csr_array] = field(default_factory=dict)
 
     @classmethod
     def from_arrays(
@@ -123,7 +130,12 @@ class Predictions:
     def only(self, *, images: pl.Series, tasks: Collection[str] | None = None) -> Self:
         """The predictions of some images, by a mask (n,), and tasks; by default of all tasks."""
         rows = [row for row, task in enumerate(self.tasks) if tasks is None or task in tasks]
-        cells = np.ix_(np.array(rows, np.intp), np.flatnonzero(images.to_numpy()))
+        kept = np.flatnonzero(images.to_numpy())
+        cells = np.ix_(np.array(rows, np.intp), kept)
+        boxes = self.boxes
+        if boxes is not None:
+            places = (_places(kept, len(images)), _places(rows, len(self.tasks)))
+            boxes = boxes.moved(*places)
         return replace(
             self,
             image_ids=self.image_ids.filter(images),
@@ -131,6 +143,8 @@ class Predictions:
             values=self.values[cells],
             labels=None if self.labels is None else self.labels[cells],
             weights=None if self.weights is None else self.weights[cells],
+            boxes=boxes,
+            counts={name: count[rows][:, kept] for name, count in self.counts.items()},
         )
 
     def outputs(self, task: str, ids: pl.Series) -> NDArray[np.float64]:
@@ -145,6 +159,13 @@ class Predictions:
     def __repr__(self) -> str:
         sizes = f"{counted(len(self.image_ids), 'image')}, {counted(len(self.tasks), 'task')}"
         return f"Predictions({self.run}: {sizes}, {plural(self.scale)})"
+
+
+def _places(kept: Any, n: int) -> NDArray[np.int64]:
+    """The new position of each of n rows, -1 of those that are not kept."""
+    places = np.full(n, -1, np.int64)
+    places[kept] = np.arange(len(kept))
+    return places
 
 
 def check_unique(column: pl.Series, what: str, where: str) -> None:
@@ -307,6 +328,14 @@ class Aligned:
                 remedy="predict on the images and annotations that the suite was found in",
             )
         return values.astype(np.float64, copy=False)
+
+    def counts(self, task: str, rows: NDArray[np.intp] | slice) -> dict[str, NDArray[np.float64]]:
+        """Counts of a set's images by kind, float64 (n,) each; 0 of an image without any."""
+        row, columns = self._run.tasks.index(task), self._at[rows]
+        return {
+            name: np.where(columns >= 0, count[[row]].toarray()[0][columns], 0.0)
+            for name, count in self._run.counts.items()
+        }
 
 
 def one_each(given: pl.Series, ids: pl.Series, run: str) -> None:

@@ -295,7 +295,8 @@ def graded(
     for name, (run, scale) in runs.items():
         values = run.values(challenge.task, part.rows, challenge)
         threshold = (thresholds or {}).get(name, {}).get(challenge.task, 0.5)
-        models[name] = Graded(challenge.labels, values, scale, metrics, threshold)
+        counts = run.counts(challenge.task, part.rows)
+        models[name] = Graded(challenge.labels, values, scale, metrics, threshold, counts)
     return models
 
 

@@ -43,11 +43,11 @@ def answer_thresholds(
         by_run = _chosen(suite, runs, tasks, by_side=threshold != _CHOSEN)
         above = f"are positive above probabilities chosen on {_CHOSEN}:"
         return by_run, [
-            f"answers of {run} {above} {_listed(thresholds)}" for run, thresholds in by_run.items()
+            f"answers of {run} {above} {listed(thresholds)}" for run, thresholds in by_run.items()
         ]
     if isinstance(threshold, Mapping) or Path(str(threshold)).is_file():
         by_task = _by_task(threshold, suite, tasks)
-        note = f"answers are positive above these probabilities: {_listed(by_task)}"
+        note = f"answers are positive above these probabilities: {listed(by_task)}"
     else:
         by_task = dict.fromkeys(tasks, _number(threshold))
         note = f"answers are positive above the probability {threshold}"
@@ -158,5 +158,6 @@ def _number(value: Any, where: str = "`threshold`", task: str | None = None) -> 
     return number
 
 
-def _listed(by_task: Mapping[str, float]) -> str:
+def listed(by_task: Mapping[str, float]) -> str:
+    """Tasks with their numbers, in words."""
     return some_of([f"{task} {value:.3g}" for task, value in by_task.items()])

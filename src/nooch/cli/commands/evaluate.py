@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @takes(
     "nooch.evaluation.evaluate:evaluate",
-    leave=["attributes", "differences"],
+    leave=["attributes", "differences", "dataset"],
     whole=["averages", "fail_if"],
 )
 @with_reading

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
+from typing import Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,12 +27,12 @@ _PAIRS = 1 << 21
 
 @dataclass(frozen=True, eq=False)
 class Boxes:
-    """Boxes of several images; of the same rows of images and columns of classes on both sides.
+    """Boxes of several images.
 
     Attributes:
         image: int64 (n,), row of the image.
         label: int64 (n,), column of the class.
-        box: float64 (n, 4): left, top, width, height, all in one unit.
+        box: float64 (n, 4): left, top, width, height, in pixels or as fractions of the image.
     """
 
     image: Integers
@@ -43,19 +44,43 @@ class Boxes:
 
 
 @dataclass(frozen=True, eq=False)
+class Detections:
+    """The boxes of one run.
+
+    Attributes:
+        boxes: rows of images and columns of classes are the run's images and tasks.
+        scores: float64 (n,), in [0, 1].
+        in_fractions: whether boxes are fractions of the image; else pixels.
+    """
+
+    boxes: Boxes
+    scores: Floats
+    in_fractions: bool = False
+
+    def moved(self, images: Integers, labels: Integers) -> Self:
+        """With other rows of images and columns of classes, int64 (n_before,) each; those at -1
+        are left out.
+        """
+        image, label = images[self.boxes.image], labels[self.boxes.label]
+        rows = np.flatnonzero((image >= 0) & (label >= 0))
+        boxes = Boxes(image[rows], label[rows], self.boxes.box[rows])
+        return type(self)(boxes, self.scores[rows], self.in_fractions)
+
+
+@dataclass(frozen=True, eq=False)
 class Matches:
     """The object that each detection matched.
 
     Attributes:
-        matched: int64 (n_detections,), position of its object; -1 for none.
-        is_ignored: bool (n_detections,), its object is ignored or a crowd, or there were too many
-            detections before it: it counts neither as found nor as false.
+        matched: int64 (n_overlaps, n_detections), position of its object; -1 for none.
+        is_counted: bool (n_overlaps, n_detections): its object is neither ignored nor a crowd, and
+            there were not too many detections before it; the others are neither found nor false.
         overlap: float64 (n_detections,), the largest overlap with an object of its class that
             counts, in [0, 1].
     """
 
     matched: Integers
-    is_ignored: Booleans
+    is_counted: Booleans
     overlap: Floats
 
 
@@ -66,10 +91,10 @@ def match_boxes(
     crowd: Booleans,
     ignored: Booleans,
     *,
-    least_overlap: float = 0.5,
+    iou: Sequence[float] = (0.5,),
     most: int = 100,
 ) -> Matches:
-    """Match detections to objects.
+    """Match detections to objects, whose rows of images and columns of classes are the same.
 
     Args:
         found: the detections, in any order; of equal scores the earlier is taken first.
@@ -78,43 +103,42 @@ def match_boxes(
         crowd: bool (n_objects,), objects that stand for many; any number of detections match one,
             and the overlap is the share of the detection.
         ignored: bool (n_objects,), objects that do not count; crowds never do.
-        least_overlap: intersection over union of a match, in (0, 1].
-        most: detections of a class that are taken of an image; others count as ignored.
+        iou: least overlaps (intersection over union) of a match, in (0, 1].
+        most: detections of a class that are taken of an image.
     """
     n_classes = 1 + int(max(found.label.max(initial=0), objects.label.max(initial=0)))
     key, key_of_objects = (side.image * n_classes + side.label for side in (found, objects))
     uncounted = ignored | crowd
     order = np.lexsort((-scores, key))
     object_order = np.lexsort((uncounted, key_of_objects))
-    first, last = (
-        np.searchsorted(key_of_objects[object_order], key[order], side) for side in ("left", "right")
-    )  # fmt: skip
+    sorted_keys = key_of_objects[object_order]
+    first, last = (np.searchsorted(sorted_keys, key[order], side) for side in _SIDES)
     begins = np.flatnonzero(np.diff(key[order], prepend=-1))
-    sizes = np.diff(begins, append=len(order))
-    rank = np.arange(len(order)) - np.repeat(begins, sizes)
+    rank = np.arange(len(order)) - np.repeat(begins, np.diff(begins, append=len(order)))
     last = np.where(rank < most, last, first)
-    limit = min(least_overlap, 1 - 1e-10)
-    best, matched = np.zeros(len(order)), np.full(len(order), -1, np.int64)
+    limits = [min(least, 1 - 1e-10) for least in iou]
+    best, matched = np.zeros(len(order)), np.full((len(limits), len(order)), -1, np.int64)
     # lists: of single elements, arrays are slow
-    taken, uncounted_list, crowd_list = [False] * len(objects), uncounted.tolist(), crowd.tolist()
+    taken = [[False] * len(objects) for _ in limits]
+    uncounted_list, crowd_list = uncounted.tolist(), crowd.tolist()
     for rows, places in _pairs(first, last):
         targets = object_order[places]
         overlap = overlaps(found.box[order[rows]], objects.box[targets], crowd[targets])
-        counted = np.where(uncounted[targets], 0.0, overlap)
-        np.maximum.at(best, rows, counted)
-        near = overlap >= limit
-        candidates = zip(
-            rows[near].tolist(), targets[near].tolist(), overlap[near].tolist(), strict=True
-        )
-        for row, near_objects in groupby(candidates, key=itemgetter(0)):
-            target = _chosen(near_objects, taken, uncounted_list, crowd_list)
-            if target >= 0:
-                matched[row], taken[target] = target, True
-    result = np.empty_like(matched)
-    result[order] = matched
-    largest, late = np.empty_like(best), np.empty(len(order), bool)
-    largest[order], late[order] = best, rank >= most
-    return Matches(result, late | ((result >= 0) & uncounted[result]), largest)
+        np.maximum.at(best, rows, np.where(uncounted[targets], 0.0, overlap))
+        for limit, matched_at, taken_at in zip(limits, matched, taken, strict=True):
+            near = overlap >= limit
+            candidates = zip(*(x[near].tolist() for x in (rows, targets, overlap)), strict=True)
+            for row, near_objects in groupby(candidates, key=itemgetter(0)):
+                target = _chosen(near_objects, taken_at, uncounted_list, crowd_list)
+                if target >= 0:
+                    matched_at[row], taken_at[target] = target, True
+    back = np.argsort(order)
+    # position -1, no object, is the last element
+    counted = (rank < most) & ~np.append(uncounted, False)[matched]
+    return Matches(matched[:, back], counted[:, back], best[back])
+
+
+_SIDES: tuple[Literal["left"], Literal["right"]] = ("left", "right")
 
 
 def _pairs(first: NDArray[np.intp], last: NDArray[np.intp]) -> Iterator[tuple[Integers, Integers]]:
@@ -162,4 +186,4 @@ def overlaps(found: Floats, objects: Floats, crowd: Booleans) -> Floats:
     area = width * height
     whole = np.where(crowd, area, area + width_of * height_of - shared)
     # boxes without extent overlap nothing
-    return np.divide(shared, whole, out=np.zeros(len(shared)), where=whole > 0)
+    return np.asarray(np.divide(shared, whole, out=np.zeros(len(shared)), where=whole > 0))

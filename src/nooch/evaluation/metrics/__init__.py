@@ -4,6 +4,7 @@ from nooch.evaluation.metrics.pointwise import SCALES, constant_nll, nll
 from nooch.evaluation.metrics.subset_metrics import (
     ALL_METRICS,
     ANSWER_METRICS,
+    BOX_METRICS,
     METRICS,
     SHARES,
     Graded,
@@ -15,6 +16,6 @@ from nooch.evaluation.metrics.subset_metrics import (
 )
 
 __all__ = [
-    "ALL_METRICS", "ANSWER_METRICS", "METRICS", "SCALES", "SHARES", "Graded", "Parts",
-    "Resampler", "Weights", "auc", "constant_nll", "nll", "stable_order",
+    "ALL_METRICS", "ANSWER_METRICS", "BOX_METRICS", "METRICS", "SCALES", "SHARES", "Graded",
+    "Parts", "Resampler", "Weights", "auc", "constant_nll", "nll", "stable_order",
 ]  # fmt: skip

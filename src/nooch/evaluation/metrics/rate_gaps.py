@@ -7,7 +7,7 @@ from functools import reduce
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import norm
+from scipy.stats import norm, t
 
 Floats = NDArray[np.float64]
 
@@ -33,6 +33,8 @@ class RateGap:
         p_more: one-sided, of no more errors with the condition in any stratum; NaN with the effect.
         strata: images and errors of each stratum, without and with the condition: float64
             (2, n_strata, 2).
+        inflation: float64 (2,), how many times the variance of independent images either weighted
+            rate has, without and with the condition; at least 1.
     """
 
     n_with: int
@@ -45,13 +47,14 @@ class RateGap:
     p: float
     p_more: float
     strata: Floats = field(repr=False, compare=False)
+    inflation: Floats = field(repr=False, compare=False)
 
     def interval(self, level: float) -> tuple[float, float]:
         """The interval of the effect at another level, in (0, 1)."""
         if not self.strata.size:
             return np.nan, np.nan
         n, wrong = self.strata
-        return _interval(n, wrong, level)[1:]
+        return _interval(n, wrong, level, self.inflation)[1:]
 
     @property
     def rate_with(self) -> float:
@@ -68,9 +71,10 @@ def rate_gap(
     errors: NDArray[np.bool_],
     condition: NDArray[np.bool_],
     strata: NDArray[np.integer] | None = None,
+    groups: NDArray[np.integer] | None = None,
     level: float = 0.95,
 ) -> RateGap:
-    """Compare the error rates of images with and without a condition.
+    """Compare the error rates of images, or objects, with and without a condition.
 
     Within strata, rates are compared image for image of the same kind (for example, with objects of
     the same size) and combined with the weights of Mantel and Haenszel (1959). The interval is the
@@ -78,12 +82,19 @@ def rate_gap(
     at rates of 0 and 1. The test is the exact conditional one (Fisher's, for one stratum) where up
     to 2,000 images with the condition can be errors, the Cochran-Mantel-Haenszel test beyond.
 
+    With groups of images that are alike, or of objects of one image, the interval is of as many
+    images as would have the variance of the groups' sums (an effective number, Korn and Graubard
+    1998), and p-values are at least those in which each group has one vote: the sum of (error -
+    error rate of the stratum) * (condition - its share of the stratum). The sum of the votes over
+    the root of the sum of their squares is compared with a normal distribution.
+
     ``errors``: bool (n,); ``condition``: bool (n,); ``strata``: integers (n,), small and not
-    negative; None for one stratum; ``level``: of the interval, in (0, 1).
+    negative; None for one stratum; ``groups``: integers (n,); None: each image is one; ``level``:
+    of the interval, in (0, 1).
     """
-    groups = np.zeros(len(errors), dtype=np.intp) if strata is None else strata.astype(np.intp)
-    n_strata = int(groups.max(initial=0)) + 1
-    cells = 2 * groups + condition
+    stratum = np.zeros(len(errors), dtype=np.intp) if strata is None else strata.astype(np.intp)
+    n_strata = int(stratum.max(initial=0)) + 1
+    cells = 2 * stratum + condition
     n = np.bincount(cells, minlength=2 * n_strata).reshape(-1, 2).astype(np.float64)
     wrong = np.bincount(cells, errors, minlength=2 * n_strata).reshape(-1, 2).astype(np.float64)
     (n_without, n_with), (bad_without, bad_with) = n.sum(axis=0), wrong.sum(axis=0)
@@ -91,17 +102,35 @@ def rate_gap(
     both = (n > 0).all(axis=1)
     if not both.any():
         nothing = np.nan, np.nan, np.nan, np.nan, np.nan
-        return RateGap(*totals, *nothing, np.empty((2, 0, 2)))
-    n, wrong = n[both], wrong[both]
-    return RateGap(*totals, *_interval(n, wrong, level), *_p_values(n, wrong), np.stack([n, wrong]))
+        return RateGap(*totals, *nothing, np.empty((2, 0, 2)), np.ones(2))
+    table, p = (n[both], wrong[both]), _p_values(n[both], wrong[both])
+    inflation = np.ones(2)
+    if groups is not None:
+        used = both[stratum]
+        # numbers from 0, and strata that are compared without gaps
+        stratum, group = (np.unique(x[used], return_inverse=True)[1] for x in (stratum, groups))
+        inflation = _inflation(errors[used], condition[used], stratum, group, *table)
+        votes = _p_of_votes(errors[used], condition[used], stratum, group)
+        p = max(p[0], votes[0]), max(p[1], votes[1])
+    interval = _interval(*table, level, inflation)
+    return RateGap(*totals, *interval, *p, np.stack(table), inflation)
 
 
-def _interval(n: Floats, wrong: Floats, level: float) -> tuple[float, float, float]:
-    """The difference of the weighted rates (with - without), and its interval."""
+def _weights(n: Floats) -> Floats:
+    """Mantel and Haenszel's weight of each stratum, float64 (n_strata,); their sum is 1."""
     weights = n.prod(axis=1) / n.sum(axis=1)
-    weights /= weights.sum()
+    return np.asarray(weights / weights.sum())
+
+
+def _interval(
+    n: Floats, wrong: Floats, level: float, inflation: Floats
+) -> tuple[float, float, float]:
+    """The difference of the weighted rates (with - without), and its interval."""
+    weights, rates = _weights(n), wrong / n
+    without, with_ = weights @ rates
+    n = n / inflation
+    wrong = rates * n
     z = float(norm.isf((1 - level) / 2))
-    rates = weights @ (wrong / n)
     # one quantile for every stratum, so that the weighted ends belong to the weighted rate
     share = z * np.sqrt(weights**2 @ (1 / n)) / (weights @ (1 / np.sqrt(n)))
     middle = (wrong + share**2 / 2) / (n + share**2)
@@ -110,7 +139,6 @@ def _interval(n: Floats, wrong: Floats, level: float) -> tuple[float, float, flo
         weights @ np.clip(middle - reach, 0, 1),
         weights @ np.clip(middle + reach, 0, 1),
     )
-    without, with_ = rates
     effect = with_ - without
     return (
         float(effect),
@@ -136,29 +164,56 @@ def _p_values(n: Floats, wrong: Floats) -> tuple[float, float]:
     return float(min(1.0, two)), float(min(1.0, chances[position:].sum()))
 
 
-def p_of_groups(
+def _inflation(
     errors: NDArray[np.bool_],
     condition: NDArray[np.bool_],
-    groups: NDArray[np.integer],
-    strata: NDArray[np.integer] | None = None,
-) -> float:
-    """One-sided p-value of no more errors with a condition, where images of a group are alike.
+    stratum: NDArray[np.intp],
+    group: NDArray[np.intp],
+    n: Floats,
+    wrong: Floats,
+) -> Floats:
+    """Variance of either weighted rate by groups over the one of independent images, (2,)."""
+    rates, weights = wrong / n, _weights(n)
+    result = np.ones(2)
+    for side in range(2):
+        rows = np.flatnonzero(condition == side)
+        of = stratum[rows]
+        # a group pulls the rate that it is compared with (Bell and McCaffrey 2002)
+        cell, size = np.unique(group[rows] * len(n) + of, return_inverse=True, return_counts=True)[
+            1:
+        ]
+        others = np.sqrt(n[of, side] * np.maximum(n[of, side] - size[cell], 1))
+        sums = np.bincount(group[rows], weights[of] / others * (errors[rows] - rates[of, side]))
+        sizes = np.bincount(group[rows])
+        n_groups = np.count_nonzero(sizes)
+        plain = (weights**2 * rates[:, side] * (1 - rates[:, side]) / n[:, side]).sum()
+        if plain > 0 and n_groups > 1:
+            ratio = max(1.0, (sums**2).sum() / plain)
+            # the estimate of the variance is itself uncertain
+            freedom = max(len(rows) / ratio - 1, 1)
+            result[side] = ratio * (t.isf(0.025, freedom) / norm.isf(0.025)) ** 2
+        elif n_groups:
+            # rates of 0 or 1 do not show how alike images of a group are: entirely, at worst
+            result[side] = (sizes**2).sum() / sizes.sum()
+    return result
 
-    Each group has one vote, the sum over its images of (error - error rate of the stratum) *
-    (condition - its share of the stratum). The sum of the votes over the root of the sum of their
-    squares is compared with a normal distribution; of a single group it is at most 1, so that no
-    condition is beyond chance for the images of one group.
 
-    ``errors``: bool (n,); ``condition``: bool (n,); ``groups``: integers (n,); ``strata``: integers
-    (n,), small and not negative; None for one stratum.
+def _p_of_votes(
+    errors: NDArray[np.bool_],
+    condition: NDArray[np.bool_],
+    stratum: NDArray[np.intp],
+    group: NDArray[np.intp],
+) -> tuple[float, float]:
+    """Two-sided, and of more errors; of a single group they are large, so that no condition is
+    beyond chance for the images of one group.
     """
-    stratum = np.zeros(len(errors), np.intp) if strata is None else strata
-    n = np.maximum(np.bincount(stratum), 1)
+    n = np.bincount(stratum)
     rates, shares = (np.bincount(stratum, summand) / n for summand in (errors, condition))
     votes = (errors - rates[stratum]) * (condition - shares[stratum])
-    votes = np.bincount(np.unique(groups, return_inverse=True)[1], votes)
+    votes = np.bincount(group, votes)
     spread = np.sqrt((votes**2).sum())
-    return float(norm.sf(votes.sum() / spread)) if spread > 0 else 1.0
+    z = votes.sum() / spread if spread > 0 else 0.0
+    return float(2 * norm.sf(abs(z))), float(norm.sf(z)) if spread > 0 else 1.0
 
 
 def _hypergeometric(total: float, errors: float, exposed: float) -> Floats:

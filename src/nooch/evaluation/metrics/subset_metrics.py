@@ -292,6 +292,11 @@ _FORMULAS: dict[str, tuple[tuple[str, ...], Callable[[Mapping[str, Floats]], Flo
     "yes_rate": (("hit", "false"), lambda s: (s["hit"] + s["false"]) / s["weight"]),
     "dprime": ((*_CONFUSION, *_SIZES), _dprime),
     "response_criterion": ((*_CONFUSION, *_SIZES), _response_criterion),
+    "missed": (("objects", "found"), lambda s: 1 - s["found"] / s["objects"]),
+    "average_recall": (("objects", "recalled"), lambda s: s["recalled"] / s["objects"]),
+    "false_boxes": (("false_boxes",), lambda s: 1000 * s["false_boxes"] / s["weight"]),
+    "misplaced": (("misplaced",), lambda s: 1000 * s["misplaced"] / s["weight"]),
+    "duplicates": (("duplicates",), lambda s: 1000 * s["duplicates"] / s["weight"]),
 }
 """Metric -> the sums over images that it is made of, and its value from them: from those, from
 ``weight``, the weight of the subset, ``images``, the weight of the whole set, and ``n_positive``
@@ -305,6 +310,11 @@ ANSWER_METRICS = (
     "response_criterion", "error",
 )  # fmt: skip
 """Metrics that need only a yes or no, not a probability."""
+BOX_METRICS = ("missed", "false_boxes", "misplaced", "duplicates", "average_recall")
+"""Metrics of detections: the share of objects that are missed; boxes per 1,000 images that overlap
+no object of their class, overlap one too little, or repeat one; and COCO's average recall. Of
+several objects in an image each one counts.
+"""
 
 
 @dataclass(frozen=True)
@@ -366,6 +376,8 @@ class Graded:
         scale: ``logit`` or ``probability``.
         metrics: names out of ``ALL_METRICS``.
         threshold: probability above which the answer is positive.
+        counts: of detections: objects and boxes of each image by kind, float64 (n,) each, which
+            ``BOX_METRICS`` need.
     """
 
     def __init__(
@@ -375,12 +387,14 @@ class Graded:
         scale: str,
         metrics: Sequence[str] = METRICS,
         threshold: float = 0.5,
+        counts: Mapping[str, Floats] | None = None,
     ) -> None:
         self.metrics = tuple(metrics)
         self.needed = {part for name in metrics if name in _FORMULAS for part in _FORMULAS[name][0]}
         self.ranking = Ranking.from_scores(labels, values) if set(_RANKED) & set(metrics) else None
         self.outcomes = _outcomes(labels, values, scale, threshold)
         self.summed = _summands(labels, values, scale, self.needed)
+        self.summed |= {n: _Summand(c, None) for n, c in (counts or {}).items() if n in self.needed}
 
     @cached_property
     def areas_of_all(self) -> SubsetAreas:

@@ -1,0 +1,250 @@
+"""What a detector found, missed and claimed: its boxes matched to a dataset's objects."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Self
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from nooch.base.errors import InputError, ParameterError
+from nooch.data import Dataset
+from nooch.evaluation.boxes.matching import Boxes, Floats, Integers, Matches, match_boxes
+from nooch.evaluation.predictions import Predictions, positions
+from nooch.evaluation.thresholds import AnswerThreshold, RunThresholds, answer_thresholds, listed
+from nooch.suites import Suite
+
+IOU = 0.5
+"""Overlap (intersection over union) from which a detection is of an object."""
+RECALL_IOU = tuple(np.linspace(0.5, 0.95, 10).tolist())
+"""Overlaps that COCO's average recall is over."""
+NEAR = 0.1
+"""Overlap from which a false box is a misplaced one, as in TIDE (Bolya et al. 2020)."""
+SIZES = (16, 32, 64, 96, 160)
+"""Edges between sizes of objects: the square root of the box's area, in pixels."""
+_USUAL = 640
+"""Pixels of the sides of an image whose size is not known."""
+
+
+@dataclass(frozen=True, eq=False)
+class MatchedRun:
+    """The boxes of a run and the objects of its tasks in its images, matched.
+
+    Attributes:
+        run: with boxes.
+        objects: those that count: rows of the run's images, positions of its tasks.
+        rows: int64 (n_objects,), their rows in the dataset's objects.
+        sizes: int64 (n_objects,), 0 for the smallest to 5, see ``SIZES``.
+        found_at: float64 (n_objects,), the score of the detection that found it; -1: none did.
+        recalled: float64 (n_objects,), the share of ``RECALL_IOU`` at which any detection finds it.
+        kinds: int8 (n_detections,), positions in ``KINDS``.
+    """
+
+    run: Predictions
+    objects: Boxes
+    rows: Integers
+    sizes: Integers
+    found_at: Floats
+    recalled: Floats
+    kinds: NDArray[np.int8]
+
+    @classmethod
+    def match(cls, run: Predictions, data: Dataset, iou: float = IOU) -> Self:
+        """Match a run to a dataset's objects; images that the dataset lacks have none.
+
+        Args:
+            run: with boxes.
+            data: with objects.
+            iou: the least overlap of a detection with the object it finds, in (0, 1].
+
+        Raises:
+            InputError: boxes in pixels of images whose size is not known.
+            ParameterError: a run without boxes, a dataset without objects.
+        """
+        detections, table = run.boxes, data.objects
+        if detections is None:
+            raise ParameterError(
+                "the predictions have no boxes", where=f"run {run.run}",
+                allowed="detections with boxes, such as COCO results",
+            )  # fmt: skip
+        if table is None:
+            raise ParameterError(
+                "the dataset has no objects with boxes", remedy="import the annotations again, from"
+                " a format that has boxes: COCO, YOLO, VOC, Open Images, or a table of boxes",
+            )  # fmt: skip
+        ids, images = run.image_ids, data.images
+        rows = positions(ids.cast(images["image_id"].dtype, strict=False), images["image_id"])
+        found = _in_units_of(detections.boxes, detections.in_fractions, rows, images, run.run)
+        places = dict(zip(run.tasks, range(len(run.tasks)), strict=True))
+        names = table["class"].cast(pl.String)
+        label = names.replace_strict(places, default=-1, return_dtype=pl.Int64).to_numpy()
+        image = positions(table["image_id"], ids.cast(table["image_id"].dtype, strict=False))
+        kept = np.flatnonzero((label >= 0) & (image >= 0))
+        box = table.select("left", "top", "width", "height").to_numpy()[kept]
+        objects = Boxes(image[kept], label[kept], box.astype(np.float64))
+        crowd, ignored = (table[name].to_numpy()[kept] for name in ("crowd", "ignore"))
+        overlaps = (iou, *RECALL_IOU)
+        matches = match_boxes(found, detections.scores, objects, crowd, ignored, iou=overlaps)
+        counted = ~(crowd | ignored)
+        found_at = np.full(len(kept), -1.0)
+        hits = matches.is_counted[0] & (matches.matched[0] >= 0)
+        found_at[matches.matched[0, hits]] = detections.scores[hits]
+        recalled = np.zeros(len(kept))
+        for at, is_counted in zip(matches.matched[1:], matches.is_counted[1:], strict=True):
+            recalled[at[is_counted & (at >= 0)]] += 1 / len(RECALL_IOU)
+        side = np.sqrt(objects.box[:, 2] * objects.box[:, 3])
+        is_fraction = images["width"].is_null().to_numpy()[rows[objects.image]]
+        sizes = np.searchsorted(SIZES, side * np.where(is_fraction, _USUAL, 1), "right")
+        return cls(
+            run,
+            Boxes(objects.image[counted], objects.label[counted], objects.box[counted]),
+            kept[counted],
+            sizes[counted],
+            found_at[counted],
+            recalled[counted],
+            _kinds(matches, iou),
+        )
+
+    def counts(self, limits: Mapping[str, float]) -> dict[str, csr_array]:
+        """Sums of each task and image, float64 CSR (n_tasks, n_images), with the detections whose
+        score is above the task's limit, in [0, 1].
+
+        ``objects`` are those that count, ``found`` and ``recalled`` as the attributes; and
+        detections by ``KINDS``.
+        """
+        run = self.run
+        assert run.boxes is not None  # noqa: S101 - it was matched
+        shape = len(run.tasks), len(run.image_ids)
+        limit = np.array([limits.get(task, 0.5) for task in run.tasks])
+        of_objects, of_boxes = self.objects, run.boxes.boxes
+        sums = {
+            "objects": np.ones(len(of_objects)),
+            "found": (self.found_at > limit[of_objects.label]).astype(np.float64),
+            "recalled": self.recalled,
+        }
+        counts = {name: _by_image(of_objects, values, shape) for name, values in sums.items()}
+        above = run.boxes.scores > limit[of_boxes.label]
+        for number, kind in enumerate(KINDS):
+            is_kind = (above & (self.kinds == number)).astype(np.float64)
+            counts.setdefault(kind, _by_image(of_boxes, is_kind, shape))
+        return counts
+
+    def f1_limits(self, images: pl.Series) -> dict[str, float]:
+        """The limit of the largest F1 of each task on some images: harmonic mean of precision and
+        recall of boxes. Duplicates and misplaced boxes are false; 0.5 without objects there.
+
+        Candidates are the middles between neighboring scores; of several best ones the highest.
+        """
+        run = self.run
+        assert run.boxes is not None  # noqa: S101 - it was matched
+        inside = run.image_ids.is_in(images.cast(run.image_ids.dtype).implode()).to_numpy()
+        n_objects = np.bincount(self.objects.label[inside[self.objects.image]],
+                                minlength=len(run.tasks))  # fmt: skip
+        boxes, ignored = run.boxes.boxes, KINDS.index("ignored")
+        rows = np.flatnonzero(inside[boxes.image] & (self.kinds != ignored))
+        rows = rows[np.lexsort((-run.boxes.scores[rows], boxes.label[rows]))]
+        ends = np.searchsorted(boxes.label[rows], np.arange(len(run.tasks) + 1))
+        limits = {}
+        for number, task in enumerate(run.tasks):
+            own = rows[ends[number] : ends[number + 1]]
+            limits[task] = 0.5
+            if not len(own) or not n_objects[number]:
+                continue
+            scores = run.boxes.scores[own]
+            hits = np.cumsum(self.kinds[own] == KINDS.index("found"))
+            quality = 2 * hits / (np.arange(1, len(own) + 1) + n_objects[number])
+            # detections of one score are above a limit together
+            last = np.append(scores[1:] < scores[:-1], True)
+            best = int(np.argmax(np.where(last, quality, -1.0)))
+            below = scores[best + 1] if best + 1 < len(own) else 0.0
+            limits[task] = float(scores[best] + below) / 2
+        return limits
+
+
+KINDS = ("found", "false_boxes", "misplaced", "duplicates", "ignored")
+"""What a detection is: of an object that counts; or it overlaps no object of its class, one too
+little, or one that a higher score found; or it does not count.
+"""
+
+
+OF_BOXES = "f1"
+"""Rule of the threshold: the largest F1 of boxes on the validation split."""
+
+
+def with_box_counts(
+    runs: Sequence[Predictions],
+    data: Dataset,
+    threshold: AnswerThreshold,
+    iou: float,
+    suite: Suite,
+    tasks: Sequence[str],
+) -> tuple[list[Predictions], RunThresholds, list[str]]:
+    """Runs with the counts of their matched boxes, the threshold of each run and task, and notes
+    that state them. Parameters as in ``nooch.evaluate``; raises as ``MatchedRun.match``.
+    """
+    matched = [MatchedRun.match(run, data, iou) for run in runs]
+    if threshold == OF_BOXES:
+        thresholds, notes = _of_largest_f1(matched, data)
+    else:
+        thresholds, notes = answer_thresholds(threshold, suite, runs, tasks)
+    counted = [
+        replace(run.run, counts=run.counts(thresholds.get(run.run.run, {}))) for run in matched
+    ]
+    return counted, thresholds, notes
+
+
+def _of_largest_f1(runs: Sequence[MatchedRun], data: Dataset) -> tuple[RunThresholds, list[str]]:
+    """The thresholds of the largest F1 on valid, and notes that state them. Raises ParameterError
+    for a dataset without this split, InputError for a run without boxes in it.
+    """
+    valid = data.images.filter(split="valid")["image_id"]
+    if not len(valid):
+        problem = "the largest F1 is chosen on the split valid, which the dataset lacks"
+        raise ParameterError(problem, remedy="give `threshold` a number or a file")
+    for run in runs:
+        if not run.run.image_ids.is_in(valid.cast(run.run.image_ids.dtype).implode()).any():
+            problem = "no threshold can be chosen on valid, of which there are no detections"
+            raise InputError(problem, where=f"run {run.run.run}")
+    by_run = {run.run.run: run.f1_limits(valid) for run in runs}
+    return by_run, [
+        f"boxes of {run} count above the scores of the largest F1 on valid: {listed(limits)}"
+        for run, limits in by_run.items()
+    ]
+
+
+def _kinds(matches: Matches, iou: float) -> NDArray[np.int8]:
+    overlap = matches.overlap
+    false = np.where(overlap >= min(iou, 1 - 1e-10), 3, np.where(overlap >= NEAR, 2, 1))
+    kinds = np.where(matches.matched[0] >= 0, 0, false)
+    return np.where(matches.is_counted[0], kinds, 4).astype(np.int8)
+
+
+def _by_image(boxes: Boxes, values: Floats, shape: tuple[int, int]) -> csr_array:
+    some = np.flatnonzero(values)
+    return csr_array((values[some], (boxes.label[some], boxes.image[some])), shape)
+
+
+def _in_units_of(
+    found: Boxes, in_fractions: bool, rows: Integers, images: pl.DataFrame, run: str
+) -> Boxes:
+    """The boxes in the units of the dataset's objects: pixels, where the image's size is known."""
+    width, height = (images[side].cast(pl.Float64).to_numpy()[rows] for side in _SIDES)
+    if in_fractions:
+        # NaN: objects are in fractions as well
+        extent = np.nan_to_num(np.stack([width, height, width, height], axis=1), nan=1.0)
+        return Boxes(found.image, found.label, found.box * extent[found.image])
+    unknown = np.isnan(width[found.image]) & (rows[found.image] >= 0)
+    if unknown.any():
+        problem = f"{len(np.unique(found.image[unknown]))} images have no known size, and the boxes"
+        raise InputError(
+            f"{problem} are in pixels", where=f"run {run}",
+            remedy="import the dataset with its `images`, or give boxes as fractions of the image",
+        )  # fmt: skip
+    return found
+
+
+_SIDES = ("width", "height")
