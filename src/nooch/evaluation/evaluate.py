@@ -24,7 +24,8 @@ from nooch.data import Dataset
 from nooch.evaluation.answer_sample import AskedSample, rates_of_answers, readings
 from nooch.evaluation.averages import Averages, averaged_tasks, left_out
 from nooch.evaluation.bootstrap import BootstrapDraws
-from nooch.evaluation.boxes.detected import IOU, with_box_counts
+from nooch.evaluation.boxes.detected import IOU, with_thresholds
+from nooch.evaluation.boxes.effects import box_effects
 from nooch.evaluation.metrics import ANSWER_METRICS, BOX_METRICS, METRICS
 from nooch.evaluation.prediction_files import PredictionSource, load_predictions, run_notes
 from nooch.evaluation.predictions import (
@@ -58,7 +59,7 @@ from nooch.evaluation.subsets import (
     parse_distribution,
 )
 from nooch.evaluation.task_scores import Block, ScoredTask, score_task
-from nooch.evaluation.thresholds import AnswerThreshold, RunThresholds, answer_thresholds
+from nooch.evaluation.thresholds import AnswerThreshold, RunThresholds
 from nooch.suites import HARD, SUBSETS, ChallengeSet, SetRecord, Suite, as_suite, mark_by_threshold
 from nooch.suites.challenge_set import subset_codes
 from nooch.suites.hard_easy import Side
@@ -226,13 +227,11 @@ def evaluate(
     ignore_unknown = suite.header.hard_only or (reading or {}).get("ignore_unknown")
     for run in () if ignore_unknown else runs:
         KnownImages(suite).check(run)
-    thresholds, stated = RunThresholds(), list[str]()
-    scored = list(dict.fromkeys(task for _, task, _ in keys_scored))
+    scored, data = list(dict.fromkeys(task for _, task, _ in keys_scored)), None
     if boxes:
         data = suite.require_dataset(dataset)
-        runs, thresholds, stated = with_box_counts(runs, data, threshold, iou, suite, scored)
-    elif str(threshold) != "0.5":
-        thresholds, stated = answer_thresholds(threshold, suite, runs, scored)
+    matched, thresholds, stated = with_thresholds(runs, data, threshold, iou, suite, scored)
+    runs = [run.run for run in matched] or runs
     asked_keys = [key for key in keys_scored if key[2] in splits]
     contexts = rates_of_answers(runs, suite, asked_keys, thresholds, bootstrap, seed)
     notes += [*sample.notes, *run_notes(runs), *stated]
@@ -266,7 +265,8 @@ def evaluate(
     facts["dataset"] = suite.header.dataset.fingerprint
     facts |= {"thresholds": thresholds} if thresholds else {}
     verdicts = judge(table, conditions, suite) if conditions else []
-    return Scores(table, compared, notes, facts, verdicts, contexts)
+    effects = box_effects(matched, thresholds, sample.suite, wanted_sets)
+    return Scores(table, compared, notes, facts, verdicts, contexts, effects)
 
 
 _NO_SETTINGS = {"suite", "predictions", "progress"}

@@ -17,6 +17,7 @@ from nooch.base.errors import ParameterError, check_one_of
 from nooch.base.words import counted
 from nooch.evaluation.averages import AVERAGE
 from nooch.evaluation.bootstrap import FEWEST, MOST_RESAMPLES
+from nooch.evaluation.boxes.effects import effect_sentence
 from nooch.evaluation.context_rates import MOST_UNKNOWN, ContextRates, headline
 from nooch.evaluation.metrics import ALL_METRICS
 from nooch.evaluation.task_scores import INTERVALS, OF_BOTH, Block, deciding
@@ -52,6 +53,8 @@ class Scores(TabularResult):
         settings: how the values were made (JSON-like).
         verdicts: on the conditions of ``fail_if``.
         contexts: (run, criterion) -> how often the run answers yes in each context, of answers.
+        box_effects: of boxes, hard against easy images over all tasks at once: a row for each run,
+            criterion, split and side; see ``nooch.evaluation.boxes.effects.EFFECTS``.
     """
 
     table: pl.DataFrame
@@ -60,12 +63,16 @@ class Scores(TabularResult):
     settings: Mapping[str, Any] = field(default_factory=dict)
     verdicts: Sequence[ConditionVerdict] = ()
     contexts: Mapping[tuple[str, str], ContextRates] = field(default_factory=dict)
+    box_effects: pl.DataFrame = field(default_factory=pl.DataFrame)
 
     @property
     def headlines(self) -> list[str]:
-        """For answers, a line for each run and criterion: how often absent objects get a yes."""
+        """For answers, a line for each run and criterion: how often absent objects get a yes. For
+        boxes, how much more often objects are missed, and boxes claimed, on hard images.
+        """
         lines = {key: headline(rates, "yes to") for key, rates in self.contexts.items()}
-        return [f"{', '.join(key)}: {line}" for key, line in lines.items() if line]
+        of_answers = [f"{', '.join(key)}: {line}" for key, line in lines.items() if line]
+        return [*of_answers, *map(effect_sentence, self.box_effects.iter_rows(named=True))]
 
     @property
     def display(self) -> DisplayTable:

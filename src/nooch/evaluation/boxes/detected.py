@@ -16,7 +16,7 @@ from nooch.data import Dataset
 from nooch.evaluation.boxes.matching import Boxes, Floats, Integers, Matches, match_boxes
 from nooch.evaluation.predictions import Predictions, positions
 from nooch.evaluation.thresholds import AnswerThreshold, RunThresholds, answer_thresholds, listed
-from nooch.suites import Suite
+from nooch.suites import ChallengeSet, Suite
 
 IOU = 0.5
 """Overlap (intersection over union) from which a detection is of an object."""
@@ -109,6 +109,35 @@ class MatchedRun:
             _kinds(matches, iou),
         )
 
+    def missed(
+        self, challenge: ChallengeSet, limit: float
+    ) -> tuple[NDArray[np.intp], NDArray[np.bool_], Integers]:
+        """The objects of a set's task in its images: each one's row in the set, whether no
+        detection with a score above the limit found it, and its size; (n_objects,) each.
+        """
+        own = np.flatnonzero(self.objects.label == self.run.tasks.index(challenge.task))
+        row = self._rows_in(challenge)[self.objects.image[own]]
+        own, row = own[row >= 0], row[row >= 0]
+        return row, self.found_at[own] <= limit, self.sizes[own]
+
+    def claims(self, challenge: ChallengeSet, limit: float) -> Integers:
+        """Boxes of the task in each image of a set that overlap no object, with a score above the
+        limit: int64 (n,).
+        """
+        run = self.run
+        assert run.boxes is not None  # noqa: S101 - it was matched
+        is_claim = (run.boxes.boxes.label == run.tasks.index(challenge.task)) & (
+            run.boxes.scores > limit
+        )
+        is_claim &= self.kinds == KINDS.index("false_boxes")
+        row = self._rows_in(challenge)[run.boxes.boxes.image[is_claim]]
+        return np.bincount(row[row >= 0], minlength=len(challenge)).astype(np.int64)
+
+    def _rows_in(self, challenge: ChallengeSet) -> Integers:
+        """The row of each of the run's images in a set, int64 (n_images,); -1 if it has none."""
+        ids = challenge.image_ids
+        return positions(self.run.image_ids.cast(ids.dtype, strict=False), ids)
+
     def counts(self, limits: Mapping[str, float]) -> dict[str, csr_array]:
         """Sums of each task and image, float64 CSR (n_tasks, n_images), with the detections whose
         score is above the task's limit, in [0, 1].
@@ -175,24 +204,31 @@ OF_BOXES = "f1"
 """Rule of the threshold: the largest F1 of boxes on the validation split."""
 
 
-def with_box_counts(
+def with_thresholds(
     runs: Sequence[Predictions],
-    data: Dataset,
+    data: Dataset | None,
     threshold: AnswerThreshold,
     iou: float,
     suite: Suite,
     tasks: Sequence[str],
-) -> tuple[list[Predictions], RunThresholds, list[str]]:
-    """Runs with the counts of their matched boxes, the threshold of each run and task, and notes
-    that state them. Parameters as in ``nooch.evaluate``; raises as ``MatchedRun.match``.
+) -> tuple[list[MatchedRun], RunThresholds, list[str]]:
+    """Runs with the counts of their matched boxes (none without ``data``), the threshold of each
+    run and task, and notes that state them; no threshold is 0.5.
+
+    Parameters as in ``nooch.evaluate``; raises as ``MatchedRun.match``.
     """
+    if data is None:
+        if str(threshold) == "0.5":
+            return [], {}, []
+        return [], *answer_thresholds(threshold, suite, runs, tasks)
     matched = [MatchedRun.match(run, data, iou) for run in runs]
     if threshold == OF_BOXES:
         thresholds, notes = _of_largest_f1(matched, data)
     else:
         thresholds, notes = answer_thresholds(threshold, suite, runs, tasks)
     counted = [
-        replace(run.run, counts=run.counts(thresholds.get(run.run.run, {}))) for run in matched
+        replace(run, run=replace(run.run, counts=run.counts(thresholds.get(run.run.run, {}))))
+        for run in matched
     ]
     return counted, thresholds, notes
 

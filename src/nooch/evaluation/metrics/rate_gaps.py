@@ -106,7 +106,7 @@ def rate_gap(
     table, p = (n[both], wrong[both]), _p_values(n[both], wrong[both])
     inflation = np.ones(2)
     if groups is not None:
-        used = both[stratum]
+        used = np.asarray(both)[stratum]
         # numbers from 0, and strata that are compared without gaps
         stratum, group = (np.unique(x[used], return_inverse=True)[1] for x in (stratum, groups))
         inflation = _inflation(errors[used], condition[used], stratum, group, *table)
@@ -209,8 +209,8 @@ def _p_of_votes(
     """
     n = np.bincount(stratum)
     rates, shares = (np.bincount(stratum, summand) / n for summand in (errors, condition))
-    votes = (errors - rates[stratum]) * (condition - shares[stratum])
-    votes = np.bincount(group, votes)
+    each = (errors - rates[stratum]) * (condition - shares[stratum])
+    votes = np.bincount(group, each)
     spread = np.sqrt((votes**2).sum())
     z = votes.sum() / spread if spread > 0 else 0.0
     return float(2 * norm.sf(abs(z))), float(norm.sf(z)) if spread > 0 else 1.0

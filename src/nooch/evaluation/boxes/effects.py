@@ -1,0 +1,106 @@
+"""Does the context decide what a detector misses and claims? Hard against easy, over all tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from nooch.evaluation.boxes.detected import SIZES, MatchedRun
+from nooch.evaluation.metrics.rate_gaps import rate_gap
+from nooch.evaluation.predictions import positions
+from nooch.suites import SUBSETS, ChallengeSet, Suite
+
+EFFECTS: dict[str, Any] = {
+    "run": pl.String, "criterion": pl.String, "split": pl.String, "side": pl.String,
+    "n_hard": pl.Int64, "n_easy": pl.Int64, "rate_hard": pl.Float64, "rate_easy": pl.Float64,
+    "effect": pl.Float64, "low": pl.Float64, "high": pl.Float64, "p": pl.Float64,
+}  # fmt: skip
+"""Columns of ``Scores.box_effects``. On the side ``positive``, rates are shares of objects that are
+missed; on ``negative``, boxes claimed per image and task without the object. ``effect`` is the
+difference of the shares, of negatives the shares with any claim, within each task (and size of the
+object): Mantel and Haenszel's, with the interval and p of images, see ``rate_gap``.
+"""
+
+
+def box_effects(
+    runs: Sequence[MatchedRun],
+    thresholds: Mapping[str, Mapping[str, float]],
+    suite: Suite,
+    keys: Sequence[tuple[str, str, str]],
+) -> pl.DataFrame:
+    """The effects of the context on each run; ``keys`` are the sets (criterion, task, split)."""
+    groups = dict.fromkeys((criterion, split) for criterion, _, split in keys)
+    rows = []
+    for run in runs:
+        limits = thresholds.get(run.run.run, {})
+        for criterion, split in groups:
+            sets = [suite.set(*key) for key in keys if (key[0], key[2]) == (criterion, split)]
+            sets = [challenge for challenge in sets if challenge.task in run.run.tasks]
+            about = {"run": run.run.run, "criterion": criterion, "split": split}
+            for side, of_side in (("positive", _missed), ("negative", _claimed)):
+                rows.append(about | {"side": side} | of_side(run, limits, sets))
+    return pl.DataFrame(rows, schema=EFFECTS).with_columns(pl.col(pl.Float64).fill_nan(None))
+
+
+def _missed(
+    run: MatchedRun, limits: Mapping[str, float], sets: Sequence[ChallengeSet]
+) -> dict[str, Any]:
+    parts = []
+    for number, challenge in enumerate(sets):
+        row, missed, size = run.missed(challenge, limits.get(challenge.task, 0.5))
+        stratum = number * (len(SIZES) + 1) + size
+        parts.append((missed, _hard(challenge)[row], stratum, _images(run, challenge)[row]))
+    missed, hard, strata, images = (np.concatenate(part) for part in zip(*parts, strict=True))
+    gap = rate_gap(missed, hard, strata, images)
+    return {
+        "n_hard": gap.n_with, "n_easy": gap.n_without, "rate_hard": gap.rate_with,
+        "rate_easy": gap.rate_without, "effect": gap.effect, "low": gap.low, "high": gap.high,
+        "p": gap.p,
+    }  # fmt: skip
+
+
+def _claimed(
+    run: MatchedRun, limits: Mapping[str, float], sets: Sequence[ChallengeSet]
+) -> dict[str, Any]:
+    parts = []
+    for number, challenge in enumerate(sets):
+        rows = np.flatnonzero(~challenge.labels)
+        claims = run.claims(challenge, limits.get(challenge.task, 0.5))[rows]
+        task = np.full(len(rows), number)
+        parts.append((claims, _hard(challenge)[rows], task, _images(run, challenge)[rows]))
+    claims, hard, strata, images = (np.concatenate(part) for part in zip(*parts, strict=True))
+    gap = rate_gap(claims > 0, hard, strata, images)
+    rates = [float(claims[side].mean()) if side.any() else np.nan for side in (hard, ~hard)]
+    return {
+        "n_hard": gap.n_with, "n_easy": gap.n_without, "rate_hard": rates[0],
+        "rate_easy": rates[1], "effect": gap.effect, "low": gap.low, "high": gap.high, "p": gap.p,
+    }  # fmt: skip
+
+
+def _hard(challenge: ChallengeSet) -> NDArray[np.bool_]:
+    return np.asarray(challenge.subset != SUBSETS.index("easy"))
+
+
+def _images(run: MatchedRun, challenge: ChallengeSet) -> NDArray[np.int64]:
+    """The row of each of a set's images in the run: a number that all sets share."""
+    ids = challenge.image_ids
+    return positions(ids, run.run.image_ids.cast(ids.dtype, strict=False))
+
+
+def effect_sentence(row: Mapping[str, Any]) -> str:
+    """An effect in words, with its interval."""
+    name = f"{row['run']}, {row['criterion']}: "
+    interval = "" if row["low"] is None else f" [{100 * row['low']:+.1f}, {100 * row['high']:+.1f}]"
+    effect = "" if row["effect"] is None else f"{100 * row['effect']:+.1f} points{interval}"
+    hard, easy = (np.nan if rate is None else rate for rate in (row["rate_hard"], row["rate_easy"]))
+    if row["side"] == "positive":
+        rates = f"{100 * hard:.0f}% of {row['n_hard']:,} objects out of context are missed, "
+        rates += f"{100 * easy:.0f}% of {row['n_easy']:,} others"
+        return f"{name}{rates}; within class and size {effect or 'not comparable'}"
+    rates = f"{1000 * hard:.1f} boxes of absent objects per 1,000 images where they are expected"
+    rates += f", {1000 * easy:.1f} elsewhere"
+    return f"{name}{rates}; within class {effect or 'not comparable'}"

@@ -1,0 +1,139 @@
+"""Detections matched to objects: by hand, against pycocotools, and on a real detector's boxes."""
+
+import json
+from contextlib import redirect_stdout
+from io import StringIO
+
+import numpy as np
+import pytest
+from hypothesis import given, strategies as st
+
+from nooch.evaluation.boxes import matching
+from nooch.evaluation.boxes.matching import Boxes, match_boxes
+
+
+def boxes(rows):
+    """Boxes of (image, class, left, top, width, height)."""
+    table = np.array(rows, np.float64).reshape(-1, 6)
+    return Boxes(table[:, 0].astype(np.int64), table[:, 1].astype(np.int64), table[:, 2:])
+
+
+def by_pycocotools(found, scores, objects, crowd, ignored, iou):
+    """Position of each detection's object (-1: none), and whether it counts, as pycocotools has."""
+    from pycocotools.coco import COCO
+    from pycocotools.cocoeval import COCOeval
+
+    with redirect_stdout(StringIO()):
+        truth, results = COCO(), COCO()
+        images = [{"id": int(i)} for i in {*found.image.tolist(), *objects.image.tolist()}]
+        labels = [{"id": int(k)} for k in {*found.label.tolist(), *objects.label.tolist()}]
+        truth.dataset = {"images": images, "categories": labels, "annotations": [
+            {"id": n + 1, "image_id": int(objects.image[n]), "category_id": int(objects.label[n]),
+             "bbox": objects.box[n].tolist(), "area": 1.0, "iscrowd": int(crowd[n]),
+             "ignore": int(ignored[n] or crowd[n])}
+            for n in range(len(objects))
+        ]}  # fmt: skip
+        results.dataset = {"images": images, "categories": labels, "annotations": [
+            {"id": n + 1, "image_id": int(found.image[n]), "category_id": int(found.label[n]),
+             "bbox": found.box[n].tolist(), "area": 1.0, "iscrowd": 0, "score": float(scores[n])}
+            for n in range(len(found))
+        ]}  # fmt: skip
+        truth.createIndex()
+        results.createIndex()
+        judge = COCOeval(truth, results, "bbox")
+        judge.params.iouThrs = np.array(iou)
+        judge.params.areaRng, judge.params.areaRngLbl = [[0, 1e10]], ["all"]
+        judge.evaluate()
+    matched = np.full((len(iou), len(found)), -1)
+    counted = np.zeros(matched.shape, bool)
+    for cell in filter(None, judge.evalImgs):
+        rows = np.array(cell["dtIds"], int) - 1
+        matched[:, rows] = cell["dtMatches"].astype(int) - 1
+        counted[:, rows] = ~cell["dtIgnore"].astype(bool)
+    return matched, counted
+
+
+sides = st.integers(0, 6).map(float)
+places = st.tuples(st.integers(0, 1), st.integers(0, 1), sides, sides, sides, sides)
+"""On a coarse grid, so that overlaps are often equal or exactly at the threshold."""
+
+
+@given(
+    st.lists(st.tuples(places, st.integers(0, 3)), max_size=12),
+    st.lists(st.tuples(places, st.booleans(), st.booleans()), max_size=8),
+)
+def test_matches_equal_pycocotools(found, objects):
+    scores = np.array([score for _, score in found]) / 3
+    kinds = np.array([kinds for _, *kinds in objects], bool).reshape(-1, 2).T
+    mine, others = boxes([box for box, _ in found]), boxes([box for box, *_ in objects])
+    iou = (0.5, 0.75, 1.0)
+    result = match_boxes(mine, scores, others, *kinds, iou=iou)
+    expected = by_pycocotools(mine, scores, others, *kinds, iou)
+    np.testing.assert_array_equal(result.matched, expected[0])
+    np.testing.assert_array_equal(result.is_counted, expected[1])
+
+
+def test_matching_in_pieces_changes_nothing(monkeypatch):
+    draw = np.random.default_rng(0)
+    found, objects = (
+        boxes(np.c_[draw.integers(0, 3, (n, 2)), draw.integers(0, 9, (n, 4))]) for n in (300, 80)
+    )
+    scores, crowd = draw.random(300), draw.random(80) < 0.2
+    whole = match_boxes(found, scores, objects, crowd, crowd & False, most=20)
+    monkeypatch.setattr(matching, "_PAIRS", 7)
+    pieces = match_boxes(found, scores, objects, crowd, crowd & False, most=20)
+    for name in ("matched", "is_counted", "overlap"):
+        np.testing.assert_array_equal(getattr(whole, name), getattr(pieces, name))
+    assert (whole.matched >= 0).any()
+    assert not whole.is_counted.all()
+
+
+def test_duplicates_crowds_and_near_misses_by_hand():
+    objects = boxes([(0, 0, 0, 0, 10, 10), (0, 0, 50, 0, 20, 10), (0, 1, 0, 0, 10, 10)])
+    found = boxes([
+        (0, 0, 0, 0, 10, 9), (0, 0, 0, 0, 10, 10), (0, 0, 50, 0, 10, 10), (0, 0, 0, 5, 10, 10),
+        (0, 1, 0, 0, 10, 10), (1, 0, 0, 0, 10, 10),
+    ])  # fmt: skip
+    crowd = np.array([False, True, False])
+    result = match_boxes(found, np.array([0.9, 0.8, 0.7, 0.6, 0.5, 0.4]), objects, crowd, crowd)
+    # a crowd covers all of the third box: its overlap is the share of the detection
+    assert result.matched[0].tolist() == [0, -1, 1, -1, 2, -1]
+    assert result.is_counted[0].tolist() == [True, True, False, True, True, True]
+    np.testing.assert_allclose(result.overlap, [0.9, 1, 0, 1 / 3, 1, 0])
+
+
+@pytest.fixture(scope="module")
+def real(shared_data):
+    """Detections of YOLOX-nano, their scores, the objects of its images, and their crowds."""
+    files = sorted((shared_data / "coco-real").glob("*/annotations/instances_*.json"))
+    annotations = [a for file in files for a in json.loads(file.read_bytes())["annotations"]]
+    results = json.loads((shared_data / "boxes/yolox_nano_coco_real.json").read_bytes())
+    found, objects = (
+        boxes([(r["image_id"], r["category_id"], *r["bbox"]) for r in rows])
+        for rows in (results, annotations)
+    )
+    crowd = np.array([a["iscrowd"] for a in annotations], bool)
+    return found, np.array([r["score"] for r in results]), objects, crowd
+
+
+def test_matches_of_a_real_detector_equal_pycocotools(real):
+    found, scores, objects, crowd = real
+    iou = np.linspace(0.5, 0.95, 10)
+    result = match_boxes(found, scores, objects, crowd, crowd & False, iou=iou)
+    matched, counted = by_pycocotools(found, scores, objects, crowd, crowd & False, iou)
+    np.testing.assert_array_equal(result.matched, matched)
+    np.testing.assert_array_equal(result.is_counted, counted)
+
+
+def test_a_real_detector_finds_what_is_known(real):
+    """Figures that were computed outside this project, at a score of .3 and an overlap of .5."""
+    found, scores, objects, crowd = real
+    result = match_boxes(found, scores, objects, crowd, crowd & False)
+    hits = (result.matched[0] >= 0) & result.is_counted[0] & (scores >= 0.3)
+    is_found = np.zeros(len(objects), bool)
+    is_found[result.matched[0, hits]] = True
+    assert ((~crowd).sum(), is_found.sum()) == (2432, 964)
+    pairs, pairs_found = (1000 * side.image + side.label for side in (objects, found))
+    missed, claimed = pairs[~crowd & ~is_found], pairs_found[scores >= 0.3]
+    assert len(np.unique(pairs[~crowd])) == 988
+    assert len(np.intersect1d(missed, claimed)) == 215
