@@ -23,14 +23,21 @@ def by_pycocotools(found, scores, objects, crowd, ignored, iou):
     from pycocotools.coco import COCO
     from pycocotools.cocoeval import COCOeval
 
+    class Judge(COCOeval):
+        def _prepare(self):
+            super()._prepare()
+            # it overwrites ``ignore`` by ``iscrowd``, although its matching knows both
+            for annotations in self._gts.values():
+                for annotation in annotations:
+                    annotation["ignore"] |= ignored[annotation["id"] - 1]
+
     with redirect_stdout(StringIO()):
         truth, results = COCO(), COCO()
         images = [{"id": int(i)} for i in {*found.image.tolist(), *objects.image.tolist()}]
         labels = [{"id": int(k)} for k in {*found.label.tolist(), *objects.label.tolist()}]
         truth.dataset = {"images": images, "categories": labels, "annotations": [
             {"id": n + 1, "image_id": int(objects.image[n]), "category_id": int(objects.label[n]),
-             "bbox": objects.box[n].tolist(), "area": 1.0, "iscrowd": int(crowd[n]),
-             "ignore": int(ignored[n] or crowd[n])}
+             "bbox": objects.box[n].tolist(), "area": 1.0, "iscrowd": int(crowd[n])}
             for n in range(len(objects))
         ]}  # fmt: skip
         results.dataset = {"images": images, "categories": labels, "annotations": [
@@ -40,7 +47,7 @@ def by_pycocotools(found, scores, objects, crowd, ignored, iou):
         ]}  # fmt: skip
         truth.createIndex()
         results.createIndex()
-        judge = COCOeval(truth, results, "bbox")
+        judge = Judge(truth, results, "bbox")
         judge.params.iouThrs = np.array(iou)
         judge.params.areaRng, judge.params.areaRngLbl = [[0, 1e10]], ["all"]
         judge.evaluate()

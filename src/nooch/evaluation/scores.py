@@ -19,7 +19,7 @@ from nooch.evaluation.averages import AVERAGE
 from nooch.evaluation.bootstrap import FEWEST, MOST_RESAMPLES
 from nooch.evaluation.boxes.effects import effect_sentence
 from nooch.evaluation.context_rates import MOST_UNKNOWN, ContextRates, headline
-from nooch.evaluation.metrics import ALL_METRICS
+from nooch.evaluation.metrics import METRIC_NAMES
 from nooch.evaluation.task_scores import INTERVALS, OF_BOTH, Block, deciding
 from nooch.suites import Suite
 
@@ -104,7 +104,7 @@ class Scores(TabularResult):
         Raises:
             ParameterError: nothing or several values fit.
         """
-        check_one_of("metric", metric, ALL_METRICS)
+        check_one_of("metric", metric, METRIC_NAMES)
         rows = self.table.filter(metric=metric, subset=subset)
         for column in ("cue", "group"):
             where.setdefault(column, None)
@@ -134,7 +134,7 @@ class Scores(TabularResult):
         Raises:
             ParameterError: an unknown metric, or scores that were made without groups.
         """
-        check_one_of("metric", metric, ALL_METRICS)
+        check_one_of("metric", metric, METRIC_NAMES)
         rows = self.table.filter(pl.col("cue").is_null(), metric=metric, subset=subset, **where)
         keys, value = ["run", "criterion", "task", "split"], pl.col("value")
         grouped = rows.filter(pl.col("group").is_not_null())
@@ -153,7 +153,7 @@ class Scores(TabularResult):
         )
 
 
-Metric = Annotated[str, ALL_METRICS]
+Metric = Annotated[str, METRIC_NAMES]
 Resamples = Annotated[int, Meta(ge=0, le=MOST_RESAMPLES)]
 
 
@@ -382,7 +382,7 @@ def parse_condition(text: str) -> Condition:
     if matched is None:
         raise ParameterError(f"{text!r} is not a condition", where="`fail_if`", allowed=_ALLOWED)
     metric, subset, inside, sign, number = matched.groups()
-    check_one_of("metric", metric, ALL_METRICS)
+    check_one_of("metric", metric, METRIC_NAMES)
     names = [name.strip() for name in (inside or "").split(",")]
     try:
         bound = float(number)

@@ -5,6 +5,7 @@ from nooch.evaluation.metrics.subset_metrics import (
     ALL_METRICS,
     ANSWER_METRICS,
     BOX_METRICS,
+    METRIC_NAMES,
     METRICS,
     SHARES,
     Graded,
@@ -16,6 +17,6 @@ from nooch.evaluation.metrics.subset_metrics import (
 )
 
 __all__ = [
-    "ALL_METRICS", "ANSWER_METRICS", "BOX_METRICS", "METRICS", "SCALES", "SHARES", "Graded",
-    "Parts", "Resampler", "Weights", "auc", "constant_nll", "nll", "stable_order",
+    "ALL_METRICS", "ANSWER_METRICS", "BOX_METRICS", "METRICS", "METRIC_NAMES", "SCALES", "SHARES",
+    "Graded", "Parts", "Resampler", "Weights", "auc", "constant_nll", "nll", "stable_order",
 ]  # fmt: skip

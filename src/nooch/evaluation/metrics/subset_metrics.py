@@ -303,18 +303,19 @@ _FORMULAS: dict[str, tuple[tuple[str, ...], Callable[[Mapping[str, Floats]], Flo
 and ``n_negative``, the images of the subset, or all images by a mixture's shares. 0 / 0 is
 undefined.
 """
-ALL_METRICS = (*_RANKED, *_FORMULAS)
-"""Names of all metrics."""
-ANSWER_METRICS = (
-    "accuracy", "balanced_accuracy", "precision", "recall", "fpr", "f1", "yes_rate", "dprime",
-    "response_criterion", "error",
-)  # fmt: skip
-"""Metrics that need only a yes or no, not a probability."""
 BOX_METRICS = ("missed", "false_boxes", "misplaced", "duplicates", "average_recall")
 """Metrics of detections: the share of objects that are missed; boxes per 1,000 images that overlap
 no object of their class, overlap one too little, or repeat one; and COCO's average recall. Of
 several objects in an image each one counts.
 """
+ALL_METRICS = (*_RANKED, *(name for name in _FORMULAS if name not in BOX_METRICS))
+"""Metrics of outputs, which need no boxes."""
+METRIC_NAMES = (*ALL_METRICS, *BOX_METRICS)
+ANSWER_METRICS = (
+    "accuracy", "balanced_accuracy", "precision", "recall", "fpr", "f1", "yes_rate", "dprime",
+    "response_criterion", "error",
+)  # fmt: skip
+"""Metrics that need only a yes or no, not a probability."""
 
 
 @dataclass(frozen=True)
