@@ -309,7 +309,8 @@ def test_detections_give_the_largest_score_and_0_elsewhere(tmp_path, form):
     values = dict(zip(run.tasks, run.values.tolist(), strict=True))
     assert values["car"] == [0.75, *[0] * 23]
     assert values["fire_hydrant"] == [0, 0.5, *[0] * 22]
-    assert "COCO detections, 22 images without any" in run.read
+    assert "4 boxes (COCO results" in run.read
+    assert "22 images without any" in run.read
     assert evaluate(SUITE, run).table["value"].is_not_null().any()
     (listed,) = load_predictions(file, SUITE, classes=named, ids=[36, 37, 38])
     assert listed.image_ids.to_list() == [36, 37, 38]
@@ -320,20 +321,29 @@ def test_detections_give_the_largest_score_and_0_elsewhere(tmp_path, form):
 
 
 @pytest.mark.parametrize(
-    "content",
-    ["", "[", "{}", "[1]", '[{"image_id": 1}]', '[{"image_id": 1e400, "category_id": 1}]',
-     '[{"image_id": 99999999999999999999, "category_id": 1, "score": 0.5}]',
-     '[{"image_id": 1, "category_id": 1, "score": 1.5}]',
-     '[{"image_id": 1, "category_id": 1, "score": NaN}]',
-     '[{"image_id": null, "category_id": 1, "score": 0.5}]'],
-)  # fmt: skip
-def test_what_is_no_results(tmp_path, content):
+    ("content", "words"),
+    [
+        ("", "is empty"),
+        ("[", "cannot be read"),
+        ("3", "it is a int"),
+        ("[1]", "names no images for its 1 element"),
+        ('{"a": 1}', "image a: cannot be read as detections"),
+        ('[{"image_id": 1}]', "names no images for its 1 element"),
+        ('[{"image_id": 1e400, "category_id": 1}]', "cannot be read"),
+        ('[{"image_id": 1, "category_id": 1, "score": 0.5}, 3]', "element 2: cannot be read"),
+        ('[{"image_id": 99999999999999999999, "category_id": 1, "score": 0.5}]', "element 1"),
+        ('[{"image_id": 1, "category_id": 1, "score": 1.5}]', "element 1, image 1: 1 score not in"),
+        ('[{"image_id": 1, "category_id": 1, "score": NaN}]', "cannot be read"),
+        ('[{"image_id": null, "category_id": 1, "score": 0.5}]', "element 1: cannot be read"),
+        ('{"images": [], "annotations": []}', "annotations, not detections"),
+    ],
+)
+def test_what_is_no_results(tmp_path, content, words):
     (tmp_path / "d.json").write_text(content)
-    fails(lambda: load_predictions(tmp_path / "d.json", SUITE, classes=["car"]), "cannot be read")
+    fails(lambda: load_predictions(tmp_path / "d.json", SUITE, classes=["car"]), words,
+          helps=bool(content))  # fmt: skip
     (tmp_path / "d.json").write_bytes(b"\xff\xfe\x00")
-    fails(lambda: load_predictions(tmp_path / "d.json", SUITE, classes=["car"]), "cannot be read")
-    (tmp_path / "d.json").write_text("[]")
-    fails(lambda: load_predictions(tmp_path / "d.json", SUITE, classes=["car"]), "contains no row")
+    fails(lambda: load_predictions(tmp_path / "d.json", SUITE, classes=["car"]), "UTF-16")
 
 
 def test_formats_that_are_refused(tmp_path):

@@ -8,7 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
-import msgspec
 import numpy as np
 import polars as pl
 import polars.selectors as cs
@@ -21,12 +20,19 @@ from nooch.base.words import counted_are, plural
 from nooch.data import Dataset, class_name, id_column, read_arrays, read_table
 from nooch.data.arrays import float_array
 from nooch.data.image_names import IMAGE_COLUMNS, UNTYPED
-from nooch.data.readers.cocostuff import COCOSTUFF, COCOSTUFF_IDS
 from nooch.data.table_files import as_polars, checked_read, table_files
 from nooch.evaluation.answer_rules import RULES
 from nooch.evaluation.answer_sample import answers_as_predictions
 from nooch.evaluation.answer_words import answer_words
 from nooch.evaluation.answers import holds_answers, read_answers
+from nooch.evaluation.boxes.coordinates import FORMATS
+from nooch.evaluation.boxes.files import (
+    json_detections,
+    table_detections,
+    text_detections,
+    text_folder,
+)
+from nooch.evaluation.boxes.found import RUN_KEYS, Found, with_undetected
 from nooch.evaluation.metrics import SCALES
 from nooch.evaluation.prediction_format import UNKNOWN, FileFormat
 from nooch.evaluation.predictions import KnownImages, Predictions, check_values, positions
@@ -39,9 +45,6 @@ _ALIASES = {
 }
 """Names that a column can have; the first one, or the names of ``SCALES``, take precedence."""
 
-_KEYS = ("run", "method", "seed")
-"""Columns that distinguish runs."""
-
 _ANSWERS = {"pred", "prediction", "predicted"}
 _ANSWERS |= {f"{form}_{what}" for form in ("pred", "predicted") for what in ("class", "label")}
 """Names of a column of text with one class for each image, the model's answer."""
@@ -52,7 +55,7 @@ _CONFIDENCES = {"conf", "score", "confidence"}
 _SCALE_OF = {"logit": "logit", "logits": "logit"}
 _SCALE_OF |= dict.fromkeys(("probability", "probabilities", "prob"), "probability")
 _BLANK = ' \t"'
-_LONG = f"long: image_id, task, logit or probability, and any of {', '.join(_KEYS)}, label"
+_LONG = f"long: image_id, task, logit or probability, and any of {', '.join(RUN_KEYS)}, label"
 _WIDE = "wide: image_id and a column for each task"
 _ONE_EACH = "one class for each image: image_id and pred"
 _KINDS: dict[str, Any] = dict.fromkeys(("task", "run", "method"), pl.String)
@@ -82,7 +85,7 @@ def read_prediction_table(path: Path, how: FileFormat) -> pl.DataFrame:
         names = {name: name.strip(_BLANK) for name in frame.columns}
         stripped = cs.string().str.strip_chars(_BLANK)
         frame = checked_read(path, lambda: frame.rename(names).with_columns(stripped))
-    texts = {*_KEYS, *_ALIASES["image_id"], *_ALIASES["task"]}
+    texts = {*RUN_KEYS, *_ALIASES["image_id"], *_ALIASES["task"]}
     return frame.with_columns(
         _numbers(frame[name], how)
         for name in frame.select(cs.string()).columns
@@ -120,7 +123,7 @@ def _recognized(
         value = _column("value", frame.columns, where)
     names = {old: new for old, new in zip((image, task, value), _ALIASES, strict=True) if old}
     if value is not None:
-        frame = frame.select(c for c in frame.columns if c in (*names, *_KEYS, "label"))
+        frame = frame.select(c for c in frame.columns if c in (*names, *RUN_KEYS, "label"))
     return frame.rename(names), value
 
 
@@ -231,7 +234,7 @@ def _one_each(frame: pl.DataFrame) -> bool:
     """True if a recognized table has one row for each image of a run, but several tasks."""
     if not {"image_id", "task"} <= {*frame.columns} or frame["task"].n_unique() < 2:
         return False
-    keys = [key for key in ("image_id", *_KEYS) if key in frame.columns]
+    keys = [key for key in ("image_id", *RUN_KEYS) if key in frame.columns]
     return not frame.select(keys).is_duplicated().any()
 
 
@@ -255,7 +258,7 @@ def _answered(
         problem = f"names no images: columns {some_of(frame.columns, 8)}{given}"
         remedy = "add a column image_id, or give `ids`, the image of each row"
         raise InputError(problem, where=where, allowed=TABLES, remedy=remedy)
-    keys = [key for key in _KEYS if key in frame.columns]
+    keys = [key for key in RUN_KEYS if key in frame.columns]
     if not frame.height:
         raise _refused("contains no row", where, "an answer for every image of the scored split")
     answer_keys = pl.col(image).alias("image_id"), pl.col(column).cast(pl.String).alias("task")
@@ -301,9 +304,9 @@ def _unpivoted(frame: pl.DataFrame, where: str) -> pl.DataFrame:
 
 
 def _runs(frame: pl.DataFrame, name: str, scale: str, where: str) -> list[Predictions]:
-    keys = [key for key in _KEYS if key in frame.columns]
+    keys = [key for key in RUN_KEYS if key in frame.columns]
     parts = frame.partition_by(keys, maintain_order=True) if keys else [frame]
-    about = [dict.fromkeys(_KEYS) | {key: part[key][0] for key in keys} for part in parts]
+    about = [dict.fromkeys(RUN_KEYS) | {key: part[key][0] for key in keys} for part in parts]
     names = [
         _joined(name if run_facts["method"] is None else run_facts["method"], run_facts["seed"])
         if run_facts["run"] is None
@@ -430,69 +433,6 @@ def array_predictions(path: Path, name: str, how: FileFormat) -> list[Prediction
     ]
 
 
-_ALLOWED = "COCO results: a list of image_id, category_id, score (0 to 1), and others such as bbox"
-_Integer = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
-
-
-class _Detection(msgspec.Struct, gc=False):
-    image_id: _Integer | str
-    category_id: _Integer
-    score: Annotated[float, msgspec.Meta(ge=0, le=1)]
-
-
-def detected(path: Path, classes: Sequence[str], how: FileFormat) -> pl.DataFrame:
-    """``image_id, task, probability`` of the classes that were detected in each image."""
-    content = checked_read(path, path.read_bytes)
-    with unreadable(path, _ALLOWED):
-        detections = msgspec.json.decode(content, type=list[_Detection])
-    ids = [detection.image_id for detection in detections]
-    ids = [*map(str, ids)] if any(isinstance(image_id, str) for image_id in ids) else ids
-    things = {COCOSTUFF_IDS[name]: name for name, kind in COCOSTUFF.items() if kind == "thing"}
-    names = how.named() or (things if {*things.values()} <= {*classes} else {})
-    categories = [detection.category_id for detection in detections]
-    unnamed = sorted({*categories} - names.keys())
-    # names without ids are counted from 0, and ids may start at 1
-    if not unnamed and 0 in names and 0 not in categories and not str(how.classes).endswith("json"):
-        unnamed = sorted({*categories})
-    if unnamed:
-        raise InputError(
-            f"no class name is known for category ids {some_of(unnamed)}",
-            where=path,
-            remedy="give `classes`: a COCO file with categories, or NUMBER NAME per line",
-        )
-    tasks = pl.Series(categories, dtype=pl.Int64).replace_strict(names, return_dtype=pl.String)
-    scores = pl.Series([detection.score for detection in detections], dtype=pl.Float64)
-    table = pl.DataFrame({"image_id": ids, "task": tasks, "probability": scores})
-    return table.group_by("image_id", "task", maintain_order=True).max()
-
-
-def with_undetected(run: Predictions, images: KnownImages, how: FileFormat) -> Predictions:
-    """Detections with probability 0 for what was not detected, in ``how.ids`` or else in all images
-    of the splits in which anything was detected.
-    """
-    ids = how.listed()
-    if ids is None:
-        table = images.table.with_columns(pl.col("image_id").cast(run.image_ids.dtype))
-        seen = table.join(pl.DataFrame(run.image_ids), on="image_id")["split"].unique()
-        ids = table.filter(pl.col("split").is_in(seen.implode()))["image_id"]
-    else:
-        ids, _ = images.ids_of(ids, "`ids`")
-    ids = ids.cast(run.image_ids.dtype, strict=False)
-    rows = positions(run.image_ids, ids)
-    if (rows < 0).any():
-        raise InputError(
-            f"images were detected in that are not listed:"
-            f" {some_of(run.image_ids.filter(pl.Series(rows < 0)))}",
-            where=f"run {run.run}",
-            remedy="give all images as `ids`, or a suite or dataset",
-        )
-    values = np.zeros((len(run.tasks), len(ids)))
-    values[:, rows] = np.nan_to_num(run.values)
-    about = f"COCO detections, {len(ids) - len(rows):,} images without any"
-    read = run.read.replace('column "probability"', about)
-    return replace(run, image_ids=ids, values=values, read=read)
-
-
 PredictionSource = Any
 """A path, a polars or pandas frame, or Predictions; or a sequence or mapping (by run) of these."""
 
@@ -509,6 +449,7 @@ def load_predictions(
     percent: bool = False,
     classes: str | Path | Sequence[str] | None = None,
     ids: object = None,
+    box_format: Annotated[str, FORMATS] | None = None,
     ignore_unknown: bool = False,
     questions: str | Path | None = None,
     rule: Annotated[str, RULES] | None = None,
@@ -531,9 +472,13 @@ def load_predictions(
         decimal: decimal separator of text tables: ``.`` or ``,``.
         percent: values are percentages.
         classes: class names of an array's columns or of detections' categories: names, or a file
-            with one per line, ``NUMBER NAME`` per line, or a COCO file with ``categories``.
+            with one per line, ``NUMBER NAME`` per line, a ``data.yaml`` of YOLO, or a COCO file
+            with ``categories``.
         ids: image ids of an array's rows, or of all images that a detector was run on: ids, or a
             file with one per line.
+        box_format: order of the numbers of detections' boxes, where their layout leaves it open or
+            the file differs from it: ``xyxy`` (corners), ``xywh`` (left, top, width, height) or
+            ``cxcywh`` (center, width, height).
         ignore_unknown: leave out predictions of unknown images and tasks.
         questions: file of the questions that answers in words refer to, such as the file
             of ``nooch.export``.
@@ -557,7 +502,9 @@ def load_predictions(
     """
     # an unknown language is refused before anything is read
     answer_words(language)
-    images, how = KnownImages(suite, data), FileFormat(scale, decimal, percent, classes, ids)
+    images, how = KnownImages(suite, data), FileFormat(
+        scale, decimal, percent, classes, ids, box_format
+    )
     tasks = tasks or (images.classes if suite is None else suite.tasks)
     ignore = ignore_unknown or (suite is not None and suite.header.hard_only)
     sources: list[tuple[str | None, Any]]
@@ -599,8 +546,12 @@ def load_predictions(
             of_part = _read(part, label, tasks, images, how)
             typed = not (isinstance(part, str | Path) and Path(part).suffix.lower() in UNTYPED)
             of_part = [images.match(run, ignore_unknown=ignore, typed=typed) for run in of_part]
-            if isinstance(part, str | Path) and Path(part).suffix.lower() == ".json":
-                of_part = [with_undetected(run, images, how) for run in of_part]
+            found = isinstance(part, str | Path) and Path(part).suffix.lower() == ".json"
+            if not isinstance(part, Predictions):
+                of_part = [
+                    with_undetected(run, images, how) if found or run.boxes is not None else run
+                    for run in of_part
+                ]
         runs += of_part if name is None else _renamed(of_part, name)
     counts = Counter(run.run for run in runs)
     if twice := sorted(run for run, count in counts.items() if count > 1):
@@ -640,19 +591,31 @@ def _read(
     """The runs of one source."""
     if isinstance(source, Predictions):
         return [source if name is None else replace(source, run=name)]
+    frame, where = pl.DataFrame(), name or "predictions"
+    found: Found | None
     if isinstance(source, str | Path):
         path = Path(source)
-        name, ending = name or path.stem, path.suffix.lower()
+        name, where, ending = name or path.stem, str(path), path.suffix.lower()
         if ending in ARRAY_ENDINGS:
             return array_predictions(path, name, how)
+        folder = text_folder(path)
         if ending == ".json":
-            source = detected(path, images.classes, how)
-            frame = source.filter(pl.col("task").is_in(list(tasks or source["task"])))
+            found = json_detections(path, how)
+        elif folder is not None:
+            found = text_detections(folder)
         else:
             frame = read_prediction_table(path, how)
-        return table_predictions(frame, name, tasks, how, str(path))
-    name = name or "predictions"
-    return table_predictions(_polars(source), name, tasks, how, name)
+            found = table_detections(frame, path)
+    else:
+        name, frame = where, _polars(source)
+        found = table_detections(frame, where)
+    if found is None:
+        return table_predictions(frame, name, tasks, how, where)
+    boxes = found.resolved(tasks, images, how)
+    largest = _checked(boxes.largest(tasks), "score", where)
+    if boxes.rows.height:
+        scale_of(boxes.rows["score"].to_numpy(), "score", how, where)
+    return boxes.attached(_runs(largest, name, "probability", where))
 
 
 def _polars(source: Any) -> pl.DataFrame:
@@ -662,6 +625,7 @@ def _polars(source: Any) -> pl.DataFrame:
         raise InputError(
             f"a {type(source).__name__} cannot be read as predictions",
             allowed="a path, a frame, or for arrays and tensors"
-            " nooch.Predictions.from_arrays(values, image_ids, tasks, scale=...)",
+            " nooch.Predictions.from_arrays(values, image_ids, tasks, scale=...), and for boxes"
+            " nooch.Predictions.from_boxes(image_ids, boxes, labels, scores)",
         )
     return frame

@@ -16,6 +16,7 @@ from nooch.base.text_encoding import text_lines
 from nooch.data import class_name, id_column
 from nooch.data.readers.coco.structure import Category, categories_of, decode
 from nooch.data.readers.label_maps import class_list
+from nooch.data.readers.yolo import YAML_ENDINGS, read_yolo_data
 from nooch.data.table_files import checked_read
 
 UNKNOWN = ("wrong", "skip")
@@ -31,6 +32,7 @@ class FileFormat:
     percent: bool
     classes: str | Path | Sequence[str] | None
     ids: object
+    box_format: str | None = None
 
     def named(self) -> dict[int, str] | None:
         """Number -> name of the given classes, or None."""
@@ -39,6 +41,8 @@ class FileFormat:
         if not isinstance(self.classes, str | Path):
             return dict(enumerate(map(class_name, self.classes)))
         path = Path(self.classes)
+        if path.suffix.lower() in YAML_ENDINGS:
+            return {int(number): name for number, name in read_yolo_data(path).names.items()}
         if path.suffix.lower() != ".json":
             return class_list(path)
         file = decode(checked_read(path, path.read_bytes), _Categories, path)

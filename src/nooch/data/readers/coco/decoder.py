@@ -235,6 +235,93 @@ class Document(Generic[K]):
         raise refused(ValueError(text), text, self._path)
 
 
+class Listing(Document[Any]):
+    """A document that is an array of objects, all of one structure.
+
+    Args:
+        content: the file, as ``opened`` gives it.
+        path: of the file, for messages.
+        kind: structure of the elements.
+        size: bytes of a slice.
+    """
+
+    def __init__(self, content: Any, path: Path, kind: type, size: int = SLICE) -> None:
+        whole = msgspec.defstruct("_Whole", [("elements", list[kind])])  # type: ignore[valid-type]
+        super().__init__(content, path, whole, size)
+        self._count = 0
+
+    def slices(self) -> Iterator[list[Any]]:
+        """The elements, some at a time. Raises InputError, with the number of the element."""
+        self._peek()
+        for _, records in self.elements("elements", self._decoded):
+            yield records
+            self._count += len(records)
+        if self._peek():
+            self._refuse()
+
+    def _decoded(self, start: int, stop: int) -> list[Any] | None:
+        records: list[Any] | None = None
+        try:
+            records = self._decoders["elements"].decode(slice_text(self._content, start, stop))
+        except msgspec.ValidationError as error:
+            self._refuse_element(error)
+        except BROKEN_JSON:
+            pass
+        return records
+
+    def _array_end(self, decoder: Any, start: int, stop: int) -> int | None:
+        try:
+            decoder.decode(memoryview(slice_text(self._content, start, stop))[:-1])
+        except msgspec.ValidationError as error:
+            self._refuse_element(error)
+        except BROKEN_JSON:
+            pass
+        return super()._array_end(decoder, start, stop)
+
+    def _refuse_element(self, error: msgspec.ValidationError) -> NoReturn:
+        at = _ELEMENT.search(str(error))
+        number = f", element {self._count + int(at[1]) + 1}" if at else ""
+        text = _ELEMENT.sub(r"`\2`", str(error)).removesuffix(" - at ``")
+        raise InputError(
+            f"cannot be read: {text}",
+            where=f"{self._path}{number}",
+            allowed="an array of objects with the same members",
+        ) from error
+
+    def _refuse(self) -> NoReturn:
+        # without its structure, all of a large file can be checked in little memory
+        decode(self._content, msgspec.Raw, self._path)
+        try:
+            self._decoders["elements"].decode(self._content)
+        except msgspec.ValidationError as error:
+            self._refuse_element(error)
+        except BROKEN_JSON as error:
+            raise refused(error, str(error), self._path) from error
+        super()._refuse()
+
+
+_ELEMENT = re.compile(r"`\$\[(\d+)\]\.?([^`]*)`")
+
+
+def first_element(content: Any) -> bytes:
+    """The JSON of the first element of a file that is an array; empty if it has none, or is no
+    array, or no JSON up to there.
+    """
+    array = _ARRAY.match(content)
+    if not array:
+        return b""
+    try:
+        with memoryview(content) as whole, whole[array.end() :] as rest:
+            _ANY.decode(rest)
+    except BROKEN_JSON as error:
+        if trailing := _TRAILING.fullmatch(str(error)):
+            return bytes(content[array.end() : array.end() + int(trailing[1]) - 1])
+    return b""
+
+
+_ARRAY = re.compile(rb"[ \t\r\n]*\[[ \t\r\n]*")
+
+
 def _array_of(kind: type) -> msgspec.json.Decoder[list[Any]]:
     return msgspec.json.Decoder(list[kind])  # type: ignore[valid-type]
 

@@ -1,0 +1,399 @@
+"""Detections as people have them: JSON, folders of text files, tables -> boxes of runs.
+
+The layouts are those of COCO results, of ultralytics, torchvision and Hugging Face as they document
+them, and tables with a row for each box.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from operator import attrgetter
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import numpy as np
+import polars as pl
+import polars.selectors as cs
+
+from nooch.base.errors import InputError, reason_of, some_of, unreadable
+from nooch.base.limits import BROKEN_JSON
+from nooch.base.text_encoding import text_lines
+from nooch.base.words import counted
+from nooch.data.image_names import IMAGE_COLUMNS
+from nooch.data.readers.coco.decoder import Listing, first_element, opened
+from nooch.evaluation.boxes.coordinates import arrays_of
+from nooch.evaluation.boxes.found import RUN_KEYS, Found
+from nooch.evaluation.boxes.matching import Floats
+from nooch.evaluation.prediction_format import FileFormat
+
+_CLASSES = (
+    "task", "class", "label", "category", "class_name", "category_name", "name", "category_id",
+    "class_id", "cls",
+)  # fmt: skip
+_SCORES = ("probability", "score", "confidence", "conf", "prob")
+_CORNERS: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("xyxy", ("xmin", "ymin", "xmax", "ymax")),
+    ("xyxy", ("x_min", "y_min", "x_max", "y_max")),
+    ("xyxy", ("x1", "y1", "x2", "y2")),
+    ("xyxy", ("left", "top", "right", "bottom")),
+    *(
+        (form, (x, y, *sides))
+        for sides in (("width", "height"), ("w", "h"))
+        for form, x, y in (
+            ("xywh", "left", "top"),
+            ("xywh", "xmin", "ymin"),
+            ("xywh", "x_min", "y_min"),
+            ("cxcywh", "x_center", "y_center"),
+            ("cxcywh", "xcenter", "ycenter"),
+            ("cxcywh", "cx", "cy"),
+            # corners or centers: ``box_format`` decides
+            ("", "x", "y"),
+        )
+    ),
+)
+"""Order of a box's numbers, and names of its columns, in lower case."""
+_LISTS = {"bbox": "xywh", "box": "xyxy"}
+"""Columns of four numbers in a list, and their order unless ``box_format`` names it: COCO's, and
+that of torchvision and Hugging Face.
+"""
+
+LAYOUTS = (
+    "COCO results [{image_id, category_id, bbox [left, top, width, height], score}]; records with"
+    " image, label, score, box {xmin, ymin, xmax, ymax}; a mapping from image to such"
+    " records, or to {boxes [[x1, y1, x2, y2]], labels, scores}"
+)
+"""Content of JSON files, for errors."""
+_NO_IMAGE = (
+    "write which image each box is of: a column image, or JSON {image: its detections}, such as"
+    " {result.path: result.summary() for result in results} of ultralytics"
+)
+_Integer = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+
+
+@dataclass(frozen=True)
+class _Columns:
+    """What the columns of a table of boxes, or the members of a record, are called.
+
+    ``box``: four names, or one of lists or structures, or none; ``box_format``: empty if the names
+    leave it open.
+    """
+
+    image: str | None
+    category: str
+    score: str
+    box: tuple[str, ...]
+    box_format: str
+
+    @classmethod
+    def of(cls, names: Iterable[str], texts: Collection[str]) -> _Columns | None:
+        """None where no column is a class, or none a score; ``texts`` are columns of text."""
+        given = {name.strip().lower(): name for name in reversed(list(names))}
+        image = next((given[name] for name in IMAGE_COLUMNS if name in given), None)
+        classes = [given[name] for name in _CLASSES if name in given and given[name] != image]
+        score = next((given[name] for name in _SCORES if name in given), None)
+        if not classes or score is None:
+            return None
+        category = next((name for name in classes if name in texts), classes[0])
+        box, box_format = _box_names(given)
+        return cls(image, category, score, box, box_format)
+
+
+def _box_names(given: Mapping[str, str]) -> tuple[tuple[str, ...], str]:
+    """The names of a box's numbers, and their order; ``given``: lower case -> as written."""
+    for box_format, names in _CORNERS:
+        if all(name in given for name in names):
+            return tuple(given[name] for name in names), box_format
+    for name, box_format in _LISTS.items():
+        if name in given:
+            return (given[name],), box_format
+    return (), ""
+
+
+def table_detections(frame: pl.DataFrame, where: Path | str) -> Found | None:
+    """The boxes of a table with a row for each; None where its columns are no boxes."""
+    texts = frame.select(cs.string() | cs.categorical() | cs.enum()).columns
+    columns = _Columns.of(frame.columns, texts)
+    if columns is None or not columns.box:
+        return None
+    if columns.image is None:
+        raise InputError(f"names no images: columns {some_of(frame.columns, 8)}", where=where,
+                         remedy=_NO_IMAGE)  # fmt: skip
+    box, box_format = frame.select(columns.box), columns.box_format
+    if len(columns.box) == 1:
+        box, box_format = _opened(frame[columns.box[0]], box_format, where)
+    errors = (pl.exceptions.PolarsError,)
+    with unreadable(where, "numbers", errors, problem="boxes or scores are not numbers"):
+        box = box.select(pl.all().cast(pl.Float64).fill_null(float("nan")))
+        score = frame[columns.score].cast(pl.Float64).fill_null(float("nan"))
+    names = columns.box if len(columns.box) == 4 else (*columns.box, "of", *box.columns)
+    category = frame[columns.category]
+    kind = pl.Int64 if category.dtype.is_numeric() else pl.String
+    rows = frame.select(
+        pl.col(columns.image).alias("image_id"),
+        category.cast(kind).alias("category"),
+        score.alias("score"),
+        *(pl.col(key) for key in RUN_KEYS if key in frame.columns),
+    )
+    layout = f"a table with {' '.join(names)}" if box_format else "a table"
+    return Found(where, layout, rows, box.to_numpy(), box_format, unit="row")
+
+
+def _opened(column: pl.Series, box_format: str, where: Path | str) -> tuple[pl.DataFrame, str]:
+    """Four columns of one of lists, structures, or either as text, and the order of numbers."""
+    allowed = "[x, y, x, y] or {x1, y1, x2, y2} in every row"
+    errors = (pl.exceptions.PolarsError,)
+    with unreadable(where, allowed, errors, problem=f"column {column.name} contains no boxes"):
+        if column.dtype == pl.String:
+            column = _parsed(column)
+        if isinstance(column.dtype, pl.Array):
+            column = column.arr.to_list()
+        if isinstance(column.dtype, pl.List):
+            wrong = column.list.len().ne_missing(4)
+            if not wrong.any():
+                return column.list.to_struct(
+                    fields=["1", "2", "3", "4"]
+                ).struct.unnest(), box_format
+            row = int(wrong.arg_max() or 0)
+            raise InputError(f"column {column.name} has a box that is not four numbers",
+                             where=f"{where}, row {row + 1}", allowed=allowed)  # fmt: skip
+        if isinstance(column.dtype, pl.Struct):
+            frame = column.struct.unnest()
+            names, of_names = _box_names({name.lower(): name for name in frame.columns})
+            if len(names) == 4:
+                return frame.select(names), of_names
+    raise InputError(f"column {column.name} contains {column.dtype}", where=where, allowed=allowed)
+
+
+def _parsed(column: pl.Series) -> pl.Series:
+    """Lists or structures that are written as JSON, or as Python writes them."""
+    text = column.str.replace_many(["'", "(", ")"], ['"', "[", "]"])
+    first = text.drop_nulls().first()
+    kind: Any = pl.List(pl.Float64)
+    if isinstance(first, str) and first.lstrip().startswith("{"):
+        try:
+            members = [*msgspec.json.decode(first, type=dict[str, Any])]
+        except BROKEN_JSON:
+            members = []
+        kind = pl.Struct(dict.fromkeys(members, pl.Float64))
+    return text.str.json_decode(kind)
+
+
+def json_detections(path: Path, how: FileFormat) -> Found:
+    """The detections of a JSON file, see ``LAYOUTS``. Raises InputError.
+
+    An array of records is decoded slice by slice, so that 10 million boxes take little memory.
+    """
+    with opened(path) as content:
+        try:
+            first = msgspec.json.decode(first_element(content) or b"null")
+        except BROKEN_JSON:
+            first = None
+        if isinstance(first, dict):
+            texts = [name for name, value in first.items() if isinstance(value, str)]
+            columns = _Columns.of(first, texts)
+            if columns is not None and columns.image is None:
+                raise InputError(f"names no images: members {some_of(first, 8)}", where=path,
+                                 allowed=LAYOUTS, remedy=_NO_IMAGE)  # fmt: skip
+            if columns is not None:
+                return _streamed(content, path, columns, first)
+        with unreadable(path, LAYOUTS, BROKEN_JSON, problem="cannot be read as detections"):
+            document = msgspec.json.decode(content)
+    return _by_image(document, path, how)
+
+
+def _streamed(content: Any, path: Path, columns: _Columns, first: Mapping[str, Any]) -> Found:
+    kind: Any = tuple[float, float, float, float]
+    box, box_format = columns.box, columns.box_format
+    members: list[Any] = []
+    is_nested = len(box) == 1 and isinstance(first[box[0]], dict)
+    if is_nested:
+        inner, box_format = _box_names({name.lower(): name for name in first[box[0]]})
+        if len(inner) != 4:
+            raise _no_layout(path, f"{box[0]} has members {some_of(first[box[0]])}")
+        kind = _struct("_Box", [(name, float) for name in inner])
+    members = [(name, kind if len(box) == 1 else float) for name in box]
+    record = _struct(
+        "_Record",
+        [(columns.image, _Integer | str), (columns.category, _Integer | str),
+         (columns.score, float), *members],
+    )  # fmt: skip
+    image, category, score, *numbers = map(attrgetter, record.__struct_fields__)
+    ids, categories = list[pl.Series](), list[pl.Series]()
+    scores, boxes = list[Floats](), list[Floats]()
+    for records in Listing(content, path, record).slices():
+        n = len(records)
+        ids.append(_ids_or_names(map(image, records)))
+        categories.append(_ids_or_names(map(category, records)))
+        scores.append(np.fromiter(map(score, records), np.float64, n))
+        if len(numbers) == 1:
+            whole = map(numbers[0], records)
+            whole = map(msgspec.structs.astuple, whole) if is_nested else whole
+            boxes.append(np.fromiter(chain.from_iterable(whole), np.float64, 4 * n).reshape(n, 4))
+        elif numbers:
+            boxes.append(np.stack([np.fromiter(map(one, records), np.float64, n)
+                                   for one in numbers], axis=1))  # fmt: skip
+    rows = pl.DataFrame({"image_id": _joined(ids), "category": _joined(categories),
+                         "score": np.concatenate(scores)})  # fmt: skip
+    is_coco = (columns.image, columns.category) == ("image_id", "category_id") and not is_nested
+    layout = "COCO results" if is_coco else f"records with {', '.join(box) or 'no box'}"
+    written = np.concatenate(boxes) if numbers else None
+    return Found(path, layout, rows, written, box_format)
+
+
+def _struct(name: str, members: Sequence[tuple[str | None, Any]]) -> type[Any]:
+    """A structure with these members of JSON, in order, whatever they are called."""
+    fields = [(f"m{i}", kind, msgspec.field(name=key)) for i, (key, kind) in enumerate(members)]
+    return msgspec.defstruct(name, fields, gc=False)
+
+
+def _ids_or_names(values: Iterable[int | str]) -> pl.Series:
+    """Int64 where all are integers, else String."""
+    listed = list(values)
+    if all(type(value) is int for value in listed):
+        return pl.Series(listed, dtype=pl.Int64)
+    return pl.Series([str(value) for value in listed], dtype=pl.String)
+
+
+def _joined(parts: Sequence[pl.Series]) -> pl.Series:
+    kind = pl.String if any(part.dtype == pl.String for part in parts) else pl.Int64
+    return pl.concat([part.cast(kind) for part in parts])
+
+
+def _by_image(document: Any, path: Path, how: FileFormat) -> Found:
+    """Detections in a mapping from images, or in an array with an element for each image."""
+    if isinstance(document, dict) and {"images", "annotations"} <= document.keys():
+        raise _no_layout(path, "contains COCO annotations, not detections")
+    if isinstance(document, dict):
+        images: list[Any] | None = list(document)
+        entries: list[Any] = list(document.values())
+    elif isinstance(document, list):
+        images, entries = None, document
+        if entries and all(isinstance(entry, dict) for entry in entries):
+            key = next((key for key in IMAGE_COLUMNS if key in entries[0]), None)
+            images = None if key is None else [entry.get(key) for entry in entries]
+    else:
+        raise _no_layout(path, f"is a {type(document).__name__}")
+    listed = how.listed()
+    if images is None and entries:
+        if listed is None or len(listed) != len(entries):
+            given = "" if listed is None else f", and {len(listed)} `ids` are given"
+            problem = f"names no images for its {len(entries)} elements{given}"
+            remedy = f"{_NO_IMAGE}; or give `ids`, the image of each element"
+            raise InputError(problem, where=path, allowed=LAYOUTS, remedy=remedy)
+        images = listed.to_list()
+    names = _ids_or_names(images or [])
+    parts = [
+        _entry(entry, f"{path}, image {image}") for image, entry in zip(names, entries, strict=True)
+    ]
+    formats = {part[3] for part in parts if len(part[1])}
+    if len(formats) > 1:
+        raise _no_layout(path, f"has boxes {' and '.join(sorted(formats))}")
+    counts = [len(part[1]) for part in parts]
+    rows = pl.DataFrame(
+        {
+            "image_id": names.gather(np.repeat(np.arange(len(counts)), counts)),
+            "category": _joined([pl.Series([], dtype=pl.Int64), *(part[0] for part in parts)]),
+            "score": np.concatenate([np.zeros(0), *(part[1] for part in parts)]),
+        }
+    )
+    written = np.concatenate([np.zeros((0, 4)), *(part[2] for part in parts)])
+    box_format = formats.pop() if formats else "xyxy"
+    listed = names if entries else None
+    return Found(path, "boxes of each image", rows, written, box_format, "box", listed)
+
+
+def _entry(entry: Any, where: str) -> tuple[pl.Series, Floats, Floats, str]:
+    """Classes, scores, boxes of one image, and the order of a box's numbers."""
+    if isinstance(entry, dict) and {"boxes", "labels", "scores"} <= entry.keys():
+        return *arrays_of(entry["boxes"], entry["labels"], entry["scores"], where), "xyxy"
+    if not isinstance(entry, list) or not all(isinstance(record, dict) for record in entry):
+        raise _no_layout(where, f"is a {type(entry).__name__} without boxes, labels and scores")
+    if not entry:
+        return pl.Series([], dtype=pl.Int64), np.zeros(0), np.zeros((0, 4)), ""
+    texts = [name for name, value in entry[0].items() if isinstance(value, str)]
+    columns = _Columns.of(entry[0], texts)
+    if columns is None or not columns.box:
+        raise _no_layout(where, f"has members {some_of(entry[0], 8)}")
+    box, box_format = columns.box, columns.box_format
+    inner: tuple[str, ...] = ()
+    if len(box) == 1 and isinstance(entry[0][box[0]], dict):
+        inner, box_format = _box_names({name.lower(): name for name in entry[0][box[0]]})
+    try:
+        written = [
+            [record[name] for name in box]
+            if len(box) == 4
+            else [record[box[0]][name] for name in inner]
+            if inner
+            else record[box[0]]
+            for record in entry
+        ]
+        labels, scores = ([record[name] for record in entry]
+                          for name in (columns.category, columns.score))  # fmt: skip
+    except (KeyError, TypeError) as error:
+        raise _no_layout(where, f"has a record without {reason_of(error)}") from error
+    return *arrays_of(written, labels, scores, where), box_format
+
+
+def _no_layout(where: object, problem: str) -> InputError:
+    return InputError(f"cannot be read as detections: it {problem}", where=where, allowed=LAYOUTS)
+
+
+def text_folder(path: Path) -> Path | None:
+    """The folder of ultralytics' text files that a path is, or that it has as ``labels``."""
+    if not path.is_dir():
+        return None
+    for folder in (path, path / "labels"):
+        if folder.is_dir() and any(file.suffix == ".txt" for file in folder.iterdir()):
+            return folder
+    return None
+
+
+def text_detections(folder: Path) -> Found:
+    """The boxes of a folder of ``IMAGE.txt`` with lines ``class x y width height confidence``, as
+    ``yolo predict save_txt=True save_conf=True`` writes them. Raises InputError.
+    """
+    images, parts = list[str](), list[Floats]()
+    for file in sorted(folder.glob("*.txt")):
+        if not file.resolve().is_relative_to(folder.resolve()):
+            raise InputError("leads out of the folder", where=file, remedy="copy the file there")
+        images.append(file.stem)
+        parts.append(_lines(file))
+    rows = np.concatenate(parts)
+    counts = [len(part) for part in parts]
+    names = pl.Series(images, dtype=pl.String)
+    table = pl.DataFrame(
+        {
+            "image_id": names.gather(np.repeat(np.arange(len(counts)), counts)),
+            "category": rows[:, 0].astype(np.int64),
+            "score": rows[:, 5],
+        }
+    )
+    return Found(folder, "YOLO text files", table, rows[:, 1:5], "cxcywh", "line of all files",
+                 names, in_fractions=True, of_yolo=True)  # fmt: skip
+
+
+_LINE = "class x y width height confidence, in fractions of the image"
+
+
+def _lines(file: Path) -> Floats:
+    """float64 (n, 6) of a text file; a number of a track behind them is left out."""
+    rows = [line.split() for line in text_lines(file)]
+    for number, row in enumerate(rows, 1):
+        where = f"{file}, line {number}"
+        if len(row) == 5:
+            raise InputError("has five numbers and no confidence", where=where, allowed=_LINE,
+                             remedy="write them with save_conf=True")  # fmt: skip
+        if len(row) not in {0, 6, 7}:
+            raise InputError(f"has {counted(len(row), 'number')}", where=where, allowed=_LINE,
+                             remedy="write boxes, not outlines or keypoints")  # fmt: skip
+        try:
+            is_number = not row or (float(row[0]).is_integer() and 0 <= float(row[0]) < 1 << 31)
+            [float(text) for text in row]
+        except ValueError:
+            is_number = False
+        if not is_number:
+            raise InputError(f"is {' '.join(row)[:80]!r}", where=where, allowed=_LINE)
+    return np.array([row[:6] for row in rows if row], np.float64).reshape(-1, 6)

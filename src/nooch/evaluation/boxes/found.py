@@ -1,0 +1,285 @@
+"""Detections that a file has: checked, named, and attached to runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from nooch.base.errors import InputError, some_of
+from nooch.base.words import counted
+from nooch.data import class_name, id_column
+from nooch.data.image_names import UNTYPED
+from nooch.data.readers.cocostuff import COCOSTUFF, COCOSTUFF_IDS
+from nooch.evaluation.boxes.coordinates import (
+    are_fractions,
+    check_inside,
+    check_scores,
+    checked_boxes,
+)
+from nooch.evaluation.boxes.matching import Boxes, Detections, Floats
+from nooch.evaluation.prediction_format import FileFormat
+from nooch.evaluation.predictions import KnownImages, Predictions, positions
+
+RUN_KEYS = ("run", "method", "seed")
+"""Columns of a table that distinguish runs."""
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """Detections as a file has them.
+
+    Attributes:
+        where: the file.
+        layout: in words, such as "COCO results".
+        rows: ``image_id``, ``category`` (number or name), ``score``, and any of run, method, seed.
+        written: float64 (n, 4), the numbers of the boxes; None where there are none.
+        box_format: order of these numbers; empty if the layout leaves it open.
+        unit: what a row is in the file, such as "element".
+        images: all images that the file lists, also those without a box.
+        in_fractions: whether boxes are fractions by definition; else the numbers decide.
+        of_yolo: whether classes are numbered from 0 by definition.
+    """
+
+    where: Path | str
+    layout: str
+    rows: pl.DataFrame
+    written: Floats | None
+    box_format: str = "xyxy"
+    unit: str = "element"
+    images: pl.Series | None = None
+    in_fractions: bool = False
+    of_yolo: bool = False
+
+    def place(self, row: int) -> str:
+        """Where a detection stands, for errors."""
+        return f"{self.where}, {self.unit} {row + 1}, image {self.rows['image_id'][row]}"
+
+    def resolved(self, tasks: Sequence[str], images: KnownImages, how: FileFormat) -> DetectedBoxes:
+        """The boxes of tasks, checked; of all classes if no task is given. Raises InputError."""
+        for name in ("image_id", "category"):
+            if self.rows[name].null_count():
+                row = int(self.rows[name].is_null().arg_max() or 0)
+                what = "image" if name == "image_id" else "class"
+                raise InputError(f"has no {what}", where=f"{self.where}, {self.unit} {row + 1}",
+                                 allowed="an image and a class for every box")  # fmt: skip
+        scores = self.rows["score"].to_numpy() / (100 if how.percent else 1)
+        check_scores(scores, self.place)
+        written, box_format = self.written, how.box_format or self.box_format
+        rows = self.rows.with_columns(id_column(self.rows["image_id"], self.where), score=scores)
+        notes, fractions = [], self.in_fractions
+        if written is not None:
+            if not box_format:
+                raise InputError(
+                    "columns x, y and sides can be a corner or the center", where=self.where,
+                    remedy="give `box_format` xywh (left, top, width, height) or cxcywh (center)",
+                )  # fmt: skip
+            boxes = checked_boxes(written, box_format, self.place)
+            fractions = fractions or are_fractions(written)
+            extent = None if fractions else self._extent(rows["image_id"], images)
+            if fractions or extent is not None:
+                extent = np.ones((1, 2)) if extent is None else extent
+                notes.append(check_inside(written, box_format, extent, self.where))
+            written = boxes
+        names = self._names(rows["category"], images, how)
+        rows = rows.with_columns(
+            _named(rows["category"], names).alias("task")
+        ).drop("category")
+        if tasks:
+            wanted = rows["task"].is_in(list(tasks))
+            notes.append(self._unknown(rows["task"], [*tasks, *images.classes]))
+            rows, written = rows.filter(wanted), _kept(written, wanted)
+        listed = self.images
+        if not rows.height:
+            rows, listed = self._empty(rows, listed, tasks, images, how)
+        return DetectedBoxes(
+            str(self.where),
+            self.layout,
+            rows,
+            written,
+            fractions,
+            listed,
+            tuple(filter(None, notes)),
+        )
+
+    def _names(self, categories: pl.Series, images: KnownImages, how: FileFormat) -> dict[Any, str]:
+        """Category -> class name. Raises InputError for numbers without one."""
+        found = categories.unique().sort().to_list()
+        if categories.dtype == pl.String:
+            return {name: class_name(name, self.where) for name in found}
+        things = {COCOSTUFF_IDS[name]: name for name, kind in COCOSTUFF.items() if kind == "thing"}
+        if self.of_yolo:
+            things = dict(enumerate(things[number] for number in sorted(things)))
+        names = how.named() or (things if {*things.values()} <= {*images.classes} else {})
+        unnamed = [number for number in found if number not in names]
+        # names without numbers are counted from 0, and numbers may start at 1
+        counts = not self.of_yolo and not str(how.classes).endswith(("json", "yaml", "yml"))
+        if counts and not unnamed and 0 in names and 0 not in found:
+            unnamed = found
+        if unnamed:
+            raise InputError(
+                f"no class name is known for category ids {some_of(unnamed)}",
+                where=self.where,
+                remedy="give `classes`: a COCO file with categories, a data.yaml, or NUMBER NAME"
+                " per line",
+            )
+        return {number: names[number] for number in found}
+
+    def _unknown(self, tasks: pl.Series, known: Sequence[str]) -> str:
+        """A note on names of classes that are not known. Raises InputError if all are unknown."""
+        unknown = tasks.filter(~tasks.is_in(known))
+        if len(unknown) and len(unknown) == len(tasks):
+            raise InputError(f"no box is of a known class, but of {some_of(tasks.unique().sort())}",
+                             where=self.where, allowed=some_of(known, 12))  # fmt: skip
+        if not len(unknown) or self.rows["category"].dtype != pl.String:
+            return ""
+        names = some_of(unknown.unique().sort())
+        return f"{counted(len(unknown), 'box')} of classes that are not known are left out: {names}"
+
+    def _extent(self, ids: pl.Series, images: KnownImages) -> Floats | None:
+        """Width and height of each box's image in pixels, NaN unknown: float64 (n, 2)."""
+        data = images.data
+        if data is None:
+            return None
+        typed = Path(self.where).suffix.lower() not in UNTYPED
+        names = ids.unique()
+        matched, _ = images.ids_of(names, str(self.where), typed=typed)
+        known = data.images["image_id"]
+        sizes = data.images.select(pl.col("width", "height").cast(pl.Float64)).to_numpy()
+        # position -1, no image, is the last element
+        sizes = np.vstack([sizes, [[np.nan, np.nan]]])
+        of_names = sizes[positions(matched.cast(known.dtype, strict=False), known)]
+        return np.asarray(of_names[positions(ids, names)])
+
+    def _empty(
+        self,
+        rows: pl.DataFrame,
+        listed: pl.Series | None,
+        tasks: Sequence[str],
+        images: KnownImages,
+        how: FileFormat,
+    ) -> tuple[pl.DataFrame, pl.Series]:
+        """Without a detection: the images that the detector was run on, of the file or else given
+        or known.
+        """
+        listed = how.listed() if listed is None else listed
+        listed = images.table["image_id"] if listed is None else listed
+        if not len(listed) or not tasks:
+            raise InputError(
+                "contains no detection, and what the detector was run on is not known",
+                where=self.where,
+                remedy="give all its images as `ids`, and a suite or dataset with its classes",
+            )
+        return rows.clear().with_columns(pl.Series("image_id", [], listed.dtype)), listed
+
+
+def _named(categories: pl.Series, names: Mapping[Any, str]) -> pl.Series:
+    named = categories.replace_strict(names, return_dtype=pl.String) if names else categories
+    return named.cast(pl.String)
+
+
+def _kept(values: Floats | None, kept: pl.Series) -> Floats | None:
+    return values if values is None or kept.all() else values[kept.to_numpy()]
+
+
+@dataclass(frozen=True, eq=False)
+class DetectedBoxes:
+    """Detections of known classes, checked.
+
+    Attributes:
+        where, layout, in_fractions, images: as of ``Found``.
+        rows: ``image_id, task, score``, and any of run, method, seed.
+        boxes: float64 (n, 4): left, top, width, height; None for presence only.
+        notes: for readers of the run's scores.
+    """
+
+    where: str
+    layout: str
+    rows: pl.DataFrame
+    boxes: Floats | None
+    in_fractions: bool
+    images: pl.Series | None
+    notes: tuple[str, ...]
+
+    def largest(self, tasks: Sequence[str]) -> pl.DataFrame:
+        """``image_id, task, value`` and the keys of runs: the largest score of each image and
+        class; 0 of the first class, or of all ``tasks`` if there are none, where an image that is
+        listed has no box.
+        """
+        keys = [key for key in RUN_KEYS if key in self.rows.columns]
+        table = self.rows.group_by("image_id", "task", *keys, maintain_order=True)
+        largest = table.agg(value=pl.col("score").max())
+        if self.images is None:
+            return largest
+        listed = self.images.cast(largest["image_id"].dtype).alias("image_id")
+        bare = listed.filter(~listed.is_in(largest["image_id"].implode())).unique()
+        names = [largest["task"][0]] if largest.height else list(tasks)
+        added = bare.to_frame().join(pl.DataFrame({"task": names}), how="cross")
+        return pl.concat([largest, added.with_columns(value=0.0)], how="diagonal")
+
+    def attached(self, runs: Sequence[Predictions]) -> list[Predictions]:
+        """The runs of ``largest``, in its order, with their boxes."""
+        keys = [key for key in RUN_KEYS if key in self.rows.columns]
+        parts = [self.rows.with_row_index("row")]
+        if keys:
+            parts = parts[0].partition_by(keys, maintain_order=True)
+        return [self._with(run, part) for run, part in zip(runs, parts, strict=True)]
+
+    def _with(self, run: Predictions, part: pl.DataFrame) -> Predictions:
+        n = part.height
+        what = (
+            counted(n, "box")
+            if self.boxes is not None
+            else (f"{counted(n, 'detection')} without boxes")
+        )
+        unit = ", as fractions of the image" if self.in_fractions else ""
+        boxes = None
+        if self.boxes is not None:
+            ids = part["image_id"].cast(run.image_ids.dtype)
+            tasks = pl.Series(run.tasks, dtype=pl.String)
+            boxes = Detections(
+                Boxes(
+                    positions(ids, run.image_ids),
+                    positions(part["task"], tasks),
+                    self.boxes if n == len(self.boxes) else self.boxes[part["row"].to_numpy()],
+                ),
+                part["score"].to_numpy(),
+                self.in_fractions,
+            )
+        read = f"{what} ({self.layout}{unit})"
+        return replace(run, boxes=boxes, read=read, notes=(*run.notes, *self.notes))
+
+
+def with_undetected(run: Predictions, images: KnownImages, how: FileFormat) -> Predictions:
+    """Detections with probability 0 for what was not detected, in ``how.ids`` or else in all images
+    of the splits in which anything was detected.
+    """
+    ids = how.listed()
+    if ids is None:
+        table = images.table.with_columns(pl.col("image_id").cast(run.image_ids.dtype))
+        seen = table.join(pl.DataFrame(run.image_ids), on="image_id")["split"].unique()
+        ids = table.filter(pl.col("split").is_in(seen.implode()))["image_id"]
+    else:
+        ids, _ = images.ids_of(ids, "`ids`")
+    ids = ids.cast(run.image_ids.dtype, strict=False)
+    rows = positions(run.image_ids, ids)
+    if (rows < 0).any():
+        raise InputError(
+            f"images were detected in that are not listed:"
+            f" {some_of(run.image_ids.filter(pl.Series(rows < 0)))}",
+            where=f"run {run.run}",
+            remedy="give all images as `ids`, or a suite or dataset",
+        )
+    values = np.zeros((len(run.tasks), len(ids)))
+    values[:, rows] = np.nan_to_num(run.values)
+    boxes, detected = run.boxes, int((run.values > 0).any(axis=0).sum())
+    if boxes is not None:
+        detected = len(np.unique(boxes.boxes.image))
+        boxes = boxes.moved(rows, np.arange(len(run.tasks)))
+    head, *rest = run.read.split("; ")
+    read = "; ".join([f"{head}, {counted(len(ids) - detected, 'image')} without any", *rest])
+    return replace(run, image_ids=ids, values=values, boxes=boxes, read=read)
