@@ -502,8 +502,9 @@ def load_predictions(
     """
     # an unknown language is refused before anything is read
     answer_words(language)
-    images, how = KnownImages(suite, data), FileFormat(
-        scale, decimal, percent, classes, ids, box_format
+    images, how = (
+        KnownImages(suite, data),
+        FileFormat(scale, decimal, percent, classes, ids, box_format),
     )
     tasks = tasks or (images.classes if suite is None else suite.tasks)
     ignore = ignore_unknown or (suite is not None and suite.header.hard_only)

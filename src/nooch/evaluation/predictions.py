@@ -20,7 +20,14 @@ from nooch.criteria.context import FOLDS
 from nooch.data import Dataset, ImageNames, class_name, id_column
 from nooch.data.arrays import float_array, in_main_memory
 from nooch.data.image_names import BY_ID
-from nooch.evaluation.boxes.matching import Detections
+from nooch.evaluation.boxes.coordinates import (
+    FORMATS,
+    are_fractions,
+    arrays_of,
+    check_scores,
+    checked_boxes,
+)
+from nooch.evaluation.boxes.matching import Boxes, Detections
 from nooch.evaluation.metrics import SCALES
 from nooch.suites import ChallengeSet, Suite
 
@@ -114,6 +121,83 @@ class Predictions:
         predictions = cls(run, ids, names, np.ascontiguousarray(matrix.T), scale, method, seed)
         check_values(matrix.T, predictions)
         return predictions
+
+    @classmethod
+    def from_boxes(
+        cls,
+        image_ids: Any,
+        boxes: Sequence[Any],
+        labels: Sequence[Any],
+        scores: Sequence[Any],
+        *,
+        classes: Sequence[str] | Mapping[int, str] | None = None,
+        box_format: str = "xyxy",
+        run: str = "detections",
+        method: str | None = None,
+        seed: int | None = None,
+    ) -> Self:
+        """Predictions from a detector's boxes: NumPy arrays, torch tensors, or lists of each image.
+
+        The value of an image and class is the largest score of its boxes, 0 without any.
+
+        Args:
+            image_ids: (n_images,), all images that the detector was run on, each once.
+            boxes: of each image (n, 4): pixels of the image, or all of them fractions of it.
+            labels: of each image (n,): names of classes, or numbers.
+            scores: of each image (n,), in [0, 1].
+            classes: names of the numbers from 0, or number -> name; also the tasks. By default
+                the names that occur.
+            box_format: ``xyxy`` (corners, as torchvision and transformers give them), ``xywh``
+                (left, top, width, height) or ``cxcywh`` (center, width, height).
+            run: name of the run.
+            method: name of the training method, if it is known.
+            seed: seed of the training, if it is known.
+
+        Raises:
+            InputError: shapes that do not agree, repeated ids, labels without a name, numbers that
+                are not finite, negative widths or heights, scores outside [0, 1], no class.
+
+        Examples:
+            >>> found = [[[10, 20, 60, 80]], []], [["car"], []], [[0.9], []]
+            >>> nooch.Predictions.from_boxes([7, 9], *found)
+            Predictions(detections: 2 images, 1 task, probabilities)
+        """
+        check_one_of("value of `box_format`", box_format, FORMATS)
+        where = f"run {run}"
+        ids = _ids(image_ids, f"{where}, image_ids")
+        sizes = [len(part) for part in (boxes, labels, scores)]
+        if sizes != [len(ids)] * 3:
+            problem = f"boxes, labels and scores are of {', '.join(map(str, sizes))} images"
+            raise InputError(problem, where=where, allowed=f"{len(ids)}, as image_ids are")
+        parts = [
+            arrays_of(*part, f"{where}, image {image}")
+            for image, *part in zip(ids, boxes, labels, scores, strict=True)
+        ]
+        names = dict(classes) if isinstance(classes, Mapping) else dict(enumerate(classes or ()))
+        given = [names.get(x, x) for part in parts for x in part[0]]
+        if unknown := sorted({x for x in given if not isinstance(x, str)}):
+            raise InputError(f"labels {some_of(unknown)} have no name", where=where,
+                             remedy="give `classes`, names from 0 or number -> name")  # fmt: skip
+        texts = [class_name(name) for name in given]
+        tasks = tuple(dict.fromkeys([*map(class_name, names.values()), *texts]))
+        image = np.repeat(np.arange(len(ids)), [len(part[1]) for part in parts])
+        places = {task: number for number, task in enumerate(tasks)}
+        label = np.array([places[text] for text in texts], np.int64)
+        score = np.concatenate([np.zeros(0), *(part[1] for part in parts)])
+        written = np.concatenate([np.zeros((0, 4)), *(part[2] for part in parts)])
+
+        def place(row: int) -> str:
+            number = row - int(np.searchsorted(image, image[row]))
+            return f"{where}, image {ids[int(image[row])]}, box {number + 1}"
+
+        check_scores(score, place)
+        found = Boxes(image, label, checked_boxes(written, box_format, place))
+        values = np.zeros((len(tasks), len(ids)))
+        np.maximum.at(values, (label, image), score)
+        detections = Detections(found, score, are_fractions(written))
+        read = counted(len(image), "box")
+        return cls(run, ids, tasks, values, "probability", method, seed, read=read,
+                   boxes=detections)  # fmt: skip
 
     def __post_init__(self) -> None:
         if self.scale not in SCALES:

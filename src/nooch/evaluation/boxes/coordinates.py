@@ -94,8 +94,8 @@ def check_inside(written: Floats, box_format: str, extent: Floats, where: object
     Args:
         written: float64 (n, 4), as ``box_format`` has them.
         box_format: one of ``FORMATS``.
-        extent: float64 (n, 2) or (1, 2), width and height of the image in the units of the boxes; NaN where
-            they are not known.
+        extent: float64 (n, 2) or (1, 2), width and height of the image in the units of the boxes;
+            NaN where they are not known.
         where: the file, for errors.
 
     Raises:

@@ -86,9 +86,7 @@ class Found:
                 notes.append(check_inside(written, box_format, extent, self.where))
             written = boxes
         names = self._names(rows["category"], images, how)
-        rows = rows.with_columns(
-            _named(rows["category"], names).alias("task")
-        ).drop("category")
+        rows = rows.with_columns(_named(rows["category"], names).alias("task")).drop("category")
         if tasks:
             wanted = rows["task"].is_in(list(tasks))
             notes.append(self._unknown(rows["task"], [*tasks, *images.classes]))
