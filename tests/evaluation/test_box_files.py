@@ -98,7 +98,8 @@ def _summary(rows):
     """As ``results.summary()`` of ultralytics, with the image of each."""
     names = ("x1", "y1", "x2", "y2")
     return [{"image": IMAGES[i], "name": CLASSES[c], "class": c, "confidence": s / 100,
-             "box": dict(zip(names, _xyxy(box), strict=True))} for i, c, box, s in rows]  # fmt: skip
+             "box": dict(zip(names, _xyxy(box), strict=True))}
+            for i, c, box, s in rows]  # fmt: skip
 
 
 def _records(folder, rows):

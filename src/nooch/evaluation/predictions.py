@@ -170,8 +170,8 @@ class Predictions:
             problem = f"boxes, labels and scores are of {', '.join(map(str, sizes))} images"
             raise InputError(problem, where=where, allowed=f"{len(ids)}, as image_ids are")
         parts = [
-            arrays_of(*part, f"{where}, image {image}")
-            for image, *part in zip(ids, boxes, labels, scores, strict=True)
+            arrays_of(box, label, score, f"{where}, image {image}")
+            for image, box, label, score in zip(ids, boxes, labels, scores, strict=True)
         ]
         names = dict(classes) if isinstance(classes, Mapping) else dict(enumerate(classes or ()))
         given = [names.get(x, x) for part in parts for x in part[0]]

@@ -46,7 +46,7 @@ def as_boxes(written: Floats, box_format: str) -> Floats:
 
 
 def are_fractions(written: Floats) -> bool:
-    """Whether all numbers of all boxes are so small that they are fractions of the image."""
+    """True if all numbers of all boxes are so small that they are fractions of the image."""
     low, high = _FRACTIONS
     return bool(len(written)) and bool(low <= written.min() and written.max() <= high)
 

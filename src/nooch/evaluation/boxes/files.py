@@ -1,7 +1,7 @@
 """Detections as people have them: JSON, folders of text files, tables -> boxes of runs.
 
-The layouts are those of COCO results, of ultralytics, torchvision and Hugging Face as they document
-them, and tables with a row for each box.
+The layouts: COCO results; what ultralytics, torchvision and Hugging Face document as their outputs;
+tables with a row for each box.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ _CORNERS: tuple[tuple[str, tuple[str, ...]], ...] = (
 )
 """Order of a box's numbers, and names of its columns, in lower case."""
 _LISTS = {"bbox": "xywh", "box": "xyxy"}
-"""Columns of four numbers in a list, and their order unless ``box_format`` names it: COCO's, and
-that of torchvision and Hugging Face.
+"""Columns of four numbers in a list, and their order unless ``box_format`` names it: COCO's order,
+and the corners of torchvision and Hugging Face.
 """
 
 LAYOUTS = (
@@ -75,7 +75,7 @@ _Integer = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 
 @dataclass(frozen=True)
 class _Columns:
-    """What the columns of a table of boxes, or the members of a record, are called.
+    """Names of the columns of a table of boxes, or of the members of a record.
 
     ``box``: four names, or one of lists or structures, or none; ``box_format``: empty if the names
     leave it open.
@@ -113,7 +113,7 @@ def _box_names(given: Mapping[str, str]) -> tuple[tuple[str, ...], str]:
 
 
 def table_detections(frame: pl.DataFrame, where: Path | str) -> Found | None:
-    """The boxes of a table with a row for each; None where its columns are no boxes."""
+    """The boxes of a table with a row for each; None where its columns hold other things."""
     texts = frame.select(cs.string() | cs.categorical() | cs.enum()).columns
     columns = _Columns.of(frame.columns, texts)
     if columns is None or not columns.box:
@@ -244,7 +244,7 @@ def _streamed(content: Any, path: Path, columns: _Columns, first: Mapping[str, A
 
 
 def _struct(name: str, members: Sequence[tuple[str | None, Any]]) -> type[Any]:
-    """A structure with these members of JSON, in order, whatever they are called."""
+    """A structure with these members of JSON, in order, for any names."""
     fields = [(f"m{i}", kind, msgspec.field(name=key)) for i, (key, kind) in enumerate(members)]
     return msgspec.defstruct(name, fields, gc=False)
 

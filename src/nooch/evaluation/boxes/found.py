@@ -37,7 +37,7 @@ class Found:
         where: the file.
         layout: in words, such as "COCO results".
         rows: ``image_id``, ``category`` (number or name), ``score``, and any of run, method, seed.
-        written: float64 (n, 4), the numbers of the boxes; None where there are none.
+        written: float64 (n, 4), the numbers of the boxes; None without boxes.
         box_format: order of these numbers; empty if the layout leaves it open.
         unit: what a row is in the file, such as "element".
         images: all images that the file lists, also those without a box.
@@ -56,7 +56,7 @@ class Found:
     of_yolo: bool = False
 
     def place(self, row: int) -> str:
-        """Where a detection stands, for errors."""
+        """The file, unit and image of a detection, for errors."""
         return f"{self.where}, {self.unit} {row + 1}, image {self.rows['image_id'][row]}"
 
     def resolved(self, tasks: Sequence[str], images: KnownImages, how: FileFormat) -> DetectedBoxes:

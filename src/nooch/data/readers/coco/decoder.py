@@ -304,7 +304,7 @@ _ELEMENT = re.compile(r"`\$\[(\d+)\]\.?([^`]*)`")
 
 
 def first_element(content: Any) -> bytes:
-    """The JSON of the first element of a file that is an array; empty if it has none, or is no
+    """The JSON of the first element of a file that is an array; empty if it has none, or is not an
     array, or no JSON up to there.
     """
     array = _ARRAY.match(content)
