@@ -7,7 +7,7 @@ from functools import reduce
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import norm, t
+from scipy.stats import norm
 
 Floats = NDArray[np.float64]
 
@@ -33,8 +33,7 @@ class RateGap:
         p_more: one-sided, of no more errors with the condition in any stratum; NaN with the effect.
         strata: images and errors of each stratum, without and with the condition: float64
             (2, n_strata, 2).
-        inflation: float64 (2,), how many times the variance of independent images either weighted
-            rate has, without and with the condition; at least 1.
+        spread: standard error of the effect from groups of images; NaN without groups.
     """
 
     n_with: int
@@ -47,14 +46,14 @@ class RateGap:
     p: float
     p_more: float
     strata: Floats = field(repr=False, compare=False)
-    inflation: Floats = field(repr=False, compare=False)
+    spread: float = field(default=np.nan, repr=False, compare=False)
 
     def interval(self, level: float) -> tuple[float, float]:
         """The interval of the effect at another level, in (0, 1)."""
         if not self.strata.size:
             return np.nan, np.nan
         n, wrong = self.strata
-        return _interval(n, wrong, level, self.inflation)[1:]
+        return _interval(n, wrong, level, self.spread)[1:]
 
     @property
     def rate_with(self) -> float:
@@ -82,11 +81,11 @@ def rate_gap(
     at rates of 0 and 1. The test is the exact conditional one (Fisher's, for one stratum) where up
     to 2,000 images with the condition can be errors, the Cochran-Mantel-Haenszel test beyond.
 
-    With groups of images that are alike, or of objects of one image, the interval is of as many
-    images as would have the variance of the groups' sums (an effective number, Korn and Graubard
-    1998), and p-values are at least those in which each group has one vote: the sum of (error -
-    error rate of the stratum) * (condition - its share of the stratum). The sum of the votes over
-    the root of the sum of their squares is compared with a normal distribution.
+    With groups of images that are alike, or of objects of one image, the interval is at least as
+    wide as the one of the jackknife that leaves out a group at a time, which also holds with few
+    images in a stratum; and p-values are at least those in which each group has one vote: the sum
+    of (error - error rate of the stratum) * (condition - its share of the stratum). The sum of the
+    votes over the root of the sum of their squares is compared with a normal distribution.
 
     ``errors``: bool (n,); ``condition``: bool (n,); ``strata``: integers (n,), small and not
     negative; None for one stratum; ``groups``: integers (n,); None: each image is one; ``level``:
@@ -102,35 +101,26 @@ def rate_gap(
     both = (n > 0).all(axis=1)
     if not both.any():
         nothing = np.nan, np.nan, np.nan, np.nan, np.nan
-        return RateGap(*totals, *nothing, np.empty((2, 0, 2)), np.ones(2))
+        return RateGap(*totals, *nothing, np.empty((2, 0, 2)))
     table, p = (n[both], wrong[both]), _p_values(n[both], wrong[both])
-    inflation = np.ones(2)
+    spread = np.nan
     if groups is not None:
         used = np.asarray(both)[stratum]
         # numbers from 0, and strata that are compared without gaps
         stratum, group = (np.unique(x[used], return_inverse=True)[1] for x in (stratum, groups))
-        inflation = _inflation(errors[used], condition[used], stratum, group, *table)
+        spread = _jackknife(errors[used], condition[used], stratum, group, *table)
         votes = _p_of_votes(errors[used], condition[used], stratum, group)
         p = max(p[0], votes[0]), max(p[1], votes[1])
-    interval = _interval(*table, level, inflation)
-    return RateGap(*totals, *interval, *p, np.stack(table), inflation)
+    interval = _interval(*table, level, spread)
+    return RateGap(*totals, *interval, *p, np.stack(table), spread)
 
 
-def _weights(n: Floats) -> Floats:
-    """Mantel and Haenszel's weight of each stratum, float64 (n_strata,); their sum is 1."""
-    weights = n.prod(axis=1) / n.sum(axis=1)
-    return np.asarray(weights / weights.sum())
-
-
-def _interval(
-    n: Floats, wrong: Floats, level: float, inflation: Floats
-) -> tuple[float, float, float]:
+def _interval(n: Floats, wrong: Floats, level: float, spread: float) -> tuple[float, float, float]:
     """The difference of the weighted rates (with - without), and its interval."""
-    weights, rates = _weights(n), wrong / n
-    without, with_ = weights @ rates
-    n = n / inflation
-    wrong = rates * n
+    weights = n.prod(axis=1) / n.sum(axis=1)
+    weights /= weights.sum()
     z = float(norm.isf((1 - level) / 2))
+    rates = weights @ (wrong / n)
     # one quantile for every stratum, so that the weighted ends belong to the weighted rate
     share = z * np.sqrt(weights**2 @ (1 / n)) / (weights @ (1 / np.sqrt(n)))
     middle = (wrong + share**2 / 2) / (n + share**2)
@@ -139,12 +129,13 @@ def _interval(
         weights @ np.clip(middle - reach, 0, 1),
         weights @ np.clip(middle + reach, 0, 1),
     )
+    without, with_ = rates
     effect = with_ - without
-    return (
-        float(effect),
-        float(effect - np.hypot(with_ - low_with, high_without - without)),
-        float(effect + np.hypot(high_with - with_, without - low_without)),
-    )
+    down = np.hypot(with_ - low_with, high_without - without)
+    up = np.hypot(high_with - with_, without - low_without)
+    # NaN is left out
+    down, up = (float(np.fmax(distance, z * spread)) for distance in (down, up))
+    return float(effect), float(max(effect - down, -1.0)), float(min(effect + up, 1.0))
 
 
 def _p_values(n: Floats, wrong: Floats) -> tuple[float, float]:
@@ -164,38 +155,40 @@ def _p_values(n: Floats, wrong: Floats) -> tuple[float, float]:
     return float(min(1.0, two)), float(min(1.0, chances[position:].sum()))
 
 
-def _inflation(
+def _jackknife(
     errors: NDArray[np.bool_],
     condition: NDArray[np.bool_],
     stratum: NDArray[np.intp],
     group: NDArray[np.intp],
     n: Floats,
     wrong: Floats,
-) -> Floats:
-    """Variance of either weighted rate by groups over the one of independent images, (2,)."""
-    rates, weights = wrong / n, _weights(n)
-    result = np.ones(2)
-    for side in range(2):
-        rows = np.flatnonzero(condition == side)
-        of = stratum[rows]
-        # a group pulls the rate that it is compared with (Bell and McCaffrey 2002)
-        cell, size = np.unique(group[rows] * len(n) + of, return_inverse=True, return_counts=True)[
-            1:
-        ]
-        others = np.sqrt(n[of, side] * np.maximum(n[of, side] - size[cell], 1))
-        sums = np.bincount(group[rows], weights[of] / others * (errors[rows] - rates[of, side]))
-        sizes = np.bincount(group[rows])
-        n_groups = np.count_nonzero(sizes)
-        plain = (weights**2 * rates[:, side] * (1 - rates[:, side]) / n[:, side]).sum()
-        if plain > 0 and n_groups > 1:
-            ratio = max(1.0, (sums**2).sum() / plain)
-            # the estimate of the variance is itself uncertain
-            freedom = max(len(rows) / ratio - 1, 1)
-            result[side] = ratio * (t.isf(0.025, freedom) / norm.isf(0.025)) ** 2
-        elif n_groups:
-            # rates of 0 or 1 do not show how alike images of a group are: entirely, at worst
-            result[side] = (sizes**2).sum() / sizes.sum()
-    return result
+) -> float:
+    """Standard error of the effect, from the effects without each of the groups; NaN of one."""
+    cells, cell = np.unique(group * len(n) + stratum, return_inverse=True)
+    own_group, own_stratum = cells // len(n), cells % len(n)
+    own_n, own_wrong = (
+        np.stack([np.bincount(cell, of * (condition == side)) for side in range(2)], axis=1)
+        for of in (np.ones(len(errors)), errors)
+    )
+    before = _summands(n[own_stratum], wrong[own_stratum])
+    after = _summands(n[own_stratum] - own_n, wrong[own_stratum] - own_wrong)
+    above, below = _summands(n, wrong).sum(axis=1)
+    change = [np.bincount(own_group, of) for of in after - before]
+    weight = below + change[1]
+    effects = np.divide(
+        above + change[0], weight, out=np.full(len(weight), np.nan), where=weight > 0
+    )
+    effects = effects[~np.isnan(effects)]
+    if len(effects) < 2:
+        return np.nan
+    return float(np.sqrt((len(effects) - 1) * effects.var()))
+
+
+def _summands(n: Floats, wrong: Floats) -> Floats:
+    """Weight x difference, and weight, of strata with these images and errors: (2, n_strata)."""
+    total = np.maximum(n.sum(axis=1), 1)
+    gap = wrong[:, 1] * n[:, 0] - wrong[:, 0] * n[:, 1]
+    return np.stack([gap / total, n.prod(axis=1) / total])
 
 
 def _p_of_votes(
