@@ -1,4 +1,4 @@
-"""What a detector found, missed and claimed: its boxes matched to a dataset's objects."""
+"""Boxes of a detector matched to a dataset's objects: objects found and missed, false boxes."""
 
 from __future__ import annotations
 
@@ -195,7 +195,7 @@ class MatchedRun:
 
 
 KINDS = ("found", "false_boxes", "misplaced", "duplicates", "ignored")
-"""What a detection is: of an object that counts; or it overlaps no object of its class, one too
+"""Kinds of detections: of an object that counts; or it overlaps no object of its class, one too
 little, or one that a higher score found; or it does not count.
 """
 

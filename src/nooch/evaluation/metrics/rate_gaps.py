@@ -33,7 +33,8 @@ class RateGap:
         p_more: one-sided, of no more errors with the condition in any stratum; NaN with the effect.
         strata: images and errors of each stratum, without and with the condition: float64
             (2, n_strata, 2).
-        spread: standard error of the effect from groups of images; NaN without groups.
+        spread: standard error of the effect from groups of images, infinite if a single group
+            decides; NaN without groups.
     """
 
     n_with: int
@@ -109,6 +110,10 @@ def rate_gap(
         # numbers from 0, and strata that are compared without gaps
         stratum, group = (np.unique(x[used], return_inverse=True)[1] for x in (stratum, groups))
         spread = _jackknife(errors[used], condition[used], stratum, group, *table)
+        if spread == 0:
+            # rates of 0 and 1 do not show how alike images of a group are: a group counts once
+            share = (group.max() + 1) / len(group)
+            table = table[0] * share, table[1] * share
         votes = _p_of_votes(errors[used], condition[used], stratum, group)
         p = max(p[0], votes[0]), max(p[1], votes[1])
     interval = _interval(*table, level, spread)
@@ -163,7 +168,9 @@ def _jackknife(
     n: Floats,
     wrong: Floats,
 ) -> float:
-    """Standard error of the effect, from the effects without each of the groups; NaN of one."""
+    """Standard error of the effect, from the effects without each of the groups; infinite if one of
+    them decides whether there is an effect.
+    """
     cells, cell = np.unique(group * len(n) + stratum, return_inverse=True)
     own_group, own_stratum = cells // len(n), cells % len(n)
     own_n, own_wrong = (
@@ -178,9 +185,8 @@ def _jackknife(
     effects = np.divide(
         above + change[0], weight, out=np.full(len(weight), np.nan), where=weight > 0
     )
-    effects = effects[~np.isnan(effects)]
-    if len(effects) < 2:
-        return np.nan
+    if np.isnan(effects).any():
+        return np.inf
     return float(np.sqrt((len(effects) - 1) * effects.var()))
 
 
