@@ -2,14 +2,20 @@
 
 import json
 from contextlib import redirect_stdout
+from dataclasses import replace
 from io import StringIO
 
 import numpy as np
+import polars as pl
 import pytest
 from hypothesis import given, strategies as st
+from scipy.sparse import csr_array
 
+import nooch
+from nooch.base.errors import ParameterError
 from nooch.evaluation.boxes import matching
-from nooch.evaluation.boxes.matching import Boxes, match_boxes
+from nooch.evaluation.boxes.detected import MatchedRun
+from nooch.evaluation.boxes.matching import Boxes, Detections, match_boxes
 
 
 def boxes(rows):
@@ -144,3 +150,108 @@ def test_a_real_detector_finds_what_is_known(real):
     missed, claimed = pairs[~crowd & ~is_found], pairs_found[scores >= 0.3]
     assert len(np.unique(pairs[~crowd])) == 988
     assert len(np.intersect1d(missed, claimed)) == 215
+
+
+@pytest.fixture(scope="module")
+def planted():
+    """2,000 images with one to three cars each, or none; half have a road. A detector that misses a
+    car with probability .1 on a road and .4 without, and claims one on .3 of the empty roads.
+    """
+    draw = np.random.default_rng(3)
+    road, present = draw.random(2000) < 0.5, draw.random(2000) < 0.5
+    n = np.where(present, draw.integers(1, 4, 2000), 0)
+    image = np.repeat(np.arange(2000), n)
+    number = np.concatenate([np.arange(count) for count in n])
+    side = draw.integers(10, 90, len(image))
+    objects = pl.DataFrame({
+        "image_id": image, "class": "car", "left": 100.0 * number, "top": 0.0,
+        "width": side * 1.0, "height": side * 1.0, "area": (side**2) * 1.0, "crowd": False,
+        "ignore": False,
+    })  # fmt: skip
+    images = pl.DataFrame(
+        {"image_id": np.arange(2000), "width": 400, "height": 100, "split": "all"}
+    )
+    areas = csr_array(np.stack([present * 0.05, road * 0.4], axis=1))
+    data = nooch.Dataset.build(images, ["car", "road"], areas, objects=objects)
+    found = draw.random(len(image)) < np.where(road, 0.9, 0.6)[image]
+    claimed = np.flatnonzero(~present & (draw.random(2000) < np.where(road, 0.3, 0.02)))
+    rows = np.concatenate([image[found], claimed])
+    left = np.concatenate([100.0 * number[found], np.zeros(len(claimed))])
+    size = np.concatenate([side[found] * 1.0, np.full(len(claimed), 30.0)])
+    boxes = Boxes(rows, np.zeros(len(rows), int), np.stack([left, 0 * left, size, size], axis=1))
+    values = np.zeros((1, 2000))
+    values[0, rows] = 0.9
+    run = nooch.Predictions(
+        "detector", images["image_id"], ("car",), values, "probability",
+        boxes=Detections(boxes, np.full(len(rows), 0.9)),
+    )  # fmt: skip
+    attribute = nooch.Attribute("(y = 1) <> present(road)")
+    suite = nooch.find(data, {"road": attribute}, tasks=["car"], splits=["all"])
+    truth = {
+        "missed": [(~found[~road[image]]).mean(), (~found[road[image]]).mean()],
+        "false_boxes": [
+            1000 * np.isin(np.flatnonzero(~present & side_), claimed).mean()
+            for side_ in (road, ~road)
+        ],
+    }
+    return data, suite, run, truth
+
+
+def test_scores_of_boxes_are_those_of_the_planted_detector(planted):
+    data, suite, run, truth = planted
+    scores = nooch.evaluate(suite, run, boxes=True, dataset=data, bootstrap=50)
+    for metric, sign in (("missed", "positive"), ("false_boxes", "negative")):
+        found = [scores.value(metric, f"{subset}_{sign}") for subset in ("hard", "easy")]
+        np.testing.assert_allclose(found, truth[metric])
+    row = scores.table.filter(metric="missed", subset="hard_positive").row(0, named=True)
+    assert row["low"] < row["value"] < row["high"]
+    assert scores.value("average_recall", "easy_positive") == pytest.approx(1 - truth["missed"][1])
+    assert scores.value("duplicates", "all") == scores.value("misplaced", "all") == 0
+    missed, claimed = scores.box_effects.rows(named=True)
+    assert missed["low"] < 0.3 < missed["high"]
+    assert claimed["low"] < 0.28 < claimed["high"]
+    assert max(missed["p"], claimed["p"]) < 1e-6
+    assert "objects out of context are missed" in scores.headlines[0]
+
+
+def test_a_threshold_and_conditions_apply_to_boxes(planted):
+    data, suite, run, _ = planted
+    asked = {"boxes": True, "dataset": data, "metrics": ["missed"], "threshold": 0.95}
+    scores = nooch.evaluate(suite, run, fail_if=["missed@hard_positive[road,car]>0.9"], **asked)
+    assert scores.value("missed", "hard_positive") == 1
+    assert [verdict.fired for verdict in scores.verdicts] == [True]
+
+
+def test_boxes_are_refused_where_they_cannot_be_scored(planted):
+    data, suite, run, _ = planted
+    with pytest.raises(ParameterError, match="needs objects that boxes are matched to"):
+        nooch.evaluate(suite, run, metrics=["missed"])
+    with pytest.raises(ParameterError, match="have no boxes"):
+        nooch.evaluate(suite, replace(run, boxes=None), boxes=True, dataset=data)
+    with pytest.raises(ParameterError, match="split valid, which the dataset lacks"):
+        nooch.evaluate(suite, run, boxes=True, dataset=data, threshold="f1")
+
+
+def test_the_largest_f1_by_hand(planted):
+    """Scores .9 for boxes of objects, .4 for others: any limit between has no false box."""
+    data, _, run, _ = planted
+    objects = set(data.objects["image_id"])
+    hit = np.isin(run.boxes.boxes.image, list(objects))
+    scored = replace(run, boxes=replace(run.boxes, scores=np.where(hit, 0.9, 0.4)))
+    matched = MatchedRun.match(scored, data)
+    assert matched.f1_limits(run.image_ids) == {"car": pytest.approx(0.65)}
+
+
+def test_the_context_effect_of_a_real_detector(shared_data, run_cli, tmp_path):
+    """Claims follow the context, misses within a size do not: as computed outside this project."""
+    things = sorted((shared_data / "coco-real").glob("*/annotations/instances_*.json"))
+    listed = " ".join(f"--things {file}" for file in things)
+    run_cli(f"import coco {listed} {tmp_path / 'data'}").ok()
+    suite = tmp_path / "suite"
+    run_cli(f"find {tmp_path / 'data'} --criterion context --lift 1 --out {suite}").ok()
+    detections = shared_data / "boxes/yolox_nano_coco_real.json"
+    ran = run_cli(f"evaluate {suite} {detections} --boxes --threshold 0.3 --format json")
+    missed, claimed = json.loads(ran.ok().out)["box_effects"]
+    assert missed["low"] < 0 < missed["high"]
+    assert claimed["rate_hard"] / claimed["rate_easy"] > 4
+    assert claimed["p"] < 1e-5

@@ -436,7 +436,7 @@ def _with_conditions(
     names = list(dict.fromkeys([*default, *(c.metric for c in conditions)]))
     if of_boxes := [name for name in names if name in BOX_METRICS and not boxes]:
         problem = f"{some_of(of_boxes)} needs objects that boxes are matched to"
-        raise ParameterError(problem, where="`metrics`", remedy="give `boxes` True")
+        raise ParameterError(problem, where="`metrics`", remedy="give `boxes`")
     wrong = [name for name in names if name not in ANSWER_METRICS]
     if in_words and wrong:
         problem = f"{some_of(wrong)} needs probabilities, and run {in_words[0]} has none"

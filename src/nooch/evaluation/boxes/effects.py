@@ -94,13 +94,17 @@ def _images(run: MatchedRun, challenge: ChallengeSet) -> NDArray[np.int64]:
 def effect_sentence(row: Mapping[str, Any]) -> str:
     """An effect in words, with its interval."""
     name = f"{row['run']}, {row['criterion']}: "
-    interval = "" if row["low"] is None else f" [{100 * row['low']:+.1f}, {100 * row['high']:+.1f}]"
-    effect = "" if row["effect"] is None else f"{100 * row['effect']:+.1f} points{interval}"
+    missed = row["side"] == "positive"
+    times, unit = (100, " points") if missed else (1000, "")
+    effect = "not comparable"
+    if row["effect"] is not None:
+        low, value, high = (times * row[name] for name in ("low", "effect", "high"))
+        effect = f"{value:+.1f}{unit} [{low:+.1f}, {high:+.1f}]"
     hard, easy = (np.nan if rate is None else rate for rate in (row["rate_hard"], row["rate_easy"]))
-    if row["side"] == "positive":
+    if missed:
         rates = f"{100 * hard:.0f}% of {row['n_hard']:,} objects out of context are missed, "
         rates += f"{100 * easy:.0f}% of {row['n_easy']:,} others"
-        return f"{name}{rates}; within class and size {effect or 'not comparable'}"
+        return f"{name}{rates}; within class and size {effect}"
     rates = f"{1000 * hard:.1f} boxes of absent objects per 1,000 images where they are expected"
     rates += f", {1000 * easy:.1f} elsewhere"
-    return f"{name}{rates}; within class {effect or 'not comparable'}"
+    return f"{name}{rates}; images with any, within class: {effect}"

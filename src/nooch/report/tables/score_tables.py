@@ -39,9 +39,15 @@ _COLUMNS = {
     "yes_rate": ("yes rate", _LOSSES),
     "dprime": ("d'", _RANKED),
     "response_criterion": ("response criterion", _RANKED),
+    "missed": ("missed", ("hard_positive", "easy_positive")),
+    "average_recall": ("average recall", ("hard_positive", "easy_positive")),
+    "false_boxes": ("false boxes", ("hard_negative", "easy_negative")),
+    "misplaced": ("misplaced boxes", ("hard_positive", "easy_positive")),
+    "duplicates": ("duplicates", ("hard_positive", "easy_positive")),
 }
 """Metric -> its name in tables, and the subsets that are shown."""
 _OF_OUTPUTS, _OF_ANSWERS = ("auc", "nll"), ("recall", "fpr", "dprime", "response_criterion")
+_OF_BOXES = ("missed", "false_boxes")
 _WHOLE = pl.col("cue").is_null() & pl.col("group").is_null()
 _COUNTED = ("hard_positive", "hard_negative")
 _SHORT = {
@@ -59,6 +65,7 @@ def tables_of(scores: Scores, metrics: Sequence[str] = ()) -> list[DisplayTable]
     """
     metric_names = scores.table["metric"].unique().to_list()
     usual = _OF_OUTPUTS if "auc" in metric_names else _OF_ANSWERS
+    usual = _OF_BOXES if scores.box_effects.height else usual
     metrics = [metric for metric in metrics or usual if metric in metric_names]
     columns_shown = [(metric, subset) for metric in metrics for subset in _COLUMNS[metric][1]]
     of_cues = [(metric, subset) for metric, subset in columns_shown if subset != "all"]
@@ -282,9 +289,12 @@ SCORE_FILES = (*TABLE_FILES, *_WRITERS)
 
 def as_json(scores: Scores) -> dict[str, Any]:
     """Everything as JSON-like values. For answers also ``headlines``, and ``answers``: rates of yes
-    by run, criterion and subset, the share of unknown answers and the bounds that they leave.
+    by run, criterion and subset, the share of unknown answers and the bounds that they leave. For
+    boxes ``headlines`` and ``box_effects``.
     """
-    of_answers: dict[str, Any] = {}
+    of_answers: dict[str, Any] = {"headlines": scores.headlines} if scores.headlines else {}
+    if scores.box_effects.height:
+        of_answers["box_effects"] = scores.box_effects.to_dicts()
     if scores.contexts:
         rates = scores.contexts.items()
         of_answers["headlines"] = scores.headlines
