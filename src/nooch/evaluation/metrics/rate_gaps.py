@@ -7,7 +7,7 @@ from functools import reduce
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import norm
+from scipy.special import ndtr, ndtri
 
 Floats = NDArray[np.float64]
 
@@ -124,7 +124,7 @@ def _interval(n: Floats, wrong: Floats, level: float, spread: float) -> tuple[fl
     """The difference of the weighted rates (with - without), and its interval."""
     weights = n.prod(axis=1) / n.sum(axis=1)
     weights /= weights.sum()
-    z = float(norm.isf((1 - level) / 2))
+    z = float(-ndtri((1 - level) / 2))
     rates = weights @ (wrong / n)
     # one quantile for every stratum, so that the weighted ends belong to the weighted rate
     share = z * np.sqrt(weights**2 @ (1 / n)) / (weights @ (1 / np.sqrt(n)))
@@ -152,7 +152,7 @@ def _p_values(n: Floats, wrong: Floats) -> tuple[float, float]:
         variance = (variance / np.maximum(total * (total - 1), 1)).sum()
         distance = (wrong[:, 1] - expected).sum()
         z = distance / np.sqrt(variance) if variance > 0 else 0.0
-        return float(2 * norm.sf(abs(z))), float(norm.sf(z))
+        return float(2 * ndtr(-abs(z))), float(ndtr(-z))
     chances = reduce(np.convolve, map(_hypergeometric, total, errors, exposed))
     least = np.maximum(0, errors - (total - exposed)).sum()
     position = int(wrong[:, 1].sum() - least)
@@ -212,7 +212,7 @@ def _p_of_votes(
     votes = np.bincount(group, each)
     spread = np.sqrt((votes**2).sum())
     z = votes.sum() / spread if spread > 0 else 0.0
-    return float(2 * norm.sf(abs(z))), float(norm.sf(z)) if spread > 0 else 1.0
+    return float(2 * ndtr(-abs(z))), float(ndtr(-z)) if spread > 0 else 1.0
 
 
 def _hypergeometric(total: float, errors: float, exposed: float) -> Floats:
