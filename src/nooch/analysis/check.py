@@ -257,12 +257,8 @@ def check(
         notes += [described(runs), *run_notes(runs)]
         split = checked_split(data, split)
         predicted = predicted_tasks(runs, data.classes, tasks, owner="the dataset", kind="class")
-        # tasks without predictions are listed as left out
-        notes += [
-            text
-            for text in task_notes(runs, data.classes, "dataset", tasks)
-            if tasks is not None or "did you mean" in text or not text.startswith("warning: no")
-        ]
+        # classes without predictions are listed as left out
+        notes += task_notes(runs, data.classes, "dataset", tasks, all_needed=tasks is not None)
         criteria, reasons = _criteria(data, criterion, CE(alpha=alpha, beta=beta))
         notes += reasons
         exclusive = len(data.classes) > 1 and no_context(data) is not None

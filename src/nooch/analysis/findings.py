@@ -148,7 +148,6 @@ def size_effect(row: Mapping[str, Any]) -> str:
     return f"{100 * row['effect']:+.0f} points among {plural(row['task'])} of the same size"
 
 
-_HARD = (0, 1)
 _CUTS = (0.25, 0.5, 0.75)
 
 
@@ -280,9 +279,7 @@ def misleading_contexts(
     """
     record = suite.header.criteria[challenge.criterion]
     cues = [cue for cue, _ in record.cues.get(challenge.task, [])]
-    misleading: list[tuple[str | None, NDArray[np.bool_]]] = [
-        (None, np.isin(challenge.subset, _HARD))
-    ]
+    misleading: list[tuple[str | None, NDArray[np.bool_]]] = [(None, challenge.hard)]
     if challenge.by_cue is not None:
         misleading += [
             (cue, (challenge.by_cue >> np.uint64(bit)) & np.uint64(1) > 0)

@@ -257,7 +257,7 @@ class _Images:
             n, zeros = len(challenge), np.zeros(len(challenge), np.intp)
             columns = (
                 positions(challenge.image_ids, every), np.full(n, numbers[task]), challenge.labels,
-                challenge.subset < 2, zeros if sizes is None else sizes,
+                challenge.hard, zeros if sizes is None else sizes,
                 _tenths(challenge), wrong,
             )  # fmt: skip
             parts.append(tuple(column[complete] for column in columns))

@@ -436,17 +436,18 @@ class Dataset(Displayed):
             return self
         rows = np.flatnonzero(rows) if rows.dtype == bool else rows
         images = self.images[rows]
-        of_images = {"captions": self.captions, "objects": self.objects}
-        for name, table in of_images.items():
-            if table is not None:
-                kept = table.join(images, on="image_id", how="semi", maintain_order="left")
-                of_images[name] = kept
+
+        def kept(table: pl.DataFrame | None) -> pl.DataFrame | None:
+            if table is None:
+                return None
+            return table.join(images, on="image_id", how="semi", maintain_order="left")
+
         return replace(
             self,
             images=images,
             areas=self.areas[rows],
-            captions=of_images["captions"],
-            objects=of_images["objects"],
+            captions=kept(self.captions),
+            objects=kept(self.objects),
             embeddings={name: values[rows] for name, values in self.embeddings.items()},
             exceptions=None if self.exceptions is None else self.exceptions[rows],
             confidences=None if self.confidences is None else self.confidences[rows],

@@ -189,7 +189,7 @@ def seal_dataset(
     files = {name: file for record in records for name, file in record.files.items()}
     header = Header(
         format="nooch-dataset",
-        version=FORMAT_VERSION if any(map(_OF_OBJECTS.fullmatch, files)) else _WITHOUT_OBJECTS,
+        version=FORMAT_VERSION if _files_of("objects", files) else _WITHOUT_OBJECTS,
         nooch=__version__,
         fingerprint=fingerprint or _fingerprint(folder, classes, records),
         n_images=splits.total(),
@@ -204,7 +204,11 @@ def seal_dataset(
     return header
 
 
-_OF_OBJECTS = re.compile(r"objects(/part-\d+)?\.parquet")
+def _files_of(table: str, files: Iterable[str]) -> list[str]:
+    """The files of a table, one or several parts."""
+    return [name for name in files if re.fullmatch(rf"{table}(/part-\d+)?\.parquet", name)]
+
+
 _WITHOUT_OBJECTS = 2
 """The format version of a dataset without objects, which earlier versions of nooch read."""
 
@@ -250,7 +254,7 @@ def _fingerprint(folder: Path, classes: Sequence[str], records: Sequence[PartRec
     files = sorted(name for record in records for name in record.files)
 
     def read(table: str, **columns: Any) -> Iterator[pl.DataFrame]:
-        of_table = (name for name in files if re.fullmatch(rf"{table}(/part-\d+)?\.parquet", name))
+        of_table = _files_of(table, files)
         return (pl.read_parquet(folder / name, glob=False, **columns) for name in of_table)
 
     first = {table: next(read(table, n_rows=0), pl.DataFrame()) for table in ("images", "captions")}

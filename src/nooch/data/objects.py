@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from nooch.base.errors import InputError, some_of
 from nooch.base.files import DATASET_MARKER
-from nooch.data.coverage import rows_of
 from nooch.data.table_schema import OBJECTS, check_columns, dataset_error
 
 BOX = ("left", "top", "width", "height")
@@ -80,12 +79,8 @@ def check_objects(
     return of_classes(objects, classes).sort("image_id", maintain_order=True)
 
 
-def stored_objects(
-    table: pl.DataFrame, ids: pl.Series, classes: Sequence[str], where: object
-) -> pl.DataFrame:
-    """A table that was read. Raises FormatError: other images or classes, or not in order."""
-    if (np.diff(rows_of(table["image_id"], ids, where)) < 0).any():
-        raise dataset_error("column image_id is not in order", where, "objects sorted by image")
+def stored_objects(table: pl.DataFrame, classes: Sequence[str], where: object) -> pl.DataFrame:
+    """A table that was read. Raises FormatError for other classes."""
     if _other_classes(table, classes):
         raise dataset_error(f"it and {DATASET_MARKER} name other classes", where)
     return of_classes(table, classes)

@@ -190,12 +190,7 @@ class PartFiles:
         """Captions as a table, or None if there are none."""
         if not self.has("captions"):
             return None
-        table, where = self._table("captions", CAPTIONS)
-        if (np.diff(rows_of(table["image_id"], images["image_id"], where)) < 0).any():
-            raise dataset_error(
-                "column image_id is not in order", where, "captions sorted by image"
-            )
-        return table
+        return self._by_image("captions", CAPTIONS, images)[0]
 
     def exceptions(self, images: pl.DataFrame) -> csr_array | None:
         """Exceptions as CSR int8 (n_images, n_classes), or None if there are none."""
@@ -215,8 +210,17 @@ class PartFiles:
         """Objects as a table, or None if there are none."""
         if not self.has("objects"):
             return None
-        table, where = self._table("objects", OBJECTS)
-        return stored_objects(table, images["image_id"], self.header.classes, where)
+        table, where = self._by_image("objects", OBJECTS, images)
+        return stored_objects(table, self.header.classes, where)
+
+    def _by_image(
+        self, kind: str, schema: Schema, images: pl.DataFrame
+    ) -> tuple[pl.DataFrame, str | Path]:
+        """A table with any number of rows for each image, in their order; and its path."""
+        table, where = self._table(kind, schema)
+        if (np.diff(rows_of(table["image_id"], images["image_id"], where)) < 0).any():
+            raise dataset_error("column image_id is not in order", where, f"{kind} sorted by image")
+        return table, where
 
     def _numbers(self, kind: str, schema: Schema, images: pl.DataFrame) -> csr_array:
         """A table of pairs by its last column."""

@@ -243,7 +243,7 @@ class Averages:
             self._means.setdefault(key, _Mean()).add(block, rows)
 
     def blocks(self, metrics: Sequence[str]) -> list[Block]:
-        """By criterion, means of each run with two or more tasks, then of its differences from
+        """By criterion, means of each run with at least two tasks, then of its differences from
         baselines of the same tasks.
         """
         blocks: list[Block] = []

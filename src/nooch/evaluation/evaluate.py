@@ -60,7 +60,7 @@ from nooch.evaluation.subsets import (
 )
 from nooch.evaluation.task_scores import Block, ScoredTask, score_task
 from nooch.evaluation.thresholds import AnswerThreshold, RunThresholds
-from nooch.suites import HARD, SUBSETS, ChallengeSet, SetRecord, Suite, as_suite, mark_by_threshold
+from nooch.suites import HARD, ChallengeSet, SetRecord, Suite, as_suite, mark_by_threshold
 from nooch.suites.challenge_set import subset_codes
 from nooch.suites.hard_easy import Side
 from nooch.suites.label_overlay import LabelOverlay, OverlaySource, read_label_overlay
@@ -96,7 +96,7 @@ def _corrected(
     challenge, criterion = suite.set(*key), suite.header.criteria[key[0]]
     labels, _, ambiguous = overlay.applied(challenge.task, challenge.image_ids, challenge.labels)
     other = labels != challenge.labels
-    support, hard = challenge.support, challenge.subset != SUBSETS.index("easy")
+    support, hard = challenge.support, challenge.hard
     keep = ~ambiguous
     if support is not None and not criterion.parameters.get("betas"):
         bounds = _bound(challenge.positive, -np.inf), _bound(challenge.negative, np.inf)
@@ -230,7 +230,9 @@ def evaluate(
     scored, data = list(dict.fromkeys(task for _, task, _ in keys_scored)), None
     if boxes:
         data = suite.require_dataset(dataset)
-    matched, thresholds, stated = with_thresholds(runs, data, threshold, iou, suite, scored)
+    matched, thresholds, stated = with_thresholds(
+        runs, data, threshold, iou, suite, scored, recall="average_recall" in metrics
+    )
     runs = [run.run for run in matched] or runs
     asked_keys = [key for key in keys_scored if key[2] in splits]
     contexts = rates_of_answers(runs, suite, asked_keys, thresholds, bootstrap, seed)

@@ -302,9 +302,12 @@ def task_notes(
     task_names: Sequence[str],
     owner: str,
     requested: Sequence[str] | None = None,
+    *,
+    all_needed: bool = True,
 ) -> list[str]:
     """A note on tasks that the ``owner`` of the known ones does not have, and a warning of
-    requested ones that no run has; with the pairs that may be one task.
+    requested ones that no run has, unless not ``all_needed``; with the pairs that may be one task,
+    of which there is always a warning.
     """
     predicted = dict.fromkeys(task for run in runs for task in run.tasks)
     extra = [task for task in predicted if task not in task_names]
@@ -319,7 +322,8 @@ def task_notes(
         meant = some_of(f"{task} by {other}" for task, names in near.items() for other in names)
         lack = f"warning: no predictions for {len(missing)} of {counted(len(requested), 'task')}"
         hint = f"; did you mean {meant}?" if meant else ""
-        notes.append(f"{lack} of the {owner}: {some_of(missing)}{hint}")
+        if all_needed or hint:
+            notes.append(f"{lack} of the {owner}: {some_of(missing)}{hint}")
     return notes
 
 

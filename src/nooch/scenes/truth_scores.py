@@ -25,7 +25,7 @@ from nooch.base.errors import (
 )
 from nooch.data.table_files import read_table, result_contents, result_files, write_files
 from nooch.evaluation.metrics import auc
-from nooch.suites import SUBSETS, ChallengeSet, Suite, as_suite
+from nooch.suites import ChallengeSet, Suite, as_suite
 from nooch.suites.hard_easy import threshold_between
 
 AVERAGE = "average"
@@ -183,7 +183,7 @@ class _ScoredSet:
 
     def rows(self) -> list[tuple[Any, ...]]:
         """Two rows of the table."""
-        all_hard, rows = self.challenge.subset != SUBSETS.index("easy"), []
+        all_hard, rows = self.challenge.hard, []
         for side, mask, unusual in self._sides():
             against, hard = self.against[mask], all_hard[mask]
             truly, marked, hits = int(against.sum()), int(hard.sum()), int((hard & against).sum())

@@ -197,9 +197,14 @@ class ChallengeSet(TabularResult):
         return Counts(*sides, *self.excluded, *between)
 
     @property
+    def hard(self) -> NDArray[np.bool_]:
+        """Images that are hard, bool (n,)."""
+        return np.asarray(self.subset != SUBSETS.index("easy"))
+
+    @property
     def cells(self) -> NDArray[np.intp]:
         """Index into ``CELLS`` of each image, intp (n,)."""
-        return cell_codes(self.labels, self.subset != SUBSETS.index("easy"))
+        return cell_codes(self.labels, self.hard)
 
     @property
     def cell_frame(self) -> pl.DataFrame:

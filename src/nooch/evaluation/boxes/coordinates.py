@@ -60,7 +60,7 @@ def check_scores(scores: Floats, place: Place) -> None:
         remedy = "give `percent`" if percent else "write each box's probability, or leave it out"
         what = (
             f"{counted(int(wrong.sum()), 'score')} outside 0 to 1, as percentages are"
-            if (percent)
+            if percent
             else f"{counted(int(wrong.sum()), 'score')} not in 0 to 1"
         )
         _refuse(wrong, scores, what, "scores from 0 to 1", remedy, place)

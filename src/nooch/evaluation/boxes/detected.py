@@ -13,10 +13,18 @@ from scipy.sparse import csr_array
 
 from nooch.base.errors import InputError, ParameterError
 from nooch.data import Dataset
-from nooch.evaluation.boxes.matching import Boxes, Floats, Integers, Matches, match_boxes
+from nooch.data.objects import BOX
+from nooch.evaluation.boxes.matching import (
+    Boxes,
+    Detections,
+    Floats,
+    Integers,
+    Matches,
+    match_boxes,
+)
 from nooch.evaluation.predictions import Predictions, positions
 from nooch.evaluation.thresholds import AnswerThreshold, RunThresholds, answer_thresholds, listed
-from nooch.suites import ChallengeSet, Suite
+from nooch.suites import Suite
 
 IOU = 0.5
 """Overlap (intersection over union) from which a detection is of an object."""
@@ -35,31 +43,35 @@ class MatchedRun:
     """The boxes of a run and the objects of its tasks in its images, matched.
 
     Attributes:
-        run: with boxes.
+        run: the predictions.
+        detections: their boxes.
         objects: those that count: rows of the run's images, positions of its tasks.
-        rows: int64 (n_objects,), their rows in the dataset's objects.
         sizes: int64 (n_objects,), 0 for the smallest to 5, see ``SIZES``.
         found_at: float64 (n_objects,), the score of the detection that found it; -1: none did.
-        recalled: float64 (n_objects,), the share of ``RECALL_IOU`` at which any detection finds it.
+        recalled: float64 (n_objects,), the share of ``RECALL_IOU`` at which any detection finds it;
+            0 where that was not wanted.
         kinds: int8 (n_detections,), positions in ``KINDS``.
     """
 
     run: Predictions
+    detections: Detections
     objects: Boxes
-    rows: Integers
     sizes: Integers
     found_at: Floats
     recalled: Floats
     kinds: NDArray[np.int8]
 
     @classmethod
-    def match(cls, run: Predictions, data: Dataset, iou: float = IOU) -> Self:
+    def match(
+        cls, run: Predictions, data: Dataset, iou: float = IOU, *, recall: bool = True
+    ) -> Self:
         """Match a run to a dataset's objects; images that the dataset lacks have none.
 
         Args:
             run: with boxes.
             data: with objects.
             iou: the least overlap of a detection with the object it finds, in (0, 1].
+            recall: match at each of ``RECALL_IOU`` as well, which takes ten times as long.
 
         Raises:
             InputError: boxes in pixels of images whose size is not known.
@@ -73,8 +85,8 @@ class MatchedRun:
             )  # fmt: skip
         if table is None:
             raise ParameterError(
-                "the dataset has no objects with boxes", remedy="import the annotations again, from"
-                " a format that has boxes: COCO, YOLO, VOC, Open Images, or a table of boxes",
+                "the dataset has no objects with boxes",
+                remedy="import the annotations again, from COCO files of instances with boxes",
             )  # fmt: skip
         ids, images = run.image_ids, data.images
         rows = positions(ids.cast(images["image_id"].dtype, strict=False), images["image_id"])
@@ -84,25 +96,27 @@ class MatchedRun:
         label = names.replace_strict(places, default=-1, return_dtype=pl.Int64).to_numpy()
         image = positions(table["image_id"], ids.cast(table["image_id"].dtype, strict=False))
         kept = np.flatnonzero((label >= 0) & (image >= 0))
-        box = table.select("left", "top", "width", "height").to_numpy()[kept]
+        box = table.select(BOX).to_numpy()[kept]
         objects = Boxes(image[kept], label[kept], box.astype(np.float64))
         crowd, ignored = (table[name].to_numpy()[kept] for name in ("crowd", "ignore"))
-        overlaps = (iou, *RECALL_IOU)
+        overlaps = [iou, *(least for least in RECALL_IOU if recall and least != iou)]
         matches = match_boxes(found, detections.scores, objects, crowd, ignored, iou=overlaps)
         counted = ~(crowd | ignored)
         found_at = np.full(len(kept), -1.0)
         hits = matches.is_counted[0] & (matches.matched[0] >= 0)
         found_at[matches.matched[0, hits]] = detections.scores[hits]
         recalled = np.zeros(len(kept))
-        for at, is_counted in zip(matches.matched[1:], matches.is_counted[1:], strict=True):
-            recalled[at[is_counted & (at >= 0)]] += 1 / len(RECALL_IOU)
+        for number, least in enumerate(overlaps):
+            if recall and least in RECALL_IOU:
+                at, is_counted = matches.matched[number], matches.is_counted[number]
+                recalled[at[is_counted & (at >= 0)]] += 1 / len(RECALL_IOU)
         side = np.sqrt(objects.box[:, 2] * objects.box[:, 3])
         is_fraction = images["width"].is_null().to_numpy()[rows[objects.image]]
         sizes = np.searchsorted(SIZES, side * np.where(is_fraction, _USUAL, 1), "right")
         return cls(
             run,
+            detections,
             Boxes(objects.image[counted], objects.label[counted], objects.box[counted]),
-            kept[counted],
             sizes[counted],
             found_at[counted],
             recalled[counted],
@@ -110,56 +124,48 @@ class MatchedRun:
         )
 
     def missed(
-        self, challenge: ChallengeSet, limit: float
-    ) -> tuple[NDArray[np.intp], NDArray[np.bool_], Integers]:
-        """The objects of a set's task in its images: each one's row in the set, whether no
-        detection with a score above the limit found it, and its size; (n_objects,) each.
+        self, task: str, places: Integers, limit: float
+    ) -> tuple[Integers, NDArray[np.bool_], Integers]:
+        """The objects of a task in a set's images: each one's row in the set, whether no detection
+        with a score above the limit found it, and its size; (n_objects,) each. ``places``: row in
+        the set of each of the run's images, int64 (n_images,), -1 if it has none.
         """
-        own = np.flatnonzero(self.objects.label == self.run.tasks.index(challenge.task))
-        row = self._rows_in(challenge)[self.objects.image[own]]
+        own = np.flatnonzero(self.objects.label == self.run.tasks.index(task))
+        row = places[self.objects.image[own]]
         own, row = own[row >= 0], row[row >= 0]
         return row, self.found_at[own] <= limit, self.sizes[own]
 
-    def claims(self, challenge: ChallengeSet, limit: float) -> Integers:
-        """Boxes of the task in each image of a set that overlap no object, with a score above the
-        limit: int64 (n,).
+    def claims(self, task: str, places: Integers, limit: float) -> Integers:
+        """The row in a set of each box of the task that overlaps no object, with a score above the
+        limit: int64 (n,). ``places``: as for ``missed``.
         """
-        run = self.run
-        assert run.boxes is not None  # noqa: S101 - it was matched
-        is_claim = (run.boxes.boxes.label == run.tasks.index(challenge.task)) & (
-            run.boxes.scores > limit
-        )
+        boxes, scores = self.detections.boxes, self.detections.scores
+        is_claim = (boxes.label == self.run.tasks.index(task)) & (scores > limit)
         is_claim &= self.kinds == KINDS.index("false_boxes")
-        row = self._rows_in(challenge)[run.boxes.boxes.image[is_claim]]
-        return np.bincount(row[row >= 0], minlength=len(challenge)).astype(np.int64)
-
-    def _rows_in(self, challenge: ChallengeSet) -> Integers:
-        """The row of each of the run's images in a set, int64 (n_images,); -1 if it has none."""
-        ids = challenge.image_ids
-        return positions(self.run.image_ids.cast(ids.dtype, strict=False), ids)
+        row = places[boxes.image[is_claim]]
+        return np.asarray(row[row >= 0])
 
     def counts(self, limits: Mapping[str, float]) -> dict[str, csr_array]:
         """Sums of each task and image, float64 CSR (n_tasks, n_images), with the detections whose
         score is above the task's limit, in [0, 1].
 
-        ``objects`` are those that count, ``found`` and ``recalled`` as the attributes; and
+        ``objects`` are those that count, ``found`` and ``recalled`` as the attributes; and false
         detections by ``KINDS``.
         """
-        run = self.run
-        assert run.boxes is not None  # noqa: S101 - it was matched
+        run, detections = self.run, self.detections
         shape = len(run.tasks), len(run.image_ids)
         limit = np.array([limits.get(task, 0.5) for task in run.tasks])
-        of_objects, of_boxes = self.objects, run.boxes.boxes
+        of_objects, of_boxes = self.objects, detections.boxes
         sums = {
             "objects": np.ones(len(of_objects)),
             "found": (self.found_at > limit[of_objects.label]).astype(np.float64),
             "recalled": self.recalled,
         }
         counts = {name: _by_image(of_objects, values, shape) for name, values in sums.items()}
-        above = run.boxes.scores > limit[of_boxes.label]
-        for number, kind in enumerate(KINDS):
-            is_kind = (above & (self.kinds == number)).astype(np.float64)
-            counts.setdefault(kind, _by_image(of_boxes, is_kind, shape))
+        above = detections.scores > limit[of_boxes.label]
+        for kind in FALSE:
+            is_kind = (above & (self.kinds == KINDS.index(kind))).astype(np.float64)
+            counts[kind] = _by_image(of_boxes, is_kind, shape)
         return counts
 
     def f1_limits(self, images: pl.Series) -> dict[str, float]:
@@ -168,14 +174,13 @@ class MatchedRun:
 
         Candidates are the middles between neighboring scores; of several best ones the highest.
         """
-        run = self.run
-        assert run.boxes is not None  # noqa: S101 - it was matched
+        run, all_scores = self.run, self.detections.scores
         inside = run.image_ids.is_in(images.cast(run.image_ids.dtype).implode()).to_numpy()
         n_objects = np.bincount(self.objects.label[inside[self.objects.image]],
                                 minlength=len(run.tasks))  # fmt: skip
-        boxes, ignored = run.boxes.boxes, KINDS.index("ignored")
+        boxes, ignored = self.detections.boxes, KINDS.index("ignored")
         rows = np.flatnonzero(inside[boxes.image] & (self.kinds != ignored))
-        rows = rows[np.lexsort((-run.boxes.scores[rows], boxes.label[rows]))]
+        rows = rows[np.lexsort((-all_scores[rows], boxes.label[rows]))]
         ends = np.searchsorted(boxes.label[rows], np.arange(len(run.tasks) + 1))
         limits = {}
         for number, task in enumerate(run.tasks):
@@ -183,7 +188,7 @@ class MatchedRun:
             limits[task] = 0.5
             if not len(own) or not n_objects[number]:
                 continue
-            scores = run.boxes.scores[own]
+            scores = all_scores[own]
             hits = np.cumsum(self.kinds[own] == KINDS.index("found"))
             quality = 2 * hits / (np.arange(1, len(own) + 1) + n_objects[number])
             # detections of one score are above a limit together
@@ -194,7 +199,8 @@ class MatchedRun:
         return limits
 
 
-KINDS = ("found", "false_boxes", "misplaced", "duplicates", "ignored")
+FALSE = ("false_boxes", "misplaced", "duplicates")
+KINDS = ("found", *FALSE, "ignored")
 """Kinds of detections: of an object that counts; or it overlaps no object of its class, one too
 little, or one that a higher score found; or it does not count.
 """
@@ -211,17 +217,19 @@ def with_thresholds(
     iou: float,
     suite: Suite,
     tasks: Sequence[str],
+    *,
+    recall: bool,
 ) -> tuple[list[MatchedRun], RunThresholds, list[str]]:
     """Runs with the counts of their matched boxes (none without ``data``), the threshold of each
     run and task, and notes that state them; no threshold is 0.5.
 
-    Parameters as in ``nooch.evaluate``; raises as ``MatchedRun.match``.
+    Parameters as in ``nooch.evaluate`` and ``MatchedRun.match``, and raises as that.
     """
     if data is None:
         if str(threshold) == "0.5":
             return [], {}, []
         return [], *answer_thresholds(threshold, suite, runs, tasks)
-    matched = [MatchedRun.match(run, data, iou) for run in runs]
+    matched = [MatchedRun.match(run, data, iou, recall=recall) for run in runs]
     if threshold == OF_BOXES:
         thresholds, notes = _of_largest_f1(matched, data)
     else:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from nooch.evaluation.boxes.detected import SIZES, MatchedRun
 from nooch.evaluation.metrics.rate_gaps import rate_gap
 from nooch.evaluation.predictions import positions
-from nooch.suites import SUBSETS, ChallengeSet, Suite
+from nooch.suites import ChallengeSet, Suite
 
 EFFECTS: dict[str, Any] = {
     "run": pl.String, "criterion": pl.String, "split": pl.String, "side": pl.String,
@@ -33,62 +33,56 @@ def box_effects(
     keys: Sequence[tuple[str, str, str]],
 ) -> pl.DataFrame:
     """The effects of the context on each run; ``keys`` are the sets (criterion, task, split)."""
-    groups = dict.fromkeys((criterion, split) for criterion, _, split in keys)
+    groups = dict.fromkeys((criterion, split) for criterion, _, split in keys) if runs else {}
     rows = []
-    for run in runs:
-        limits = thresholds.get(run.run.run, {})
-        for criterion, split in groups:
-            sets = [suite.set(*key) for key in keys if (key[0], key[2]) == (criterion, split)]
-            sets = [challenge for challenge in sets if challenge.task in run.run.tasks]
+    for criterion, split in groups:
+        sets = [suite.set(*key) for key in keys if (key[0], key[2]) == (criterion, split)]
+        for run in runs:
+            limits = thresholds.get(run.run.run, {})
+            parts = [
+                _outcomes(number, challenge, run, limits.get(challenge.task, 0.5))
+                for number, challenge in enumerate(sets)
+                if challenge.task in run.run.tasks
+            ]
             about = {"run": run.run.run, "criterion": criterion, "split": split}
-            for side, of_side in (("positive", _missed), ("negative", _claimed)):
-                rows.append(about | {"side": side} | of_side(run, limits, sets))
+            for number, side in enumerate(("positive", "negative") if parts else ()):
+                columns = zip(*(part[number] for part in parts), strict=True)
+                rows.append(about | {"side": side} | _effect(*map(np.concatenate, columns)))
+    order = [run.run.run for run in runs]
+    rows.sort(key=lambda row: order.index(row["run"]))
     return pl.DataFrame(rows, schema=EFFECTS).with_columns(pl.col(pl.Float64).fill_nan(None))
 
 
-def _missed(
-    run: MatchedRun, limits: Mapping[str, float], sets: Sequence[ChallengeSet]
-) -> dict[str, Any]:
-    parts = []
-    for number, challenge in enumerate(sets):
-        row, missed, size = run.missed(challenge, limits.get(challenge.task, 0.5))
-        stratum = number * (len(SIZES) + 1) + size
-        parts.append((missed, _hard(challenge)[row], stratum, _images(run, challenge)[row]))
-    missed, hard, strata, images = (np.concatenate(part) for part in zip(*parts, strict=True))
-    gap = rate_gap(missed, hard, strata, images)
-    return {
-        "n_hard": gap.n_with, "n_easy": gap.n_without, "rate_hard": gap.rate_with,
-        "rate_easy": gap.rate_without, "effect": gap.effect, "low": gap.low, "high": gap.high,
-        "p": gap.p,
-    }  # fmt: skip
+_Columns = tuple[NDArray[Any], NDArray[np.bool_], NDArray[Any], NDArray[Any]]
+"""Events, whether the image is hard, stratum, and the row of the image in the run: (n,) each."""
 
 
-def _claimed(
-    run: MatchedRun, limits: Mapping[str, float], sets: Sequence[ChallengeSet]
+def _outcomes(
+    number: int, challenge: ChallengeSet, run: MatchedRun, limit: float
+) -> tuple[_Columns, _Columns]:
+    """Objects of a set that are missed, and boxes claimed in each of its images without one."""
+    ids, task, hard = challenge.image_ids, challenge.task, challenge.hard
+    image = positions(ids, run.run.image_ids.cast(ids.dtype, strict=False))
+    places = np.full(len(run.run.image_ids), -1, np.int64)
+    places[image[image >= 0]] = np.flatnonzero(image >= 0)
+    row, missed, size = run.missed(task, places, limit)
+    claims = np.bincount(run.claims(task, places, limit), minlength=len(ids))
+    without = ~challenge.labels
+    return (
+        (missed, hard[row], number * (len(SIZES) + 1) + size, image[row]),
+        (claims[without], hard[without], np.full(without.sum(), number), image[without]),
+    )
+
+
+def _effect(
+    events: NDArray[Any], hard: NDArray[np.bool_], strata: NDArray[Any], images: NDArray[Any]
 ) -> dict[str, Any]:
-    parts = []
-    for number, challenge in enumerate(sets):
-        rows = np.flatnonzero(~challenge.labels)
-        claims = run.claims(challenge, limits.get(challenge.task, 0.5))[rows]
-        task = np.full(len(rows), number)
-        parts.append((claims, _hard(challenge)[rows], task, _images(run, challenge)[rows]))
-    claims, hard, strata, images = (np.concatenate(part) for part in zip(*parts, strict=True))
-    gap = rate_gap(claims > 0, hard, strata, images)
-    rates = [float(claims[side].mean()) if side.any() else np.nan for side in (hard, ~hard)]
+    gap = rate_gap(events > 0, hard, strata, images)
+    rates = [float(events[side].mean()) if side.any() else np.nan for side in (hard, ~hard)]
     return {
         "n_hard": gap.n_with, "n_easy": gap.n_without, "rate_hard": rates[0],
         "rate_easy": rates[1], "effect": gap.effect, "low": gap.low, "high": gap.high, "p": gap.p,
     }  # fmt: skip
-
-
-def _hard(challenge: ChallengeSet) -> NDArray[np.bool_]:
-    return np.asarray(challenge.subset != SUBSETS.index("easy"))
-
-
-def _images(run: MatchedRun, challenge: ChallengeSet) -> NDArray[np.int64]:
-    """The row of each of a set's images in the run: a number that all sets share."""
-    ids = challenge.image_ids
-    return positions(ids, run.run.image_ids.cast(ids.dtype, strict=False))
 
 
 def effect_sentence(row: Mapping[str, Any]) -> str:

@@ -17,7 +17,7 @@ from nooch.data import Dataset
 from nooch.report.answer import ErrorFinding
 from nooch.report.images.choice import UNKNOWN, TaskView, labels_of
 from nooch.report.images.thumbnails import SplitImages
-from nooch.suites import SUBSETS, ChallengeSet, Suite
+from nooch.suites import ChallengeSet, Suite
 from nooch.suites.sweep import ALPHAS, BETAS, POOLED, TAUS, area_sums, hard_sums, sweep_thresholds
 
 # what ends a script element or a line of a script in the middle of a text
@@ -219,7 +219,7 @@ def _agrees(challenge: ChallengeSet, support: NDArray[np.float64], images: Split
     if low is None or high is None or not np.array_equal(challenge.support, support):
         return False
     hard = np.where(challenge.labels, support < low, support > high)
-    return bool(np.array_equal(challenge.subset != SUBSETS.index("easy"), hard))
+    return bool(np.array_equal(challenge.hard, hard))
 
 
 BLOCK = 500

@@ -292,19 +292,20 @@ def as_json(scores: Scores) -> dict[str, Any]:
     by run, criterion and subset, the share of unknown answers and the bounds that they leave. For
     boxes ``headlines`` and ``box_effects``.
     """
-    of_answers: dict[str, Any] = {"headlines": scores.headlines} if scores.headlines else {}
+    extra: dict[str, Any] = {}
+    if scores.contexts or scores.box_effects.height:
+        extra["headlines"] = scores.headlines
     if scores.box_effects.height:
-        of_answers["box_effects"] = scores.box_effects.to_dicts()
+        extra["box_effects"] = scores.box_effects.to_dicts()
     if scores.contexts:
         rates = scores.contexts.items()
-        of_answers["headlines"] = scores.headlines
-        of_answers["answers"] = [
+        extra["answers"] = [
             {"run": run, "criterion": criterion, **row}
             for (run, criterion), rate in rates
             for row in rate.bounded()
         ]
     return {
-        **of_answers,
+        **extra,
         "settings": dict(scores.settings),
         "notes": list(scores.notes),
         "scores": scores.table.to_dicts(),

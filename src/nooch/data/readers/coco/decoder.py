@@ -172,7 +172,7 @@ class Document(Generic[K]):
                 return start + int(trailing[1]) - 2
             if str(error) == _TRUNCATED and stop < len(self._content):
                 return None
-            self._refuse()
+            self._refuse(error)
         return stop
 
     def _key(self) -> str | None:
@@ -227,8 +227,11 @@ class Document(Generic[K]):
         self._at += 1
         return character
 
-    def _refuse(self) -> NoReturn:
-        """Raise the error of the whole document, which is correct up to here."""
+    def _refuse(self, error: Exception | None = None) -> NoReturn:
+        """Raise the error of the whole document, which is correct up to here; ``error`` is what the
+        elements here gave.
+        """
+        del error
         decode(self._content, self._kind, self._path)
         # it is JSON, but a value in it that is decoded by itself is not
         text = "contains a value that is not JSON in UTF-8"
@@ -269,15 +272,6 @@ class Listing(Document[Any]):
             pass
         return records
 
-    def _array_end(self, decoder: Any, start: int, stop: int) -> int | None:
-        try:
-            decoder.decode(memoryview(slice_text(self._content, start, stop))[:-1])
-        except msgspec.ValidationError as error:
-            self._refuse_element(error)
-        except BROKEN_JSON:
-            pass
-        return super()._array_end(decoder, start, stop)
-
     def _refuse_element(self, error: msgspec.ValidationError) -> NoReturn:
         at = _ELEMENT.search(str(error))
         number = f", element {self._count + int(at[1]) + 1}" if at else ""
@@ -288,15 +282,17 @@ class Listing(Document[Any]):
             allowed="an array of objects with the same members",
         ) from error
 
-    def _refuse(self) -> NoReturn:
+    def _refuse(self, error: Exception | None = None) -> NoReturn:
+        if isinstance(error, msgspec.ValidationError):
+            self._refuse_element(error)
         # without its structure, all of a large file can be checked in little memory
         decode(self._content, msgspec.Raw, self._path)
         try:
             self._decoders["elements"].decode(self._content)
-        except msgspec.ValidationError as error:
-            self._refuse_element(error)
-        except BROKEN_JSON as error:
-            raise refused(error, str(error), self._path) from error
+        except msgspec.ValidationError as wrong:
+            self._refuse_element(wrong)
+        except BROKEN_JSON as wrong:
+            raise refused(wrong, str(wrong), self._path) from wrong
         super()._refuse()
 
 
