@@ -5,6 +5,7 @@ import io
 
 import polars as pl
 from hypothesis import given, strategies as st
+from refusals import fails
 
 from nooch.data.table_files import plain_csv, read_table
 
@@ -44,3 +45,12 @@ def test_signs_in_cells_are_no_separators(tmp_path):
     assert read_table(tmp_path / "t.csv").equals(frame)
     (tmp_path / "u.csv").write_text("id,caption\n1, a cat\n2,a dog\n")
     assert read_table(tmp_path / "u.csv")["caption"].to_list() == [" a cat", "a dog"]
+
+
+def test_of_two_signs_in_a_header_the_one_that_divides_all_rows_counts(tmp_path):
+    (tmp_path / "t.csv").write_text("id;cat, big;dog\n1;0,5;0,25\n2;1,5;2,0\n")
+    assert read_table(tmp_path / "t.csv").columns == ["id", "cat, big", "dog"]
+    (tmp_path / "u.csv").write_text("id,a;b;c\n1,x\n2,y\n")
+    assert read_table(tmp_path / "u.csv").columns == ["id", "a;b;c"]
+    (tmp_path / "v.csv").write_text("id;x\n1;2;3\n")
+    fails(lambda: read_table(tmp_path / "v.csv"), "v.csv: cannot be read")

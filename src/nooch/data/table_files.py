@@ -144,12 +144,10 @@ def csv_bytes(table: pl.DataFrame, *, header: bool = True) -> bytes:
 
 def _read_csv(path: Path, names: Collection[str] = (), **options: Any) -> pl.DataFrame:
     # a name with [ or * is a name, not a pattern
-    options = {"separator": separator_of(path), **options}
-    # a separator that a caller names is not looked for
-    named = options["separator"] != separator_of(path)
-    content = transcoded(path) if named else plain_csv(path)
+    content = plain_csv(path)
     source = path if content is None else content
-    read = partial(pl.read_csv, source, infer_schema_length=None, glob=False, **options)
+    options = {"separator": separator_of(path), "infer_schema_length": None, **options}
+    read = partial(pl.read_csv, source, glob=False, **options)
     columns = read(n_rows=0).columns if names else []
     texts = [column for column in columns if column.strip(' \t"').lower() in names]
     table = read(schema_overrides=dict.fromkeys(texts, pl.String))
@@ -174,8 +172,8 @@ def plain_csv(path: Path) -> bytes | None:
     """The content of a text table in UTF-8, with the separator of its ending and without blanks
     around separators; None if it can be read as it is. Raises OSError and InputError.
 
-    Semicolons, tabs, commas and bars are recognized: the separator that the first lines have as
-    often as the header, outside of quotes. A file in the plain form is not held in memory.
+    Semicolons, tabs, commas and bars are recognized: the separator that the header has most, and
+    the first lines as often, outside of quotes. A file in the plain form is not held in memory.
     """
     content = transcoded(path)
     if content is None:
@@ -206,11 +204,14 @@ def plain_csv(path: Path) -> bytes | None:
 
 def _separator(lines: list[str], own: str) -> str:
     """The separator of the lines of a table, quoted cells left out; ``own`` where in doubt."""
-    if not lines or own in lines[0]:
+    if not lines:
         return own
     counts = {sign: [line.count(sign) for line in lines] for sign in ",;\t|"}
-    even = {sign: n[0] for sign, n in counts.items() if n[0] and min(n) == max(n)}
-    return max(even, key=lambda sign: even[sign]) if even else own
+    more = [sign for sign, n in counts.items() if n[0] > counts[own][0]]
+    even = [sign for sign in more if len(set(counts[sign])) == 1]
+    # of ragged rows the header decides
+    found = even or ([own] if own in lines[0] else more) or [own]
+    return max(found, key=lambda sign: counts[sign][0])
 
 
 def _is_padded(lines: list[str], sign: str) -> bool:

@@ -44,6 +44,9 @@ IMPORT_AGAIN = "import the dataset again"
 NAMES = (pl.Enum, pl.Categorical, pl.String)
 """Types of a column of names."""
 
+CLASS_COLUMNS = ("class", "label", "category", "class_name", "label_name", "category_name")
+"""Columns that names of classes are in, in labels, predictions and boxes."""
+
 
 def unsafe_names(names: pl.Series) -> pl.Series:
     """Mask of the names that lead out of the image folder, bool (n,); null if there is none."""

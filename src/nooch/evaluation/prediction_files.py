@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 
 from nooch.base.calls import Progress, checked, no_progress
 from nooch.base.errors import InputError, ParameterError, some_of, unreadable
-from nooch.base.text_encoding import transcoded
 from nooch.base.words import counted_are, plural
 from nooch.data import Dataset, class_name, id_column, read_arrays, read_table
 from nooch.data.arrays import float_array
 from nooch.data.image_names import IMAGE_COLUMNS, UNTYPED
 from nooch.data.table_files import as_polars, checked_read, table_files
+from nooch.data.table_schema import CLASS_COLUMNS
 from nooch.evaluation.answer_rules import RULES
 from nooch.evaluation.answer_sample import answers_as_predictions
 from nooch.evaluation.answer_words import answer_words
@@ -40,7 +40,7 @@ from nooch.suites import Suite
 
 _ALIASES = {
     "image_id": IMAGE_COLUMNS,
-    "task": ("task", "class", "label", "category"),
+    "task": ("task", *CLASS_COLUMNS),
     "value": (*SCALES, "prob", "score", "confidence", "conf"),
 }
 """Names that a column can have; the first one, or the names of ``SCALES``, take precedence."""
@@ -70,21 +70,13 @@ TABLES = f"{_LONG}; or {_WIDE}; or {_ONE_EACH}"
 
 
 def read_prediction_table(path: Path, how: FileFormat) -> pl.DataFrame:
-    """A table; of text also with semicolons, spaces after separators, and the format's numbers."""
-    first = table_files(path)[0]
-    if first.suffix.lower() not in {".csv", ".tsv"}:
-        return read_table(path)
-    with first.open("rb") as file:
-        head = checked_read(first, lambda: transcoded(first) or file.read(1 << 16))[: 1 << 16]
-    line = head.partition(b"\n")[0]
-    options: dict[str, Any] = {"names": IMAGE_COLUMNS}
-    if first.suffix.lower() == ".csv" and line.count(b";") > line.count(b","):
-        options["separator"] = ";"
-    frame = read_table(path, **options)
-    if any(separator + b" " in head for separator in (b",", b";", b"\t")):
-        names = {name: name.strip(_BLANK) for name in frame.columns}
-        stripped = cs.string().str.strip_chars(_BLANK)
-        frame = checked_read(path, lambda: frame.rename(names).with_columns(stripped))
+    """A table; of text also with the format's numbers, and blanks and quotes around cells."""
+    frame = read_table(path, names=IMAGE_COLUMNS)
+    if table_files(path)[0].suffix.lower() not in UNTYPED:
+        return frame
+    names = {name: name.strip(_BLANK) for name in frame.columns}
+    stripped = cs.string().str.strip_chars(_BLANK)
+    frame = checked_read(path, lambda: frame.rename(names).with_columns(stripped))
     texts = {*RUN_KEYS, *_ALIASES["image_id"], *_ALIASES["task"]}
     return frame.with_columns(
         _numbers(frame[name], how)

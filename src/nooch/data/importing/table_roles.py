@@ -26,8 +26,8 @@ from nooch.data.readers.table_layouts import (
     tags_of,
 )
 from nooch.data.splits import SPLIT_NAMES
+from nooch.data.table_schema import CLASS_COLUMNS
 
-_CLASSES = ("class", "class_name", "label_name", "category", "category_name", "label")
 _TAGS = ("tags", "labels", "classes", "categories", "keywords", "tag")
 _BOXES = (
     ("xmin", "ymin", "xmax", "ymax"), ("x_min", "y_min", "x_max", "y_max"),
@@ -148,7 +148,7 @@ def _class_column(
     """The column of class names: one of that name with texts that are not yes and no."""
     if hints.label:
         return None
-    for name in ("class", *_TAGS, *_CLASSES):
+    for name in ("class", *_TAGS, *CLASS_COLUMNS):
         column = names.get(name)
         if column is None or column in taken:
             continue

@@ -24,15 +24,13 @@ from nooch.base.text_encoding import text_lines
 from nooch.base.words import counted
 from nooch.data.image_names import IMAGE_COLUMNS
 from nooch.data.readers.coco.decoder import Listing, first_element, opened
+from nooch.data.table_schema import CLASS_COLUMNS
 from nooch.evaluation.boxes.coordinates import arrays_of
 from nooch.evaluation.boxes.found import RUN_KEYS, Found
 from nooch.evaluation.boxes.matching import Floats
 from nooch.evaluation.prediction_format import FileFormat
 
-_CLASSES = (
-    "task", "class", "label", "category", "class_name", "category_name", "name", "category_id",
-    "class_id", "cls",
-)  # fmt: skip
+_CLASSES = ("task", *CLASS_COLUMNS, "name", "category_id", "class_id", "cls")
 _SCORES = ("probability", "score", "confidence", "conf", "prob")
 _CORNERS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("xyxy", ("xmin", "ymin", "xmax", "ymax")),
