@@ -53,4 +53,4 @@ def test_of_two_signs_in_a_header_the_one_that_divides_all_rows_counts(tmp_path)
     (tmp_path / "u.csv").write_text("id,a;b;c\n1,x\n2,y\n")
     assert read_table(tmp_path / "u.csv").columns == ["id", "a;b;c"]
     (tmp_path / "v.csv").write_text("id;x\n1;2;3\n")
-    fails(lambda: read_table(tmp_path / "v.csv"), "v.csv: cannot be read")
+    fails(lambda: read_table(tmp_path / "v.csv"), "v.csv: cannot be read", helps=False)
