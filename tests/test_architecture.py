@@ -33,7 +33,8 @@ LAYERS = [
     {"evaluation"},
     {"inference", "scenes", "training"},
     {"report"},
-    {"analysis", "callbacks", "integrity", "io", "paper", "plot", "vlm"},
+    {"analysis", "callbacks", "integrity", "io", "paper", "vlm"},
+    {"plot"},
     {"cli"},
     {"__main__"},
 ]

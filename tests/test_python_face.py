@@ -30,6 +30,8 @@ WRONG_TYPES = {
     "overlaps": nooch.paper.overlaps,
     "embed": lambda value: nooch.embed(value, "lexical"),
     "sweep": nooch.sweep_thresholds,
+    "plot findings": nooch.plot.findings,
+    "plot slices": nooch.plot.slices,
     "losses": lambda value: nooch.paper.sweep_losses(value, FRAME),
     "truth": lambda value: nooch.scenes.find_score(value, pl.DataFrame()),
     "images": lambda value: nooch.io.find_images(value, ["car"]),

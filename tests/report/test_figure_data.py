@@ -5,7 +5,8 @@ import itertools
 import math
 import statistics
 import warnings
-from functools import partial
+from dataclasses import replace
+from functools import cache, partial
 from xml.etree import ElementTree as ET
 
 import hypothesis.strategies as st
@@ -15,16 +16,20 @@ import pytest
 from hypothesis import given
 from made_runs import made_runs
 from PIL import Image
+from planted import planted_data, planted_predictions
 from refusals import fails, refused
 from scored import arrays_of, logits, small_data, small_suite
 
 import nooch
 from nooch import plot
-from nooch.base.errors import UndefinedError
+from nooch.base.errors import UndefinedError, WrongTypeError
 from nooch.evaluation import Predictions, class_losses
 from nooch.evaluation.losses import sweep_losses
+from nooch.evaluation.metrics.proportions import wilson
+from nooch.report.answer import Rate
 from nooch.report.figures.levels import (
     LEVELS,
+    compared_rates,
     draw_levels,
     draw_losses,
     level_panel,
@@ -276,7 +281,74 @@ def drawings(suite, losses, scores):
         "shares": lambda ax: plot.shares(sweep, task="car", ax=ax),
         "losses_by_area": lambda ax: plot.losses_by_area(swept, ax=ax),
         "losses_by_tau": lambda ax: plot.losses_by_tau(swept, ax=ax),
+        "findings": lambda ax: plot.findings(planted_check()[1], ax=ax),
+        "slices": lambda ax: plot.slices(planted_check()[2], ax=ax),
     }
+
+
+@cache
+def planted_check():
+    """A dataset of cars on roads, and findings and slices of a model that errs by the road."""
+    data = planted_data()
+    suite = nooch.find(data, {"ce": nooch.CE()}, tasks=["car"], splits=["test"])
+    answers = planted_predictions(data)
+    return data, nooch.cue_findings(suite, answers, data=data), nooch.find_slices(data, answers)
+
+
+def drawn_rates(ax):
+    """Labels, rates with their intervals, and colors of the marks, read back from the axes."""
+    labels = [" ".join(label.get_text().split()) for label in ax.get_yticklabels()]
+    rows = [{} for _ in labels]
+    for line in ax.lines:
+        row, kind = rows[round(line.get_ydata()[0])], line.get_color()
+        if line.get_marker() != "None":
+            row[kind] = [line.get_xdata()[0], line.get_markerfacecolor() == kind]
+        elif kind in {"#D55E00", "#0072B2"}:
+            row[f"{kind} interval"] = [*line.get_xdata()]
+    return labels, rows
+
+
+def test_findings_are_drawn_as_the_page_has_them(tmp_path):
+    data, found, _ = planted_check()
+    checked = nooch.check(data, planted_predictions(data), tmp_path / "out", bootstrap=0)
+    for report in (found, checked):
+        _, (ax,) = canvas(1)
+        labels, (row,) = drawn_rates(plot.findings(report, ax=ax))
+        assert labels == ["The model misses cars without a road"]
+        (finding,) = checked.answer.findings
+        assert finding.sentence.startswith(f"{labels[0]} ")
+        there, elsewhere = finding.rates
+        assert row == {
+            "#D55E00": [there.value, True],
+            "#D55E00 interval": [there.low, there.high],
+            "#0072B2": [elsewhere.value, True],
+            "#0072B2 interval": pytest.approx(
+                [float(end) for end in wilson(np.array(elsewhere.value), np.array(elsewhere.n))]
+            ),
+        }
+        assert ax.get_title() == "Errors by context (test)"
+
+
+def test_slices_are_drawn_as_ranked_and_unconfirmed_ones_hollow():
+    _, _, found = planted_check()
+    half = found.table.with_columns(confirmed=pl.int_range(pl.len()) == 0)
+    slices = replace(found, table=half)
+    assert len(slices) == 2
+    _, (ax, other) = canvas(2)
+    labels, rows = drawn_rates(plot.slices(slices, ax=ax))
+    assert labels[0] == "The model misses cars without a road"
+    assert labels[1] == "The model claims cars in images with a road but no car"
+    for number, (drawn, row) in enumerate(zip(rows, half.iter_rows(named=True), strict=True)):
+        assert drawn == {
+            "#D55E00": [row["rate"], number == 0],
+            "#D55E00 interval": [row["rate_low"], row["rate_high"]],
+            "#0072B2": [row["rate_rest"], number == 0],
+        }
+    shown = [text.get_text() for text in ax.get_legend().texts]
+    assert shown == ["in these images", "elsewhere", "not beyond chance"]
+    labels, _ = drawn_rates(plot.slices(slices, most=1, ax=other))
+    assert len(labels) == 1
+    assert len(other.get_legend().texts) == 2
 
 
 def test_every_plot_draws_on_the_axes_that_it_is_given_or_on_new_ones(suite, losses, scores):
@@ -329,6 +401,14 @@ def test_what_cannot_be_plotted(suite, sweep, scores):
     swept = sweep_losses(small_data(), outputs(small_data()), alpha=ALPHAS, beta=BETAS)
     fails(lambda: plot.losses_by_tau(swept), "tau was not swept", kind=UndefinedError)
     refused(lambda: plot.losses_by_area(swept, task="dog"), "'dog'")
+    _, findings, slices = planted_check()
+    none = replace(findings, table=findings.table.clear())
+    fails(lambda: plot.findings(none), "no errors by context", "test", kind=UndefinedError)
+    none = replace(slices, table=slices.table.clear())
+    fails(lambda: plot.slices(none), "no slices (test)", kind=UndefinedError)
+    fails(lambda: plot.findings(slices), "nooch.cue_findings", kind=WrongTypeError)
+    fails(lambda: plot.slices(findings), "nooch.find_slices", kind=WrongTypeError)
+    refused(lambda: plot.slices(slices, most=0), "`most`")
 
 
 HOSTILE = ["$x_1$ $", "<script>&\"'", "a\x00b\nc", "\u202eright to left", "字字", "y" * 10_000]
@@ -343,6 +423,9 @@ def test_hostile_names_are_drawn_as_text():
     criteria = HOSTILE[-1], "".join(HOSTILE[:-1])
     named = itertools.product(criteria, HOSTILE, values)
     rows = [{**about, "criterion": c, "method": method, **value} for c, method, value in named]
+    _, (ax,) = canvas(1)
+    rates = Rate("", 0.5, 9), Rate("elsewhere", 0.1)
+    assert encoded(compared_rates([(n, rates, True) for n in HOSTILE], "x", ax).figure, "png")
     drawing = draw_levels(pl.DataFrame(rows))
     shown, *others = (encoded(drawing, ending, dpi=50) for ending in FORMATS)
     assert all(others)

@@ -15,6 +15,7 @@ from nooch.analysis.confusions import Confusions, claimed_classes
 from nooch.analysis.findings import (
     VERDICTS,
     Findings,
+    errors_in,
     errors_of,
     labeled_images,
     misleading_contexts,
@@ -40,6 +41,7 @@ from nooch.report.answer import (
     Rate,
     ShownImage,
     compared,
+    error_words,
     model_name,
 )
 from nooch.suites import ChallengeSet, Suite
@@ -120,8 +122,8 @@ def _with_shown(
     )
 
 
-def context_findings(findings: Findings, sources: AnswerSources) -> list[ErrorFinding]:
-    """Errors by context that are beyond chance, each class and cue once, the worst first."""
+def context_pairs(findings: Findings) -> list[list[dict[str, Any]]]:
+    """Rows of errors by context that are beyond chance, by class and cue, the worst first."""
     worse = findings.table.filter(pl.col("verdict") == VERDICTS[0], pl.col("effect") > 0)
     # a cue describes the context in plainer words than the criterion as a whole
     by_cue = worse.filter(pl.col("cue").is_not_null())["task"].implode()
@@ -129,7 +131,7 @@ def context_findings(findings: Findings, sources: AnswerSources) -> list[ErrorFi
     groups: dict[tuple[str, str | None], list[dict[str, Any]]] = {}
     for row in worse.iter_rows(named=True):
         groups.setdefault((row["task"], row["cue"]), []).append(row)
-    return [_of_context(*group, sources=sources) for group in [*groups.values()][:LISTED]]
+    return [*groups.values()][:LISTED]
 
 
 def _of_context(
@@ -143,8 +145,8 @@ def _of_context(
     also = [sentence(other) for other in more[:_ALSO]]
     classes = [task] if cue is None else [cue, task]
     finding = ErrorFinding(
-        "context", task, sentence(row), size_effect(row), row["low"], rates_of(row), classes,
-        also=also,
+        "context", task, errors_in(row), sentence(row), size_effect(row), row["low"],
+        rates_of(row), classes, also=also,
     )  # fmt: skip
     return sources.with_images(finding, run, challenge, inside)
 
@@ -172,21 +174,23 @@ def slice_findings(
     return findings, hints
 
 
-def _of_slice(row: Mapping[str, Any], sources: AnswerSources) -> ErrorFinding:
+def slice_errors(row: Mapping[str, Any]) -> tuple[str, tuple[Rate, Rate]]:
+    """The errors of a row of slices in words, and the rates that are compared."""
     task, missed = row["task"], row["side"] == "positive"
     where = condition_words(row["conditions"])
     what = f"{plural(task)} {where}" if missed else f"{plural(task)} in images {where}"
     what = where.removeprefix("among ") if missed and where.startswith("among ") else what
     what = what if missed else f"{what} but no {readable(task)}"
-    rates = (
-        Rate(where, row["rate"], row["n"], row["rate_low"], row["rate_high"]),
-        Rate("elsewhere", row["rate_rest"]),
-    )
+    inside = Rate(where, row["rate"], row["n"], row["rate_low"], row["rate_high"])
+    return error_words(row["run"], row["side"], what), (inside, Rate("elsewhere", row["rate_rest"]))
+
+
+def _of_slice(row: Mapping[str, Any], sources: AnswerSources) -> ErrorFinding:
+    task, (errors, rates) = row["task"], slice_errors(row)
     points = row["effect"] if row["by_size"] else None
-    verb = "misses" if missed else "claims"
     finding = ErrorFinding(
-        "size" if task in row["about"] else "context", task,
-        compared(row["run"], verb, what, rates, points, task), size_effect(row), row["low"], rates,
+        "size" if task in row["about"] else "context", task, errors,
+        compared(errors, rates, points, task), size_effect(row), row["low"], rates,
         [*dict.fromkeys([*(n for n in row["about"] if n in sources.part.classes), task])],
     )  # fmt: skip
     if not row["confirmed"]:
@@ -209,7 +213,7 @@ def confusion_findings(confusions: Confusions, sources: AnswerSources) -> list[E
         wrong = claimed[answer] & part.labels(task, unknown=False)
         wrong &= ~part.labels(answer, unknown=False)
         title, _, rest = words.partition("; ")
-        finding = ErrorFinding("confusion", task, title, rest, row["low"], outlined=[task])
+        finding = ErrorFinding("confusion", task, title, title, rest, row["low"], outlined=[task])
         shown = partial(_confused, sources, readable(task), readable(answer))
         usual = np.zeros_like(wrong)
         pairs[frozenset((task, answer))] = _with_shown(
@@ -287,7 +291,8 @@ def answer_of(
     """The verdict and the findings, of each kind the worst first by the lower end of its interval,
     and what stands out without being beyond chance.
     """
-    every, hints = context_findings(findings, sources), list[str]()
+    every = [_of_context(*rows, sources=sources) for rows in context_pairs(findings)]
+    hints = list[str]()
     if slices is not None:
         named = {(one.task, cls) for one in every for cls in one.outlined if cls != one.task}
         of_slices, hints = slice_findings(slices, named, sources)

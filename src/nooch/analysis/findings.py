@@ -23,7 +23,7 @@ from nooch.evaluation.metrics.pointwise import said_positive
 from nooch.evaluation.metrics.proportions import wilson
 from nooch.evaluation.metrics.rate_gaps import rate_gap
 from nooch.evaluation.predictions import positions, predicted_tasks, values_of
-from nooch.report.answer import Rate, compared, context_words, in_full
+from nooch.report.answer import Rate, compared, context_words, error_words, in_full
 from nooch.suites import ChallengeSet, Suite, as_suite
 
 SMALLEST = 20
@@ -125,10 +125,14 @@ def sentence(row: Mapping[str, Any]) -> str:
 
     ``row``: of ``Findings.table``.
     """
-    what, *_ = context_words(row["criterion"], row["task"], row["cue"], row["side"])
-    verb = "misses" if row["side"] == "positive" else "claims"
     points = row["effect"] if row["by_size"] else None
-    return compared(row["run"], verb, what, rates_of(row), points, row["task"])
+    return compared(errors_in(row), rates_of(row), points, row["task"])
+
+
+def errors_in(row: Mapping[str, Any]) -> str:
+    """The errors of a row in words: which model misses or claims what."""
+    what, *_ = context_words(row["criterion"], row["task"], row["cue"], row["side"])
+    return error_words(row["run"], row["side"], what)
 
 
 def rates_of(row: Mapping[str, Any]) -> tuple[Rate, Rate]:

@@ -80,23 +80,27 @@ class Rate:
         return f"{percent(self.value)}{interval}{'' if self.n is None else f' of {self.n:,}'}"
 
 
-def compared(
-    run: str, verb: str, what: str, rates: Sequence[Rate], points: float | None, task: str
-) -> str:
+def error_words(run: str, side: str, what: str) -> str:
+    """Errors in words: "MobileNet misses cars without a road"."""
+    verb = "misses" if side == "positive" else "claims"
+    return f"{started(model_name(run))} {verb} {what}"
+
+
+def compared(errors: str, rates: Sequence[Rate], points: float | None, task: str) -> str:
     """A comparison of two rates in a sentence: "MobileNet misses cars without a road 3.2 times as
     often (54% against 17%)". ``points``: the difference for objects of the same size, if known;
     where sizes differ so much that the rates of all sizes show another picture, it leads.
     """
     first, second = (rate.value for rate in rates)
-    who, both = started(model_name(run)), f"{percent(first)} against {percent(second)}"
+    both = f"{percent(first)} against {percent(second)}"
     ratio = first / second if second else np.inf
     shown = points is None or points * (first - second) > 0
     if points is not None and not (shown and (points < 0 or ratio > _LEAST_RATIO)):
         often = f"{abs(100 * points):.0f} points {'more' if points > 0 else 'less'} often"
         same = f"among {plural(task)} of the same size"
-        return f"{who} {verb} {what} {often} {same} (of all sizes {both})"
+        return f"{errors} {often} {same} (of all sizes {both})"
     often = "far more often" if ratio > _LARGEST_RATIO else f"{ratio:.1f} times as often"
-    return f"{who} {verb} {what} {often} ({both})"
+    return f"{errors} {often} ({both})"
 
 
 def context_words(criterion: str, task: str, cue: str | None, side: str) -> tuple[str, str, str]:
@@ -145,6 +149,7 @@ class ErrorFinding:
     Attributes:
         kind: ``context``, ``confusion`` or ``size``.
         task: a class.
+        errors: the model and what it misses or claims, as the sentence starts.
         sentence: the finding.
         detail: the effect for objects of one size, or the opposite direction of a confusion.
         low: lower end of the interval of its effect, by which findings are ranked.
@@ -158,6 +163,7 @@ class ErrorFinding:
 
     kind: str
     task: str
+    errors: str
     sentence: str
     detail: str
     low: float

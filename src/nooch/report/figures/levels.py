@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
+import numpy as np
 import polars as pl
 
 from nooch.base.errors import UndefinedError, check_one_of
-from nooch.base.words import counted
+from nooch.base.words import counted, printable
 from nooch.evaluation import AVERAGE, Scores
 from nooch.evaluation.averages import LARGER_IS_BETTER
+from nooch.evaluation.metrics.proportions import wilson
+from nooch.report.answer import Rate
 from nooch.report.figures.style import (
     BLUE,
     GRAY,
@@ -27,6 +31,7 @@ from nooch.report.figures.style import (
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
 
 
 SIDES = ("hard_positive", "easy_positive", "hard_negative", "easy_negative")
@@ -184,6 +189,49 @@ def _mark(ax: Axes, row: dict[str, Any], y: float, *, hollow: bool) -> None:
     line.set(markersize=5.5, markerfacecolor=face)
 
 
+_WIDEST_LABEL = 40
+
+
+def compared_rates(
+    rows: Sequence[tuple[str, Sequence[Rate], bool]], title: str, ax: Axes | None
+) -> Axes:
+    """Two rates of errors with their 95% intervals in each row: its label, the rates, and if the
+    difference is beyond chance; marks of others are hollow.
+    """
+    from matplotlib.ticker import PercentFormatter
+
+    if not rows:
+        raise UndefinedError(f"there are no {title}", allowed="a report that has some")
+    ax = new_axes(ax, (8.0, 1.4 + 0.55 * len(rows)))
+    ax.set_title(f"{title[0].upper()}{title[1:]}")
+    for y, (_, rates, beyond_chance) in enumerate(rows):
+        ends = [rate.value for rate in rates]
+        ax.plot(ends, [y, y], color="0.82", linewidth=3, zorder=1)
+        for rate, subset, shift in zip(rates, _BOTH, (-0.09, 0.09), strict=True):
+            low, high = rate.low, rate.high
+            if low is None and rate.n:
+                low, high = map(float, wilson(np.array(rate.value), np.array(rate.n)))
+            point = {"subset": subset, "value": rate.value, "low": low, "high": high}
+            _mark(ax, point, y + shift, hollow=not beyond_chance)
+    labels = (
+        textwrap.wrap(printable(label), _WIDEST_LABEL, max_lines=3, placeholder=" …")
+        for label, *_ in rows
+    )
+    ax.set_yticks(range(len(rows)), ["\n".join(map(worded, lines)) for lines in labels])
+    # the last row has the legend
+    ax.set(xlabel="rate of errors, with 95% intervals", ylim=(len(rows) + 0.3, -0.6))
+    ax.set_xlim(left=-0.02 * ax.get_xlim()[1])
+    ax.xaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+    ax.grid(visible=False, axis="y")
+    marks = zip(_BOTH, ("in these images", "elsewhere"), strict=True)
+    handles = [_legend_mark(*_LOOKS[subset], label) for subset, label in marks]
+    if not all(beyond_chance for *_, beyond_chance in rows):
+        handles.append(_legend_mark(GRAY, "o", "not beyond chance", "white"))
+    small: dict[str, Any] = {"fontsize": "small", "columnspacing": 1, "handletextpad": 0.2}
+    ax.legend(handles=handles, loc="lower right", ncols=len(handles), **small)
+    return ax
+
+
 @styled
 def draw_levels(points: pl.DataFrame) -> Figure:
     """Figs. 4 to 7: a panel for each criterion, the subsets named below."""
@@ -230,24 +278,25 @@ def _range(counts: list[int], tasks: list[int]) -> str:
 
 
 def _legend(points: pl.DataFrame, sources: list[str]) -> list[Any]:
-    from matplotlib.lines import Line2D
-
-    def mark(color: str, marker: str, label: str, face: str) -> Line2D:
-        line = Line2D([], [], color=color, marker=marker, linestyle="none", label=label)
-        line.set_markerfacecolor(face)
-        return line
-
     shown = set(points["subset"])
     marks = [
-        mark(color, marker, f"{subset.replace('_', ' ')}{'s' if '_' in subset else ''}", color)
+        _legend_mark(color, marker, f"{subset.replace('_', ' ')}{'s' if '_' in subset else ''}")
         for subset, (color, marker) in _LOOKS.items()
         if subset in shown
     ]
     if len(sources) > 1:
         faces = ["white" if number else GRAY for number in range(len(sources))]
         pairs = zip(sources, faces, strict=True)
-        marks += [mark(GRAY, "o", worded(name), face) for name, face in pairs]
+        marks += [_legend_mark(GRAY, "o", worded(name), face) for name, face in pairs]
     return marks
+
+
+def _legend_mark(color: str, marker: str, label: str, face: str | None = None) -> Line2D:
+    from matplotlib.lines import Line2D
+
+    line = Line2D([], [], color=color, marker=marker, linestyle="none", label=label)
+    line.set_markerfacecolor(face or color)
+    return line
 
 
 _SCHEMA: dict[str, type[pl.DataType]] = {

@@ -97,13 +97,13 @@ def canvas(
     return figure, list(grid[0])
 
 
-def new_axes(ax: Axes | None) -> Axes:
-    """The given axes, or the axes of a new figure, which notebooks show."""
+def new_axes(ax: Axes | None, size: tuple[float, float] | None = None) -> Axes:
+    """The given axes, or the axes of a new figure of a size in inches, which notebooks show."""
     if ax is not None:
         return ax
     from matplotlib import pyplot as plt
 
-    return plt.subplots(layout="constrained")[1]
+    return plt.subplots(layout="constrained", figsize=size)[1]
 
 
 def one_of(kind: str, name: str | None, column: pl.Series) -> str:
