@@ -5,8 +5,11 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 from oracles import dataset_of
+from scipy.sparse import csr_array
 
 from nooch.data import Dataset
+from nooch.evaluation import Predictions
+from nooch.evaluation.boxes.matching import Boxes, Detections
 
 
 def planted_data(n: int = 1200, seed: int = 0) -> Dataset:
@@ -45,3 +48,47 @@ def planted_predictions(
             "logit": np.where(car ^ wrong, 2.0, -2.0),
         }
     )
+
+
+def planted_detector() -> tuple[Dataset, Predictions, dict[str, list[float]]]:
+    """2,000 images with one to three cars each, or none, more with a road; a detector that misses a
+    car with probability .1 on a road and .4 without, and claims one on .3 of the empty roads; and
+    its rates out of context and in context.
+    """
+    draw = np.random.default_rng(3)
+    present = draw.random(2000) < 0.5
+    road = draw.random(2000) < np.where(present, 0.7, 0.3)
+    n = np.where(present, draw.integers(1, 4, 2000), 0)
+    image = np.repeat(np.arange(2000), n)
+    number = np.concatenate([np.arange(count) for count in n])
+    side = draw.integers(10, 90, len(image))
+    objects = pl.DataFrame({
+        "image_id": image, "class": "car", "left": 100.0 * number, "top": 0.0,
+        "width": side * 1.0, "height": side * 1.0, "area": (side**2) * 1.0, "crowd": False,
+        "ignore": False,
+    })  # fmt: skip
+    images = pl.DataFrame(
+        {"image_id": np.arange(2000), "width": 400, "height": 100, "split": "all"}
+    )
+    areas = csr_array(np.stack([present * 0.05, road * 0.4], axis=1))
+    data = Dataset.build(images, ["car", "road"], areas, objects=objects)
+    found = draw.random(len(image)) < np.where(road, 0.9, 0.6)[image]
+    claimed = np.flatnonzero(~present & (draw.random(2000) < np.where(road, 0.3, 0.02)))
+    rows = np.concatenate([image[found], claimed])
+    left = np.concatenate([100.0 * number[found], np.zeros(len(claimed))])
+    size = np.concatenate([side[found] * 1.0, np.full(len(claimed), 30.0)])
+    boxes = Boxes(rows, np.zeros(len(rows), int), np.stack([left, 0 * left, size, size], axis=1))
+    values = np.zeros((1, 2000))
+    values[0, rows] = 0.9
+    run = Predictions(
+        "detector", images["image_id"], ("car",), values, "probability",
+        boxes=Detections(boxes, np.full(len(rows), 0.9)),
+    )  # fmt: skip
+    truth = {
+        "missed": [(~found[~road[image]]).mean(), (~found[road[image]]).mean()],
+        "false_boxes": [
+            1000 * np.isin(np.flatnonzero(~present & side_), claimed).mean()
+            for side_ in (road, ~road)
+        ],
+    }
+    return data, run, truth

@@ -93,7 +93,7 @@ def row_of(**values):
         "run": "a", "criterion": "ce", "task": "car", "cue": "road", "side": "positive",
         "split": "test", "n_misleading": 312, "n_usual": 500, "rate_misleading": 0.54,
         "rate_low": 0.47, "rate_high": 0.61, "rate_usual": 0.17, "effect": 0.35, "low": 0.3,
-        "high": 0.4, "p": 1e-9, "by_size": False,
+        "high": 0.4, "p": 1e-9, "by_size": False, "of_boxes": False,
     }  # fmt: skip
     return {**given, **values}
 
@@ -131,6 +131,10 @@ def row_of(**values):
         ({"by_size": True, "rate_usual": 0.53},
          ("The model misses cars without a road 35 points more often among cars of the same size"
          " (of all sizes 54% against 53%)")),
+        ({"side": "negative", "task": "boat", "cue": "water", "of_boxes": True,
+          "rate_misleading": 0.031, "rate_usual": 0.002},
+         ("The model claims boats in images with water but no boat 15.5 times as often (31.0"
+          " against 2.0 per 1,000 images)")),
         ({"by_size": True, "effect": -0.2},
          ("The model misses cars without a road 20 points less often among cars of the same size"
          " (of all sizes 54% against 17%)")),

@@ -14,7 +14,7 @@ from scipy.stats import binom, fisher_exact
 
 import nooch
 from nooch.analysis import slices as slice_tests
-from nooch.analysis.findings import size_strata
+from nooch.analysis.findings import Outcomes, size_strata
 from nooch.analysis.slices import (
     SliceCondition,
     SliceConditions,
@@ -102,11 +102,19 @@ def test_noise_is_rarely_confirmed(data, many_listed):
     assert sum(slices.table["confirmed"].any() for slices in found) <= 2
 
 
+def outcomes_side(task, conditions, wrong, groups=None):
+    everywhere, outcomes = (
+        np.ones(len(wrong), bool),
+        Outcomes(wrong, np.arange(len(wrong)), None, groups),
+    )
+    return SliceSide(task, conditions, everywhere, outcomes, (everywhere,) * 2, ())
+
+
 def family_with(inside, wrong, *, tested, conditions=1, groups=None):
     """A family of many tests, one of which has a row."""
-    n, everywhere = len(inside), np.ones(len(inside), bool)
+    n = len(inside)
     held = tuple(SliceCondition(f"c{i}", "", "", inside) for i in range(conditions))
-    side = SliceSide("car", held, everywhere, wrong, (everywhere,) * 2, (), None, groups)
+    side = outcomes_side("car", held, wrong, groups)
     family = SliceFamily("conditions", 0.025, tested)
     found = side._found(family, held)
     family.found.append((found, {}))
@@ -128,10 +136,10 @@ def test_holms_steps_share_an_error_by_weights():
     inside = [np.arange(400) < n for n in (30, 100, 100, 300)]
     wrong = [np.arange(400) % step == 0 for step in (2, 3, 9, 5)]
     wrong = [w | (i & (np.arange(400) % 3 == 0)) for w, i in zip(wrong, inside, strict=True)]
-    family, everywhere = SliceFamily("conditions", 0.025, 50), np.ones(400, bool)
+    family = SliceFamily("conditions", 0.025, 50)
     for held, bad in zip(inside, wrong, strict=True):
         conditions = (SliceCondition("c", "", "", held),)
-        side = SliceSide("car", conditions, everywhere, bad, (everywhere,) * 2, (), None, None)
+        side = outcomes_side("car", conditions, bad)
         family.found.append((side._found(family, conditions), {}))
     weights = np.array([0.6, 0.6, 0.6, 0.4])
     tables = [[[(w & h).sum(), (~w & h).sum()], [(w & ~h).sum(), (~w & ~h).sum()]]

@@ -6,16 +6,15 @@ from dataclasses import replace
 from io import StringIO
 
 import numpy as np
-import polars as pl
 import pytest
 from hypothesis import given, strategies as st
-from scipy.sparse import csr_array
+from planted import planted_detector
 
 import nooch
 from nooch.base.errors import ParameterError
 from nooch.evaluation.boxes import matching
 from nooch.evaluation.boxes.detected import MatchedRun
-from nooch.evaluation.boxes.matching import Boxes, Detections, match_boxes
+from nooch.evaluation.boxes.matching import Boxes, match_boxes
 
 
 def boxes(rows):
@@ -154,46 +153,9 @@ def test_a_real_detector_finds_what_is_known(real):
 
 @pytest.fixture(scope="module")
 def planted():
-    """2,000 images with one to three cars each, or none; half have a road. A detector that misses a
-    car with probability .1 on a road and .4 without, and claims one on .3 of the empty roads.
-    """
-    draw = np.random.default_rng(3)
-    road, present = draw.random(2000) < 0.5, draw.random(2000) < 0.5
-    n = np.where(present, draw.integers(1, 4, 2000), 0)
-    image = np.repeat(np.arange(2000), n)
-    number = np.concatenate([np.arange(count) for count in n])
-    side = draw.integers(10, 90, len(image))
-    objects = pl.DataFrame({
-        "image_id": image, "class": "car", "left": 100.0 * number, "top": 0.0,
-        "width": side * 1.0, "height": side * 1.0, "area": (side**2) * 1.0, "crowd": False,
-        "ignore": False,
-    })  # fmt: skip
-    images = pl.DataFrame(
-        {"image_id": np.arange(2000), "width": 400, "height": 100, "split": "all"}
-    )
-    areas = csr_array(np.stack([present * 0.05, road * 0.4], axis=1))
-    data = nooch.Dataset.build(images, ["car", "road"], areas, objects=objects)
-    found = draw.random(len(image)) < np.where(road, 0.9, 0.6)[image]
-    claimed = np.flatnonzero(~present & (draw.random(2000) < np.where(road, 0.3, 0.02)))
-    rows = np.concatenate([image[found], claimed])
-    left = np.concatenate([100.0 * number[found], np.zeros(len(claimed))])
-    size = np.concatenate([side[found] * 1.0, np.full(len(claimed), 30.0)])
-    boxes = Boxes(rows, np.zeros(len(rows), int), np.stack([left, 0 * left, size, size], axis=1))
-    values = np.zeros((1, 2000))
-    values[0, rows] = 0.9
-    run = nooch.Predictions(
-        "detector", images["image_id"], ("car",), values, "probability",
-        boxes=Detections(boxes, np.full(len(rows), 0.9)),
-    )  # fmt: skip
+    data, run, truth = planted_detector()
     attribute = nooch.Attribute("(y = 1) <> present(road)")
     suite = nooch.find(data, {"road": attribute}, tasks=["car"], splits=["all"])
-    truth = {
-        "missed": [(~found[~road[image]]).mean(), (~found[road[image]]).mean()],
-        "false_boxes": [
-            1000 * np.isin(np.flatnonzero(~present & side_), claimed).mean()
-            for side_ in (road, ~road)
-        ],
-    }
     return data, suite, run, truth
 
 

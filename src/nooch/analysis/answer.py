@@ -13,16 +13,19 @@ from numpy.typing import NDArray
 
 from nooch.analysis.confusions import Confusions, claimed_classes
 from nooch.analysis.findings import (
+    SIDES,
     VERDICTS,
     Findings,
     errors_in,
     errors_of,
     labeled_images,
     misleading_contexts,
+    outcomes_of,
     rates_of,
     sentence,
     size_effect,
     spread,
+    unit_of,
 )
 from nooch.analysis.slices import Slices, condition_words
 from nooch.base.errors import some_of
@@ -37,6 +40,7 @@ from nooch.report.answer import (
     KINDS,
     LISTED,
     Answer,
+    DrawnBoxes,
     ErrorFinding,
     Rate,
     ShownImage,
@@ -77,15 +81,45 @@ class AnswerSources:
         rows = positions(challenge.image_ids, self.part.images["image_id"])
         values, words = values_of(run, challenge), (f"no {readable(task)}", readable(task))
         label = bool(challenge.labels[inside].any())
+        n_objects, n_missed = np.zeros((2, len(challenge)), np.int64)
+        if run.objects is not None:
+            objects = outcomes_of(run, challenge, SIDES[0])
+            n_objects, n_missed = (
+                np.bincount(row, minlength=len(challenge))
+                for row in (objects.row, objects.row[objects.wrong])
+            )
 
         def shown(place: int, where: str) -> ShownImage:
             is_wrong = bool(wrong[place])
             answer = "neither yes nor no" if np.isnan(values[place]) else words[label ^ is_wrong]
+            if label and run.objects is not None:
+                answer = f"{n_missed[place]} of {n_objects[place]} missed"
             row = int(rows[place])
-            return self.image(row, words[label], answer, wrong=is_wrong, where=where)
+            image = self.image(row, words[label], answer, wrong=is_wrong, where=where)
+            return replace(image, boxes=self.boxes(run, task, row))
 
         usual = (challenge.labels == label) & ~inside & ~wrong
         return _with_shown(finding, rows, inside, wrong, usual, shown)
+
+    def boxes(self, run: Predictions, task: str, row: int) -> DrawnBoxes | None:
+        """The objects of a task in a row of the split's images, and a run's boxes of none; None
+        without boxes, or where the image's size is not known.
+        """
+        width, height, image_id = self.part.images.select("width", "height", "image_id").row(row)
+        if run.objects is None or not width or not height:
+            return None
+        kind = self.part.images["image_id"].dtype
+        at = (run.image_ids.cast(kind, strict=False) == image_id).arg_max()
+        objects = run.objects
+        label = run.tasks.index(task)
+        own = (objects.boxes.image == at) & (objects.boxes.label == label)
+        false = (objects.false.image == at) & (objects.false.label == label)
+        found, missed = (
+            objects.boxes.box[own & objects.found],
+            objects.boxes.box[own & ~objects.found],
+        )
+        lists = (boxes.tolist() for boxes in (found, missed, objects.false.box[false]))
+        return DrawnBoxes(width, height, *lists)
 
     def image(
         self, row: int, labeled: str, answered: str, *, wrong: bool, where: str = ""
@@ -181,8 +215,10 @@ def slice_errors(row: Mapping[str, Any]) -> tuple[str, tuple[Rate, Rate]]:
     what = f"{plural(task)} {where}" if missed else f"{plural(task)} in images {where}"
     what = where.removeprefix("among ") if missed and where.startswith("among ") else what
     what = what if missed else f"{what} but no {readable(task)}"
-    inside = Rate(where, row["rate"], row["n"], row["rate_low"], row["rate_high"])
-    return error_words(row["run"], row["side"], what), (inside, Rate("elsewhere", row["rate_rest"]))
+    of = unit_of(row)
+    inside = Rate(where, row["rate"], row["n"], row["rate_low"], row["rate_high"], of=of)
+    elsewhere = Rate("elsewhere", row["rate_rest"], of=of)
+    return error_words(row["run"], row["side"], what), (inside, elsewhere)
 
 
 def _of_slice(row: Mapping[str, Any], sources: AnswerSources) -> ErrorFinding:

@@ -16,13 +16,14 @@ from scipy.special import logit
 from nooch.analysis.answer import AnswerSources, answer_of, left_out
 from nooch.analysis.confusions import Confusions, find_confusions
 from nooch.analysis.findings import (
+    SIDES,
     SMALLEST,
     Findings,
     checked_split,
     cue_findings,
-    errors_of,
     known_at,
     labeled_images,
+    outcomes_of,
 )
 from nooch.analysis.slices import Slices, find_slices
 from nooch.base.calls import Count, Progress, Seed, Share, checked, no_progress
@@ -45,6 +46,7 @@ from nooch.evaluation import (
     load_predictions,
     run_notes,
 )
+from nooch.evaluation.boxes.detected import IOU, BoxThreshold, by_object
 from nooch.evaluation.predictions import predicted_tasks, task_notes
 from nooch.evaluation.scores import Resamples
 from nooch.report import save_scores
@@ -63,7 +65,7 @@ def largest_answers(
     """Runs with ``largest_answer`` if that is the decision, or if labels exclude each other and
     outputs are of several classes; else, and if they are answers in words, as they are.
     """
-    whole = [len(run.tasks) > 1 and run.weights is None for run in runs]
+    whole = [len(run.tasks) > 1 and run.weights is None and run.boxes is None for run in runs]
     able = [several and not run.in_words for several, run in zip(whole, runs, strict=True)]
     if decision == "argmax" and not all(whole):
         problem = "the largest output is asked for, but outputs are of one class, or answers"
@@ -196,6 +198,8 @@ def check(
     group: str | None = None,
     seed: Seed = 0,
     fail_if: Sequence[str] = (),
+    threshold: BoxThreshold | None = None,
+    iou: Annotated[float, Meta(gt=0, le=1)] = IOU,
     reading: Mapping[str, Any] | None = None,
     hints: Hints | None = None,
     overwrite: bool = False,
@@ -233,6 +237,11 @@ def check(
         seed: of resamples.
         fail_if: conditions on the scores, such as ``auc@hard[ce,car]<0.9``, as for
             ``nooch.evaluate``.
+        threshold: of detections with boxes, the score above which a box counts, in [0, 1], or
+            ``f1``: the one of the largest F1 on the split valid, by class. By default ``f1`` where
+            valid has detections and is not the split that is checked, else 0.5. If the dataset has
+            objects, each object counts that no box finds.
+        iou: the least overlap (intersection over union) of a box and the object it finds.
         reading: how files of predictions are read: keywords of ``nooch.load_predictions``.
         hints: where ``dataset`` is annotations, what their format leaves open, such as the column
             of labels or the void values of label maps.
@@ -256,6 +265,9 @@ def check(
         runs = load_predictions(predictions, data=data, tasks=tasks, **reading or {})
         notes += [described(runs), *run_notes(runs)]
         split = checked_split(data, split)
+        outputs = {run.run: run for run in runs}
+        runs, limit, about_boxes = by_object(runs, data, threshold, iou, split)
+        notes += about_boxes
         predicted = predicted_tasks(runs, data.classes, tasks, owner="the dataset", kind="class")
         # classes without predictions are listed as left out
         notes += task_notes(runs, data.classes, "dataset", tasks, all_needed=tasks is not None)
@@ -284,9 +296,11 @@ def check(
             notes += ["intervals of 200 resamples, for more than 20 tasks"] if many else []
         scored = [run for run in runs if set(run.tasks) & set(suite.tasks)]
         plain = baseline_runs(data, suite.tasks, split) if baselines else []
+        unjudged = [run if run.objects is None else outputs[run.run] for run in scored]
         scores = evaluate(
-            suite, [*scored, *plain], split=split, bootstrap=bootstrap, seed=seed, fail_if=fail_if,
-            reading={"ignore_unknown": True}, progress=progress,
+            suite, [*unjudged, *plain], split=split, bootstrap=bootstrap, seed=seed,
+            fail_if=fail_if, boxes=limit is not None, threshold=0.5 if limit is None else limit,
+            dataset=data, iou=iou, reading={"ignore_unknown": True}, progress=progress,
         )  # fmt: skip
         findings = Findings.from_rows([], {"split": split})
         if [*suite.criteria] != [_NOTHING]:
@@ -407,14 +421,15 @@ def _with_enough(suite: Suite, split: str, min_hard: int) -> tuple[Suite, str]:
 def _errors(
     runs: Sequence[Predictions], part: Dataset, split: str, tasks: Sequence[str]
 ) -> DisplayTable:
-    """Numbers of objects that each model misses, and of other images in which it claims one."""
+    """Numbers of objects that each model misses (without boxes: of images with one), and of images
+    without one in which it claims one.
+    """
     rows = []
     for task in tasks:
         _, everything = labeled_images(part, task, split, runs)
-        y = everything.labels
         for run in (run for run in runs if task in run.tasks):
-            wrong = errors_of(run, everything)
-            counts = [(int(wrong[side].sum()), int(side.sum())) for side in (y, ~y)]
+            sides = [outcomes_of(run, everything, side).wrong for side in SIDES]
+            counts = [(int(wrong.sum()), len(wrong)) for wrong in sides]
             rate = sum(errors / max(n_answers, 1) for errors, n_answers in counts)
             rows.append((rate, [task, run.run, *(f"{a:,} of {b:,}" for a, b in counts)]))
     rows.sort(key=lambda row: -row[0])

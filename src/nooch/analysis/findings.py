@@ -19,8 +19,9 @@ from nooch.base.words import plural
 from nooch.data import Dataset
 from nooch.evaluation import Predictions, load_predictions
 from nooch.evaluation.answer_sample import AskedSample
+from nooch.evaluation.boxes.detected import IOU, by_object
 from nooch.evaluation.metrics.pointwise import said_positive
-from nooch.evaluation.metrics.proportions import wilson
+from nooch.evaluation.metrics.proportions import wilson_of_groups
 from nooch.evaluation.metrics.rate_gaps import rate_gap
 from nooch.evaluation.predictions import positions, predicted_tasks, values_of
 from nooch.report.answer import Rate, compared, context_words, error_words, in_full
@@ -35,12 +36,13 @@ COLUMNS: dict[str, Any] = {
     "side": pl.String, "split": pl.String, "n_misleading": pl.Int64, "n_usual": pl.Int64,
     "rate_misleading": pl.Float64, "rate_low": pl.Float64, "rate_high": pl.Float64,
     "rate_usual": pl.Float64, "effect": pl.Float64, "low": pl.Float64, "high": pl.Float64,
-    "p": pl.Float64, "p_adjusted": pl.Float64, "by_size": pl.Boolean, "verdict": pl.String,
-    "images": pl.List(pl.String),
+    "p": pl.Float64, "p_adjusted": pl.Float64, "by_size": pl.Boolean, "of_boxes": pl.Boolean,
+    "verdict": pl.String, "images": pl.List(pl.String),
 }  # fmt: skip
 """Columns of ``findings.parquet``. ``side`` is ``positive`` (objects that are missed) or
 ``negative`` (objects that are claimed); ``cue`` is null for the criterion as a whole; ``by_size``
-means that the effect compares objects of similar size; ``images`` are ids of some errors."""
+means that the effect compares objects of similar size; ``of_boxes`` that objects are counted, and
+images in which a box is of no object, instead of images; ``images`` are ids of some errors."""
 _SHOWN = 6
 
 
@@ -138,11 +140,23 @@ def errors_in(row: Mapping[str, Any]) -> str:
 def rates_of(row: Mapping[str, Any]) -> tuple[Rate, Rate]:
     """The rates of a row in the misleading and in the usual context."""
     _, *where = context_words(row["criterion"], row["task"], row["cue"], row["side"])
-    low, high = row["rate_low"], row["rate_high"]
+    low, high, of = row["rate_low"], row["rate_high"], unit_of(row)
     return (
-        Rate(where[0], row["rate_misleading"], row["n_misleading"], low, high),
-        Rate(where[1], row["rate_usual"] or 0.0, row["n_usual"]),
+        Rate(where[0], row["rate_misleading"], row["n_misleading"], low, high, of=of),
+        Rate(where[1], row["rate_usual"] or 0.0, row["n_usual"], of=of),
     )
+
+
+_RARE = 0.1
+
+
+def unit_of(row: Mapping[str, Any]) -> str:
+    """The word for what a row counts, if it is of boxes: rare claims are counted in images."""
+    if row["side"] == "positive":
+        return plural(row["task"]) if row["of_boxes"] else ""
+    names = ("rate_misleading", "rate_usual", "rate", "rate_rest")
+    rare = max(row.get(name) or 0.0 for name in names) < _RARE
+    return "images" if row["of_boxes"] and rare else ""
 
 
 def size_effect(row: Mapping[str, Any]) -> str:
@@ -163,6 +177,8 @@ def cue_findings(
     split: str | None = None,
     tasks: Sequence[str] | None = None,
     scale: str | None = None,
+    threshold: float | str | None = None,
+    iou: float = IOU,
     progress: Progress = no_progress,
 ) -> Findings:
     """Compare error rates in a misleading context with those in the usual one.
@@ -181,6 +197,8 @@ def cue_findings(
         split: ``test`` by default, or the suite's only one.
         tasks: by default those that have predictions.
         scale: ``logit`` or ``probability``, for wide tables.
+        threshold: of detections with boxes, as for ``nooch.check``.
+        iou: of detections with boxes, as for ``nooch.check``.
         progress: called with what is being done, and how many of how many are done.
 
     Returns:
@@ -200,6 +218,8 @@ def cue_findings(
     data = None if data is None else suite.require_dataset(data)
     (split,) = suite.splits_to_score(split)
     runs = load_predictions(predictions, suite, data, scale=scale)
+    if data is not None:
+        runs = by_object(runs, data, threshold, iou, split)[0]
     task_names = predicted_tasks(runs, suite.tasks, tasks, owner="the suite")
     keys = [(criterion, task, split) for task in task_names for criterion in suite.criteria]
     sample = AskedSample.from_runs(suite, runs, [key for key in keys if key in suite.keys]).suite
@@ -231,11 +251,54 @@ def checked_split(data: Dataset, split: str | None) -> str:
     return check_one_of("split", split, data.splits, owner="the dataset")
 
 
+SIDES = ("positive", "negative")
+
+
+@dataclass(frozen=True, eq=False)
+class Outcomes:
+    """Errors of a run on one side of a set: of images; or where boxes are matched, of each object
+    that can be missed.
+
+    Attributes:
+        wrong: bool (n,).
+        row: row in the set of the image, intp (n,).
+        strata: of the object's size, integers (n,); None where it is not compared.
+        groups: integers (n,), outcomes that are alike; None where each is one.
+    """
+
+    wrong: NDArray[np.bool_]
+    row: NDArray[np.intp]
+    strata: NDArray[np.integer[Any]] | None
+    groups: NDArray[np.integer[Any]] | None
+
+    def images_with_errors(self, n: int) -> NDArray[np.bool_]:
+        """Images of the set in which anything is wrong, bool (n,)."""
+        return np.bincount(self.row[self.wrong], minlength=n) > 0
+
+
+def outcomes_of(
+    run: Predictions, challenge: ChallengeSet, side: str, sizes: NDArray[np.intp] | None = None
+) -> Outcomes:
+    """The outcomes of a run; ``sizes`` of the images' largest objects as ``size_strata``."""
+    is_missed = side == SIDES[0]
+    of_side = challenge.labels if is_missed else ~challenge.labels
+    if run.objects is None or not is_missed:
+        row = np.flatnonzero(of_side)
+        wrong = said_positive(values_of(run, challenge)[row], run.scale) != is_missed
+        return Outcomes(wrong, row, sizes[row] if sizes is not None and is_missed else None, None)
+    ids = challenge.image_ids
+    at = positions(run.image_ids.cast(ids.dtype, strict=False), ids)
+    at = np.where((at >= 0) & of_side[at], at, -1)
+    missed, row, size = run.objects.missed(run.tasks.index(challenge.task), at)
+    return Outcomes(missed, row, size, row)
+
+
 def errors_of(run: Predictions, challenge: ChallengeSet) -> NDArray[np.bool_]:
     """Mask of images where a run's answer is not the label, bool (n,): positive where logit > 0, or
-    probability > 0.5.
+    probability > 0.5; where boxes are matched, any object is missed.
     """
-    return np.asarray(said_positive(values_of(run, challenge), run.scale) != challenge.labels)
+    by_side = [outcomes_of(run, challenge, side) for side in SIDES]
+    return np.logical_or(*(each.images_with_errors(len(challenge)) for each in by_side))
 
 
 def known_at(data: Dataset, task: str) -> NDArray[np.bool_]:
@@ -304,9 +367,9 @@ def _of_set(
     for run in runs:
         if challenge.task not in run.tasks:
             continue
-        wrong = errors_of(run, challenge)
-        for side, of_side in (("positive", challenge.labels), ("negative", ~challenge.labels)):
-            strata = sizes[of_side] if sizes is not None and side == "positive" else None
+        for side in SIDES:
+            outcomes = outcomes_of(run, challenge, side, sizes)
+            wrong = outcomes.images_with_errors(len(challenge))
             for cue, condition in misleading:
                 yield {
                     "run": run.run,
@@ -315,19 +378,26 @@ def _of_set(
                     "cue": cue,
                     "side": side,
                     "split": challenge.split,
-                    **_gap(wrong[of_side], condition[of_side], strata),
-                    "images": some_images(challenge.image_ids, of_side & condition & wrong),
+                    **_gap(outcomes, condition[outcomes.row]),
+                    "of_boxes": run.objects is not None,
+                    "images": some_images(challenge.image_ids, condition & wrong),
                 }
 
 
-def _gap(
-    wrong: NDArray[np.bool_], condition: NDArray[np.bool_], strata: NDArray[np.intp] | None
-) -> dict[str, Any]:
-    gap = rate_gap(wrong, condition, strata)
-    low, high = wilson(np.array(gap.rate_with), np.array(gap.n_with))
+def _gap(outcomes: Outcomes, condition: NDArray[np.bool_]) -> dict[str, Any]:
+    gap = rate_gap(outcomes.wrong, condition, outcomes.strata, outcomes.groups)
+    groups = outcomes.groups
+    low, high = wilson_of_groups(
+        outcomes.wrong[condition], None if groups is None else groups[condition]
+    )
+    few = groups is not None and any(
+        len(np.unique(groups[side])) < SMALLEST for side in (condition, ~condition)
+    )
     return {
         "n_misleading": gap.n_with, "n_usual": gap.n_without, "rate_misleading": gap.rate_with,
-        "rate_low": float(low), "rate_high": float(high), "rate_usual": gap.rate_without,
-        "effect": gap.effect, "low": gap.low, "high": gap.high, "p": gap.p,
-        "by_size": strata is not None,
+        "rate_low": low, "rate_high": high, "rate_usual": gap.rate_without,
+        "effect": gap.effect, "low": gap.low, "high": gap.high,
+        # many objects of a few images say little
+        "p": np.nan if few else gap.p,
+        "by_size": outcomes.strata is not None,
     }  # fmt: skip

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
@@ -15,9 +15,10 @@ from msgspec import Meta
 from numpy.typing import NDArray
 
 from nooch.analysis.findings import (
+    Outcomes,
     checked_split,
-    errors_of,
     labeled_images,
+    outcomes_of,
     size_strata,
     some_images,
 )
@@ -31,7 +32,8 @@ from nooch.criteria.presences import fold_numbers
 from nooch.data import ANNOTATED, Dataset, as_dataset
 from nooch.data.table_files import write_result
 from nooch.evaluation import Predictions, load_predictions
-from nooch.evaluation.metrics.proportions import wilson
+from nooch.evaluation.boxes.detected import IOU, BoxThreshold, by_object
+from nooch.evaluation.metrics.proportions import wilson, wilson_of_groups
 from nooch.evaluation.metrics.rate_gaps import RateGap, rate_gap
 from nooch.evaluation.predictions import predicted_tasks
 from nooch.suites import ChallengeSet
@@ -133,12 +135,16 @@ class SliceConditions:
         return [pair_counts(conditions, half & side) for half in self.halves]
 
 
-def pair_counts(conditions: Sequence[SliceCondition], images: Booleans) -> Floats:
-    """Numbers of images in which any two conditions are true, float64 (k, k)."""
+def pair_counts(conditions: Sequence[SliceCondition], images: NDArray[Any]) -> Floats:
+    """Numbers of images in which any two conditions are true, float64 (k, k).
+
+    ``images``: bool (n,), or how often each image counts, integers (n,).
+    """
     rows = np.flatnonzero(images)
     # counts below 2**24 are exact
     holds = np.stack([condition.holds[rows] for condition in conditions]).astype(np.float32)
-    return (holds @ holds.T).astype(np.float64)
+    weights = 1 if images.dtype == np.bool_ else images[rows].astype(np.float32)
+    return ((holds * weights) @ holds.T).astype(np.float64)
 
 
 def _guarded(value: str, test: str, *, holes: bool) -> str:
@@ -285,34 +291,31 @@ class FoundSlice:
 
 @dataclass(frozen=True, eq=False)
 class SliceSide:
-    """The images of one side of a task, and where a run is wrong.
+    """The images of one side of a task, and what a run got wrong in them.
 
     Attributes:
         task: a class.
         conditions: those to test, chosen without a look at errors.
         images: bool (n,), images of the side.
-        wrong: bool (n,), errors among them.
+        outcomes: of these images, or of each object in them.
         halves: bool (n,) each.
-        n: images of the side in which any two conditions are true, of either half, float64 (k, k).
-        sizes: of the target, intp (n,), to compare within; None for claims.
-        groups: integers (n,), of images that are alike; None where each is one.
+        n: outcomes for which any two conditions are true, of either half, float64 (k, k).
     """
 
     task: str
     conditions: Sequence[SliceCondition]
     images: Booleans
-    wrong: Booleans
+    outcomes: Outcomes
     halves: tuple[Booleans, Booleans]
     n: Sequence[Floats]
-    sizes: NDArray[np.intp] | None
-    groups: NDArray[np.integer[Any]] | None
 
     def tested(self, least: int, families: Sequence[SliceFamily]) -> Iterator[FoundSlice]:
         """Slices of one and two conditions, each family's most significant first, except slices of
         nearly the same images as an earlier one. All are counted as tests. ``least``: images of a
         slice.
         """
-        errors = [pair_counts(self.conditions, half & self.wrong) for half in self.halves]
+        wrong = np.bincount(self.outcomes.row[self.outcomes.wrong], minlength=len(self.images))
+        errors = [pair_counts(self.conditions, half * wrong) for half in self.halves]
         families[0].tested += self._partitions()
         slices = [self._found(families[0], (condition,)) for condition in self._far(errors)]
         kept: list[FoundSlice] = []
@@ -329,9 +332,10 @@ class SliceSide:
                 kept.append(condition)
         yield from kept
 
-    def strata(self, conditions: Sequence[SliceCondition]) -> NDArray[np.intp] | None:
+    def strata(self, conditions: Sequence[SliceCondition]) -> NDArray[np.integer[Any]] | None:
         """The sizes to compare within, None for a slice that is only about the size."""
-        return None if all(condition.name == self.task for condition in conditions) else self.sizes
+        of_size = all(condition.name == self.task for condition in conditions)
+        return None if of_size else self.outcomes.strata
 
     def _partitions(self) -> int:
         """Number of conditions, counting one and its opposite once."""
@@ -349,11 +353,12 @@ class SliceSide:
             [self.images, *(condition.holds for condition in conditions)]
         )
         other = self.images & ~inside
-        used = self.images & (True if test is None else test)
-        strata, outcomes = self.strata(conditions), (self.wrong[used], inside[used])
-        strata = None if strata is None else strata[used]
-        groups = None if self.groups is None else self.groups[used]
-        gap = rate_gap(*outcomes, strata, groups)
+        outcomes = self.outcomes
+        used = slice(None) if test is None else test[outcomes.row]
+        strata, groups = (
+            None if of is None else of[used] for of in (self.strata(conditions), outcomes.groups)
+        )
+        gap = rate_gap(outcomes.wrong[used], inside[outcomes.row][used], strata, groups)
         p = 1.0 if np.isnan(gap.p_more) else gap.p_more
         fewer = inside.sum() <= other.sum()
         weight = 1.0 if len(conditions) > 1 else _FEWER if fewer else 1 - _FEWER
@@ -362,7 +367,9 @@ class SliceSide:
     def _far(self, errors: Sequence[Floats]) -> Iterator[SliceCondition]:
         """Conditions whose error rate is far enough above the other images' rate."""
         support, hits = (np.diag(first) + np.diag(second) for first, second in (self.n, errors))
-        rest = (self.wrong.sum() - hits) / (self.images.sum() - support)
+        wrong = self.outcomes.wrong
+        with np.errstate(divide="ignore", invalid="ignore"):
+            rest = (wrong.sum() - hits) / (len(wrong) - support)
         for index in np.flatnonzero(hits / support - rest >= LEAST_DROP).tolist():
             yield self.conditions[index]
 
@@ -371,7 +378,8 @@ class SliceSide:
     ) -> Iterator[tuple[SliceCondition, SliceCondition]]:
         """Pairs for testing that a half finds."""
         n, conditions = self.n[half], self.conditions
-        here, bad = (self.halves[half] & mask for mask in (self.images, self.wrong))
+        here = self.halves[half][self.outcomes.row]
+        bad = here & self.outcomes.wrong
         first, second = np.triu_indices(len(conditions), 1)
         names = np.unique([condition.name for condition in conditions], return_inverse=True)[1]
         allowed = (names[first] != names[second]) & (n[first, second] >= least / 2)
@@ -417,7 +425,8 @@ _SCHEMA: dict[str, Any] = {
     "errors": pl.Int64, "rate": pl.Float64, "rate_low": pl.Float64, "rate_high": pl.Float64,
     "rate_rest": pl.Float64, "n_test": pl.Int64, "errors_test": pl.Int64, "effect": pl.Float64,
     "low": pl.Float64, "high": pl.Float64, "p": pl.Float64, "p_adjusted": pl.Float64,
-    "confirmed": pl.Boolean, "by_size": pl.Boolean, "phi": pl.String, "images": pl.List(pl.String),
+    "confirmed": pl.Boolean, "by_size": pl.Boolean, "of_boxes": pl.Boolean, "phi": pl.String,
+    "images": pl.List(pl.String),
 }  # fmt: skip
 
 
@@ -432,7 +441,8 @@ class Slices(TabularResult):
             find it), images, errors, the ``effect`` (difference of the rates) with an interval, the
             one-sided p-value, and ``p_adjusted`` (Holm), both corrected for all slices tested.
             ``confirmed``: the interval excludes 0, and ``p_adjusted`` is at most 0.05.
-            ``by_size``: the test compares objects of the same size. ``phi``: the slice as the
+            ``by_size``: the test compares objects of the same size; ``of_boxes``: objects are
+            counted. ``phi``: the slice as the
             expression of an attribute criterion (``nooch.Attribute``). ``images``: ids of some
             errors.
         settings: how they were searched, and how many were tested (JSON-like).
@@ -518,6 +528,8 @@ def find_slices(
     scale: str | None = None,
     min_support: Annotated[int, Meta(ge=2)] = 10,
     group: str | None = None,
+    threshold: BoxThreshold | None = None,
+    iou: Annotated[float, Meta(gt=0, le=1)] = IOU,
     progress: Progress = no_progress,
 ) -> Slices:
     """Search slices of one and two conditions on which a model errs more often than elsewhere.
@@ -540,6 +552,8 @@ def find_slices(
         min_support: minimum number of images in a slice.
         group: attribute column; images with the same value, such as photographs of one scene, are
             in the same half, and have one vote in tests.
+        threshold: of detections with boxes, as for ``nooch.check``.
+        iou: of detections with boxes, as for ``nooch.check``.
         progress: called with what is being done, and how many of how many are done.
 
     Raises:
@@ -554,6 +568,7 @@ def find_slices(
     data = as_dataset(data)
     split = checked_split(data, split)
     runs = load_predictions(predictions, data=data, tasks=tasks, scale=scale)
+    runs, _, notes = by_object(runs, data, threshold, iou, split)
     task_names = predicted_tasks(runs, data.classes, tasks, owner="the dataset", kind="class")
     part = data.select(split)
     alone = len(data.classes) > 1 and no_context(data) is not None
@@ -576,8 +591,10 @@ def find_slices(
     tested = {family.name: family.tested for family in families}
     options = {"min_support": min_support, "group": group}
     return Slices(
-        table, {"split": split, "options": options, "columns_alone": alone, "tested": tested}
-    )
+        table,
+        {"split": split, "options": options, "columns_alone": alone, "tested": tested,
+         "notes": notes},
+    )  # fmt: skip
 
 
 def _groups(part: Dataset, group: str | None) -> pl.Series:
@@ -608,20 +625,25 @@ def _of_task(
     sizes = size_strata(conditions.data, everything)
     if group is not None:
         groups = _groups(conditions.data, group).rank("dense").to_numpy()
-    wrong_of = {run.run: errors_of(run, everything) for run in runs if task in run.tasks}
     for side, of_side in (("positive", labels), ("negative", ~labels)):
         missed = side == "positive"
         kept = _distinct(conditions.of_task(task, size=missed), of_side, least)
         n = conditions.counts(kept, of_side) if kept else []
-        for run, wrong in wrong_of.items() if kept else ():
-            slice_side = SliceSide(
-                task, kept, of_side, wrong & of_side, conditions.halves, n,
-                sizes if missed else None, groups,
-            )  # fmt: skip
+        for run in (run for run in runs if kept and task in run.tasks):
+            outcomes = outcomes_of(run, everything, side, sizes)
+            if run.objects is not None and missed:
+                each = np.bincount(outcomes.row, minlength=len(of_side))
+                n = [pair_counts(kept, half * each) for half in conditions.halves]
+            if groups is not None:
+                outcomes = replace(outcomes, groups=groups[outcomes.row])
+            slice_side = SliceSide(task, kept, of_side, outcomes, conditions.halves, n)
             for piece in slice_side.tested(least, families):
                 label = f"present({identifier(task)})"
                 phi = [label if missed else f"NOT {label}", *(c.phi for c in piece.conditions)]
-                row = {"run": run, "task": task, "side": side, "phi": " AND ".join(phi)}
+                row = {
+                    "run": run.run, "task": task, "side": side, "phi": " AND ".join(phi),
+                    "of_boxes": run.objects is not None,
+                }  # fmt: skip
                 piece.family.found.append((piece, row | _counts(piece, slice_side, everything)))
 
 
@@ -640,14 +662,16 @@ def _distinct(
 
 def _counts(piece: FoundSlice, side: SliceSide, everything: ChallengeSet) -> dict[str, Any]:
     """A row's values on all images of the slice."""
-    wrong, other = piece.inside & side.wrong, piece.other
-    n, errors = int(piece.inside.sum()), int(wrong.sum())
-    low, high = wilson(np.array(errors / n), np.array(n))
+    outcomes = side.outcomes
+    inside, other = piece.inside[outcomes.row], piece.other[outcomes.row]
+    events, groups = outcomes.wrong[inside], outcomes.groups
+    low, high = wilson_of_groups(events, None if groups is None else groups[inside])
+    wrong = piece.inside & outcomes.images_with_errors(len(everything))
     return {
         "conditions": [c.text for c in piece.conditions],
-        "about": [c.name for c in piece.conditions], "n": n, "errors": errors,
-        "rate": errors / n, "rate_low": float(low), "rate_high": float(high),
-        "rate_rest": float(side.wrong[other].mean()) if other.any() else None,
+        "about": [c.name for c in piece.conditions], "n": len(events), "errors": int(events.sum()),
+        "rate": float(events.mean()) if len(events) else None, "rate_low": low, "rate_high": high,
+        "rate_rest": float(outcomes.wrong[other].mean()) if other.any() else None,
         "by_size": side.strata(piece.conditions) is not None,
         "images": some_images(everything.image_ids, wrong),
     }  # fmt: skip

@@ -233,7 +233,8 @@ def evaluate(
     matched, thresholds, stated = with_thresholds(
         runs, data, threshold, iou, suite, scored, recall="average_recall" in metrics
     )
-    runs = [run.run for run in matched] or runs
+    with_counts = {run.run.run: run.run for run in matched}
+    runs = [with_counts.get(run.run, run) for run in runs]
     asked_keys = [key for key in keys_scored if key[2] in splits]
     contexts = rates_of_answers(runs, suite, asked_keys, thresholds, bootstrap, seed)
     notes += [*sample.notes, *run_notes(runs), *stated]

@@ -27,7 +27,7 @@ from nooch.evaluation.boxes.coordinates import (
     check_scores,
     checked_boxes,
 )
-from nooch.evaluation.boxes.matching import Boxes, Detections
+from nooch.evaluation.boxes.matching import Boxes, Detections, FoundObjects
 from nooch.evaluation.metrics import SCALES
 from nooch.suites import ChallengeSet, Suite
 
@@ -56,6 +56,7 @@ class Predictions:
         boxes: of detections: the boxes, of which ``values`` are the largest scores.
         counts: of matched detections: kind of objects or boxes -> how many there are, float64 CSR
             (n_tasks, n), see ``nooch.evaluation.boxes.detected.MatchedRun``.
+        objects: of matched detections: the objects, and whether each was found.
 
     Examples:
         >>> values = [[0.1, 2.5], [-0.3, 1.0]]
@@ -79,6 +80,7 @@ class Predictions:
     said: pl.DataFrame | None = None
     boxes: Detections | None = None
     counts: Mapping[str, csr_array] = field(default_factory=dict)
+    objects: FoundObjects | None = None
 
     @classmethod
     def from_arrays(
@@ -216,10 +218,7 @@ class Predictions:
         rows = [row for row, task in enumerate(self.tasks) if tasks is None or task in tasks]
         kept = np.flatnonzero(images.to_numpy())
         cells = np.ix_(np.array(rows, np.intp), kept)
-        boxes = self.boxes
-        if boxes is not None:
-            places = (_places(kept, len(images)), _places(rows, len(self.tasks)))
-            boxes = boxes.moved(*places)
+        places = (_places(kept, len(images)), _places(rows, len(self.tasks)))
         return replace(
             self,
             image_ids=self.image_ids.filter(images),
@@ -227,7 +226,8 @@ class Predictions:
             values=self.values[cells],
             labels=None if self.labels is None else self.labels[cells],
             weights=None if self.weights is None else self.weights[cells],
-            boxes=boxes,
+            boxes=None if self.boxes is None else self.boxes.moved(*places),
+            objects=None if self.objects is None else self.objects.moved(*places),
             counts={name: count[rows][:, kept] for name, count in self.counts.items()},
         )
 

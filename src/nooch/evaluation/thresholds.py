@@ -49,7 +49,7 @@ def answer_thresholds(
         by_task = _by_task(threshold, suite, tasks)
         note = f"answers are positive above these probabilities: {listed(by_task)}"
     else:
-        by_task = dict.fromkeys(tasks, _number(threshold))
+        by_task = dict.fromkeys(tasks, one_threshold(threshold))
         note = f"answers are positive above the probability {threshold}"
     return {run.run: by_task for run in runs}, [note]
 
@@ -136,7 +136,9 @@ def _by_task(threshold: AnswerThreshold, suite: Suite, tasks: Sequence[str]) -> 
     else:
         numbers = read_task_numbers(where, ["threshold"])
         given = {task: number for task, (number,) in numbers.items()}
-    by_task = {class_name(str(task)): _number(value, where, task) for task, value in given.items()}
+    by_task = {
+        class_name(str(task)): one_threshold(value, where, task) for task, value in given.items()
+    }
     for task in by_task:
         check_one_of("task", task, suite.tasks, owner="the suite")
     if lacking := [task for task in tasks if task not in by_task]:
@@ -147,7 +149,8 @@ def _by_task(threshold: AnswerThreshold, suite: Suite, tasks: Sequence[str]) -> 
     return {task: by_task[task] for task in tasks}
 
 
-def _number(value: Any, where: str = "`threshold`", task: str | None = None) -> float:
+def one_threshold(value: Any, where: str = "`threshold`", task: str | None = None) -> float:
+    """The number, in [0, 1]. Raises ParameterError for anything else."""
     try:
         number = np.nan if isinstance(value, bool) else float(value)
     except (TypeError, ValueError):

@@ -64,20 +64,28 @@ def percent(rate: float) -> str:
 
 @dataclass(frozen=True)
 class Rate:
-    """A share of images with errors: in which images, of how many, and its interval."""
+    """A share of images with errors, or of what ``of`` names: in which images, of how many, and
+    its interval. A share ``of`` images is in thousandths: boxes of absent objects are rare.
+    """
 
     where: str
     value: float
     n: int | None = None
     low: float | None = None
     high: float | None = None
+    of: str = ""
 
     @property
     def numbers(self) -> str:
         """``54% [47, 61] of 312``; interval and number are optional."""
         ends = [] if self.low is None or self.high is None else [self.low, self.high]
-        interval = f" [{', '.join(f'{100 * end:.0f}' for end in ends)}]" if ends else ""
-        return f"{percent(self.value)}{interval}{'' if self.n is None else f' of {self.n:,}'}"
+        thousandths = self.of == "images"
+        value = f"{1000 * self.value:.1f}" if thousandths else percent(self.value)
+        times = 1000 if thousandths else 100
+        interval = f" [{', '.join(f'{times * end:.0f}' for end in ends)}]" if ends else ""
+        unit = " per 1,000 images" if thousandths else ""
+        what = "" if thousandths or not self.of else f" {self.of}"
+        return f"{value}{interval}{unit}{'' if self.n is None else f' of {self.n:,}{what}'}"
 
 
 def error_words(run: str, side: str, what: str) -> str:
@@ -93,6 +101,8 @@ def compared(errors: str, rates: Sequence[Rate], points: float | None, task: str
     """
     first, second = (rate.value for rate in rates)
     both = f"{percent(first)} against {percent(second)}"
+    if rates[0].of == "images":
+        both = f"{1000 * first:.1f} against {1000 * second:.1f} per 1,000 images"
     ratio = first / second if second else np.inf
     shown = points is None or points * (first - second) > 0
     if points is not None and not (shown and (points < 0 or ratio > _LEAST_RATIO)):
@@ -128,9 +138,47 @@ def context_words(criterion: str, task: str, cue: str | None, side: str) -> tupl
 
 
 @dataclass(frozen=True)
+class DrawnBoxes:
+    """Boxes to draw over an image of ``width`` x ``height`` pixels: left, top, width and height in
+    pixels; objects that were found, objects that were missed, and boxes of no object.
+    """
+
+    width: int
+    height: int
+    found: Sequence[Sequence[float]] = ()
+    missed: Sequence[Sequence[float]] = ()
+    false: Sequence[Sequence[float]] = ()
+
+    @property
+    def svg(self) -> str:
+        """A drawing that scales with the image; missed objects are dashed."""
+        styles = {"found": _FOUND, "missed": f'{_WRONG} stroke-dasharray="6 4"', "false": _WRONG}
+        shapes = [
+            f'<rect x="{x:.1f}" y="{y:.1f}" width="{w:.1f}" height="{h:.1f}" class="{kind}"'
+            f" {style}/>"
+            for kind, style in styles.items()
+            for x, y, w, h in getattr(self, kind)
+        ]
+        size = f"0 0 {self.width} {self.height}"
+        return f'<svg class="boxes" viewBox="{size}" aria-hidden="true">{"".join(shapes)}</svg>'
+
+    @property
+    def words(self) -> str:
+        """The drawing in words."""
+        parts = [f"{len(self.found)} found"] if self.found else []
+        parts += [f"{len(self.missed)} missed (dashed)"] if self.missed else []
+        parts += [counted(len(self.false), "false box")] if self.false else []
+        return ", ".join(parts)
+
+
+_LINE = 'fill="none" stroke-width="3" vector-effect="non-scaling-stroke"'
+_FOUND, _WRONG = f'{_LINE} stroke="#009e73"', f'{_LINE} stroke="#d55e00"'
+
+
+@dataclass(frozen=True)
 class ShownImage:
     """An image of a finding, or of its usual context for comparison (``where``): its row in the
-    split, its id and file, what it was labeled and what the model answered.
+    split, its id and file, what it was labeled and what the model answered; and boxes to draw.
     """
 
     row: int
@@ -140,6 +188,7 @@ class ShownImage:
     answered: str
     wrong: bool
     where: str = ""
+    boxes: DrawnBoxes | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -321,7 +370,12 @@ def notebook_html(answer: Answer, page: Path) -> str:
             drawn = ""
             if file.is_file():
                 content = base64.b64encode(file.read_bytes()).decode()
-                drawn = f'<img src="data:image/jpeg;base64,{content}" alt="" style="{style}"><br>'
+                drawn = f'<img src="data:image/jpeg;base64,{content}" alt="" style="{style}">'
+                over = "position: absolute; inset: 0; width: 100%; height: 100%"
+                boxed = (
+                    image.boxes.svg.replace("<svg", f'<svg style="{over}"') if image.boxes else ""
+                )
+                drawn = f'<div style="position: relative; line-height: 0">{drawn}{boxed}</div>'
             words = f"{_html(image.file)}<br>{_html(_answer(image))}"
             place = "display: inline-block; width: 150px; margin: 0 8px 8px 0; font-size: 12px"
             boxes.append(f'<div style="{place}; vertical-align: top">{drawn}{words}</div>')

@@ -141,7 +141,7 @@ def slices_command(
     for sentence, phi in zip(slices.sentences(len(slices)), slices.table["phi"], strict=True):
         say(sentence)
         hint(f"  --phi {quote(phi)}")
-    note(f"slices: {slices.counts}")
+    note(*slices.settings["notes"], f"slices: {slices.counts}")
 
 
 @takes("nooch.analysis.audit:audit", leave=["data"])

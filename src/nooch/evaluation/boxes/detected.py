@@ -18,12 +18,19 @@ from nooch.evaluation.boxes.matching import (
     Boxes,
     Detections,
     Floats,
+    FoundObjects,
     Integers,
     Matches,
     match_boxes,
 )
 from nooch.evaluation.predictions import Predictions, positions
-from nooch.evaluation.thresholds import AnswerThreshold, RunThresholds, answer_thresholds, listed
+from nooch.evaluation.thresholds import (
+    AnswerThreshold,
+    RunThresholds,
+    answer_thresholds,
+    listed,
+    one_threshold,
+)
 from nooch.suites import Suite
 
 IOU = 0.5
@@ -44,7 +51,7 @@ class MatchedRun:
 
     Attributes:
         run: the predictions.
-        detections: their boxes.
+        detections: their boxes, in the units of the objects.
         objects: those that count: rows of the run's images, positions of its tasks.
         sizes: int64 (n_objects,), 0 for the smallest to 5, see ``SIZES``.
         found_at: float64 (n_objects,), the score of the detection that found it; -1: none did.
@@ -115,7 +122,7 @@ class MatchedRun:
         sizes = np.searchsorted(SIZES, side * np.where(is_fraction, _USUAL, 1), "right")
         return cls(
             run,
-            detections,
+            replace(detections, boxes=found),
             Boxes(objects.image[counted], objects.label[counted], objects.box[counted]),
             sizes[counted],
             found_at[counted],
@@ -123,17 +130,20 @@ class MatchedRun:
             _kinds(matches, iou),
         )
 
-    def missed(
-        self, task: str, places: Integers, limit: float
-    ) -> tuple[Integers, NDArray[np.bool_], Integers]:
-        """The objects of a task in a set's images: each one's row in the set, whether no detection
-        with a score above the limit found it, and its size; (n_objects,) each. ``places``: row in
-        the set of each of the run's images, int64 (n_images,), -1 if it has none.
+    def found(self, limits: Mapping[str, float]) -> FoundObjects:
+        """The objects, and whether a detection with a score above the limit of its task, in [0, 1],
+        found them.
         """
-        own = np.flatnonzero(self.objects.label == self.run.tasks.index(task))
-        row = places[self.objects.image[own]]
-        own, row = own[row >= 0], row[row >= 0]
-        return row, self.found_at[own] <= limit, self.sizes[own]
+        least, above = self._limits(limits)
+        rows = np.flatnonzero((self.detections.scores > above) & np.isin(self.kinds, _FALSE))
+        boxes = self.detections.boxes
+        false = Boxes(boxes.image[rows], boxes.label[rows], boxes.box[rows])
+        return FoundObjects(self.objects, self.sizes, self.found_at > least, false)
+
+    def _limits(self, limits: Mapping[str, float]) -> tuple[Floats, Floats]:
+        """The limit for each object and for each detection."""
+        of_task = np.array([limits.get(task, 0.5) for task in self.run.tasks])
+        return of_task[self.objects.label], of_task[self.detections.boxes.label]
 
     def claims(self, task: str, places: Integers, limit: float) -> Integers:
         """The row in a set of each box of the task that overlaps no object, with a score above the
@@ -154,17 +164,18 @@ class MatchedRun:
         """
         run, detections = self.run, self.detections
         shape = len(run.tasks), len(run.image_ids)
-        limit = np.array([limits.get(task, 0.5) for task in run.tasks])
+        least, above = self._limits(limits)
         of_objects, of_boxes = self.objects, detections.boxes
         sums = {
             "objects": np.ones(len(of_objects)),
-            "found": (self.found_at > limit[of_objects.label]).astype(np.float64),
+            "found": (self.found_at > least).astype(np.float64),
             "recalled": self.recalled,
         }
         counts = {name: _by_image(of_objects, values, shape) for name, values in sums.items()}
-        above = detections.scores > limit[of_boxes.label]
         for kind in FALSE:
-            is_kind = (above & (self.kinds == KINDS.index(kind))).astype(np.float64)
+            is_kind = ((detections.scores > above) & (self.kinds == KINDS.index(kind))).astype(
+                np.float64
+            )
             counts[kind] = _by_image(of_boxes, is_kind, shape)
         return counts
 
@@ -201,6 +212,7 @@ class MatchedRun:
 
 FALSE = ("false_boxes", "misplaced", "duplicates")
 KINDS = ("found", *FALSE, "ignored")
+_FALSE = tuple(KINDS.index(kind) for kind in FALSE)
 """Kinds of detections: of an object that counts; or it overlaps no object of its class, one too
 little, or one that a higher score found; or it does not count.
 """
@@ -229,7 +241,14 @@ def with_thresholds(
         if str(threshold) == "0.5":
             return [], {}, []
         return [], *answer_thresholds(threshold, suite, runs, tasks)
-    matched = [MatchedRun.match(run, data, iou, recall=recall) for run in runs]
+    matched = [
+        MatchedRun.match(run, data, iou, recall=recall) for run in runs if run.boxes is not None
+    ]
+    if not matched:
+        raise ParameterError(
+            "the predictions have no boxes", where=f"run {runs[0].run}",
+            allowed="detections with boxes, such as COCO results",
+        )  # fmt: skip
     if threshold == OF_BOXES:
         thresholds, notes = _of_largest_f1(matched, data)
     else:
@@ -239,6 +258,55 @@ def with_thresholds(
         for run in matched
     ]
     return counted, thresholds, notes
+
+
+BoxThreshold = float | str
+"""A score in [0, 1], or ``f1``."""
+
+
+def by_object(
+    runs: Sequence[Predictions],
+    data: Dataset,
+    threshold: BoxThreshold | None,
+    iou: float,
+    split: str,
+) -> tuple[list[Predictions], BoxThreshold | None, list[str]]:
+    """Runs with their ``objects``, where they have boxes and the dataset has objects, the threshold
+    (None without any), and notes.
+
+    Values are scores above the threshold, so that more than 0 is a claim. ``threshold``: by default
+    the one of the largest F1 on valid, if it can be chosen there and ``split`` is another one, else
+    0.5; ``iou`` and errors as for ``MatchedRun.match``.
+    """
+    if threshold is not None and threshold != OF_BOXES:
+        threshold = one_threshold(threshold)
+    matched = {
+        run.run: MatchedRun.match(run, data, iou, recall=False)
+        for run in runs
+        if run.boxes is not None and run.objects is None and data.objects is not None
+    }
+    if not matched:
+        return list(runs), None, []
+    by_run: RunThresholds = {}
+    if threshold == OF_BOXES or (threshold is None and split != "valid"):
+        try:
+            by_run, notes = _of_largest_f1([*matched.values()], data)
+        except (InputError, ParameterError):
+            if threshold is not None:
+                raise
+    limit: BoxThreshold = OF_BOXES if by_run else 0.5 if threshold is None else threshold
+    if not by_run:
+        by_run = {run: dict.fromkeys(of.run.tasks, float(limit)) for run, of in matched.items()}
+        notes = [f"boxes count above the score {limit:g} (`threshold`)"]
+    notes = [f"objects are found by boxes that overlap them by {iou:g} (`iou`)", *notes]
+    judged = {name: _judged(run, by_run[name]) for name, run in matched.items()}
+    return [judged.get(run.run, run) for run in runs], limit, notes
+
+
+def _judged(matched: MatchedRun, limits: Mapping[str, float]) -> Predictions:
+    run = matched.run
+    above = run.values - np.array([[limits[task]] for task in run.tasks])
+    return replace(run, values=above, scale="logit", objects=matched.found(limits))
 
 
 def _of_largest_f1(runs: Sequence[MatchedRun], data: Dataset) -> tuple[RunThresholds, list[str]]:

@@ -65,7 +65,7 @@ def _outcomes(
     image = positions(ids, run.run.image_ids.cast(ids.dtype, strict=False))
     places = np.full(len(run.run.image_ids), -1, np.int64)
     places[image[image >= 0]] = np.flatnonzero(image >= 0)
-    row, missed, size = run.missed(task, places, limit)
+    missed, row, size = run.found({task: limit}).missed(run.run.tasks.index(task), places)
     claims = np.bincount(run.claims(task, places, limit), minlength=len(ids))
     without = ~challenge.labels
     return (

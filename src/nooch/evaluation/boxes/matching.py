@@ -42,6 +42,14 @@ class Boxes:
     def __len__(self) -> int:
         return len(self.image)
 
+    def moved(self, images: Integers, labels: Integers) -> tuple[Self, Integers]:
+        """With other rows of images and columns of classes, int64 (n_before,) each, and the
+        positions of the boxes that are kept; those at -1 are left out.
+        """
+        image, label = images[self.image], labels[self.label]
+        kept = np.flatnonzero((image >= 0) & (label >= 0))
+        return type(self)(image[kept], label[kept], self.box[kept]), kept
+
 
 @dataclass(frozen=True, eq=False)
 class Detections:
@@ -58,13 +66,42 @@ class Detections:
     in_fractions: bool = False
 
     def moved(self, images: Integers, labels: Integers) -> Self:
-        """With other rows of images and columns of classes, int64 (n_before,) each; those at -1
-        are left out.
+        """As ``Boxes.moved``."""
+        boxes, kept = self.boxes.moved(images, labels)
+        return type(self)(boxes, self.scores[kept], self.in_fractions)
+
+
+@dataclass(frozen=True, eq=False)
+class FoundObjects:
+    """The objects of a run's tasks in its images, those that count, and which it found.
+
+    Attributes:
+        boxes: rows of images and columns of classes are the run's images and tasks.
+        sizes: int64 (n,), 0 for the smallest to 5.
+        found: bool (n,).
+        false: boxes that count and found none of them, in the same units.
+    """
+
+    boxes: Boxes
+    sizes: Integers
+    found: Booleans
+    false: Boxes
+
+    def moved(self, images: Integers, labels: Integers) -> Self:
+        """As ``Boxes.moved``."""
+        boxes, kept = self.boxes.moved(images, labels)
+        false, _ = self.false.moved(images, labels)
+        return type(self)(boxes, self.sizes[kept], self.found[kept], false)
+
+    def missed(self, label: int, places: Integers) -> tuple[Booleans, Integers, Integers]:
+        """The objects of a class in some images: whether each was missed, the row of its image
+        there, and its size, (n_objects,) each. ``places``: that row for each of the run's images,
+        int64 (n_images,), -1 for none.
         """
-        image, label = images[self.boxes.image], labels[self.boxes.label]
-        rows = np.flatnonzero((image >= 0) & (label >= 0))
-        boxes = Boxes(image[rows], label[rows], self.boxes.box[rows])
-        return type(self)(boxes, self.scores[rows], self.in_fractions)
+        own = np.flatnonzero(self.boxes.label == label)
+        row = places[self.boxes.image[own]]
+        own, row = own[row >= 0], row[row >= 0]
+        return ~self.found[own], row, self.sizes[own]
 
 
 @dataclass(frozen=True, eq=False)

@@ -54,6 +54,22 @@ def _few(shares: Floats, n: NDArray[Any]) -> Floats:
     return np.where(events > _FEW + 1e-9, np.inf, np.where(n > 0, bound, np.nan))
 
 
+def wilson_of_groups(events: NDArray[np.bool_], groups: NDArray[Any] | None) -> tuple[float, float]:
+    """Wilson's interval of the share of outcomes with an event, of which groups are alike, such as
+    the objects of one image: of as many outcomes as have this variance where none are.
+
+    ``events``: bool (n,); ``groups``: integers (n,), None where each outcome is one.
+    """
+    n, share = float(len(events)), events.mean() if len(events) else np.nan
+    if groups is not None and n:
+        number = np.unique(groups, return_inverse=True)[1]
+        apart, together = n * share * (1 - share), (np.bincount(number, events - share) ** 2).sum()
+        # rates of 0 and 1 do not show how alike outcomes of a group are: a group counts once
+        n = n / max(1.0, together / apart) if apart else float(number.max() + 1)
+    low, high = wilson(np.array(share), np.array(n))
+    return float(low), float(high)
+
+
 def paired_interval(up: Floats, down: Floats, n: NDArray[Any]) -> Bounds:
     """The 95% interval of the difference of two shares of the same images, in [-1, 1].
 

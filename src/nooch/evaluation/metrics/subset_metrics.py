@@ -308,6 +308,7 @@ BOX_METRICS = ("missed", "false_boxes", "misplaced", "duplicates", "average_reca
 no object of their class, overlap one too little, or repeat one; and COCO's average recall. Of
 several objects in an image each one counts.
 """
+_OF_BOXES = {part for name in BOX_METRICS for part in _FORMULAS[name][0]}
 ALL_METRICS = (*_RANKED, *(name for name in _FORMULAS if name not in BOX_METRICS))
 """Metrics of outputs, which need no boxes."""
 METRIC_NAMES = (*ALL_METRICS, *BOX_METRICS)
@@ -395,7 +396,9 @@ class Graded:
         self.ranking = Ranking.from_scores(labels, values) if set(_RANKED) & set(metrics) else None
         self.outcomes = _outcomes(labels, values, scale, threshold)
         self.summed = _summands(labels, values, scale, self.needed)
-        self.summed |= {n: _Summand(c, None) for n, c in (counts or {}).items() if n in self.needed}
+        # undefined for predictions without boxes
+        given = dict.fromkeys(_OF_BOXES, np.full(len(labels), np.nan)) | dict(counts or {})
+        self.summed |= {n: _Summand(c, None) for n, c in given.items() if n in self.needed}
 
     @cached_property
     def areas_of_all(self) -> SubsetAreas:

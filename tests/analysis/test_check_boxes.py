@@ -1,0 +1,135 @@
+"""check, findings and slices of detections: objects are counted, not images."""
+
+from dataclasses import replace
+
+import numpy as np
+import polars as pl
+import pytest
+from planted import planted_detector
+
+import nooch
+from nooch.base.errors import ParameterError
+from nooch.evaluation.metrics.proportions import wilson_of_groups
+from nooch.evaluation.metrics.rate_gaps import rate_gap
+from nooch.report.answer import percent
+
+
+@pytest.fixture(scope="module")
+def planted():
+    return planted_detector()
+
+
+@pytest.fixture(scope="module")
+def checked(planted, tmp_path_factory):
+    data, run, _ = planted
+    out = tmp_path_factory.mktemp("check") / "out"
+    return nooch.check(data, run, out, criterion=["ce"], bootstrap=20, stability=0)
+
+
+def by_hand(data, run):
+    """For each car its image, whether a box of its left side found it, and if there is a road."""
+    left = set(zip(run.boxes.boxes.image.tolist(), run.boxes.boxes.box[:, 0], strict=True))
+    rows = data.objects.select("image_id", "left", "width").rows()
+    road = data.labels("road")
+    return [(image, (image, at) not in left, not road[image], side) for image, at, side in rows]
+
+
+def test_findings_count_objects_within_sizes(planted, checked):
+    data, run, truth = planted
+    row = checked.findings.table.row(by_predicate=pl.col("side") == "positive", named=True)
+    image, missed, no_road, side = map(np.array, zip(*by_hand(data, run), strict=True))
+    assert (row["cue"], row["of_boxes"], row["by_size"]) == ("road", True, True)
+    assert (row["n_misleading"], row["n_usual"]) == (no_road.sum(), (~no_road).sum())
+    assert row["rate_misleading"] == pytest.approx(truth["missed"][0])
+    sizes = np.searchsorted([16, 32, 64, 96, 160], side, "right")
+    gap = rate_gap(missed, no_road, sizes, image)
+    assert [row[name] for name in ("effect", "low", "high")] == [gap.effect, gap.low, gap.high]
+    assert (row["rate_low"], row["rate_high"]) == wilson_of_groups(missed[no_road], image[no_road])
+    claims = checked.findings.table.row(by_predicate=pl.col("side") == "negative", named=True)
+    assert 1000 * claims["rate_misleading"] == pytest.approx(truth["false_boxes"][0])
+    assert set(checked.findings.table["verdict"]) == {"worse"}
+
+
+def test_words_errors_and_scores_are_of_objects(planted, checked):
+    data, run, truth = planted
+    rates = " against ".join(percent(rate) for rate in truth["missed"])
+    context = [one for one in checked.answer.findings if one.kind == "context"]
+    missed = next(one for one in context if "misses" in one.sentence)
+    assert rates in missed.sentence
+    n_without = sum(bool(no_road) for *_, no_road, _ in by_hand(data, run))
+    assert f"of {n_without:,} cars" in missed.full
+    ((task, _, objects, images),) = checked.errors.rows
+    everything = [lost for _, lost, *_ in by_hand(data, run)]
+    assert (task, objects) == ("car", f"{sum(everything):,} of {len(everything):,}")
+    assert images.endswith(f"of {int((~data.labels('car')).sum()):,}")
+    found = checked.scores.value("missed", "hard_positive", run="detector")
+    assert found == pytest.approx(truth["missed"][0])
+    # runs without boxes have no objects that are missed
+    baselines = checked.scores.table.filter(pl.col("run").str.starts_with("baseline"))
+    assert baselines.filter(metric="missed")["value"].null_count() == len(
+        baselines.filter(metric="missed")
+    )
+    assert any("boxes count above the score 0.5" in note for note in checked.notes)
+
+
+def test_images_show_boxes_and_missed_objects_are_dashed(planted, checked):
+    data, run, _ = planted
+    lost = {}
+    for image, is_lost, *_ in by_hand(data, run):
+        lost.setdefault(image, []).append(is_lost)
+    shown = [image for one in checked.answer.findings for image in one.shown]
+    assert shown
+    for image in shown:
+        expected = lost.get(int(image.image_id), [])
+        assert len(image.boxes.missed) == sum(expected)
+        assert len(image.boxes.found) == len(expected) - sum(expected)
+        assert image.boxes.svg.count("stroke-dasharray") == sum(expected)
+        assert (image.boxes.width, image.boxes.height) == (400, 100)
+        if expected:
+            assert image.answered == f"{sum(expected)} of {len(expected)} missed"
+            assert image.wrong == any(expected)
+        else:
+            assert image.wrong == bool(image.boxes.false)
+
+
+def test_slices_count_objects(planted):
+    data, run, truth = planted
+    found = nooch.find_slices(data, run)
+    row = found.table.row(by_predicate=pl.col("side") == "positive", named=True)
+    missed = [lost for _, lost, no_road, _ in by_hand(data, run) if no_road]
+    assert row["conditions"] == ["without a road"]
+    assert (row["errors"], row["n"], row["confirmed"]) == (sum(missed), len(missed), True)
+    assert row["of_boxes"]
+    assert row["rate_rest"] == pytest.approx(truth["missed"][1])
+    assert f"{sum(missed):,} of {len(missed):,} missed" in found.sentences()[0]
+
+
+def test_objects_of_one_image_that_err_together_widen_the_interval():
+    draw = np.random.default_rng(0)
+    image = np.repeat(np.arange(200), 4)
+    together = np.repeat(draw.random(200) < 0.3, 4)
+    low, high = wilson_of_groups(together, image)
+    alone = wilson_of_groups(together, None)
+    assert (high - low) / (alone[1] - alone[0]) == pytest.approx(2, abs=0.2)
+    assert (
+        wilson_of_groups(together & False, image)[1] > wilson_of_groups(together & False, None)[1]
+    )
+
+
+def test_the_threshold_is_chosen_on_valid_where_it_has_detections(planted, tmp_path):
+    data, run, _ = planted
+    thirds = pl.Series("split", [("train", "valid", "test")[i % 3] for i in range(len(data))])
+    split = nooch.Dataset.build(
+        data.images.with_columns(thirds), data.classes, data.areas, objects=data.objects
+    )
+    low = replace(run, boxes=replace(run.boxes, scores=run.boxes.scores / 3), values=run.values / 3)
+    options = {"criterion": ["ce"], "bootstrap": 0, "stability": 0, "slices": False}
+    checked = nooch.check(split, low, tmp_path / "out", **options)
+    (note,) = (note for note in checked.notes if "largest F1 on valid" in note)
+    assert "car 0.15" in note
+    assert checked.findings.table["rate_usual"].max() < 0.2
+    strict = nooch.check(split, low, tmp_path / "strict", threshold=0.5, **options)
+    assert strict.findings.table.filter(side="positive")["rate_usual"][0] == 1
+    with pytest.raises(ParameterError, match="the threshold is 2"):
+        nooch.check(split, low, tmp_path / "other", threshold=2.0, **options)
+    assert not (tmp_path / "other").exists()
