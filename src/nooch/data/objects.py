@@ -7,7 +7,7 @@ else both are fractions of the image. Boxes are as annotated, never clipped.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import MutableMapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,43 @@ from nooch.data.table_schema import OBJECTS, check_columns, dataset_error
 
 BOX = ("left", "top", "width", "height")
 """Columns of a box."""
+
+LEEWAY = 1e-3
+"""Tolerance of boxes beyond the edge of their image, as a fraction: annotation tools round
+outwards. Where its size is known, it is a pixel.
+"""
+
+NOTES = {
+    "boxless": (
+        "{n} annotations of things have no usable box (four numbers, a width and height of at least"
+        " 0): they are not among the objects"
+    ),
+    "outside": "{n} boxes reach more than a pixel beyond their image: they are kept as they are",
+}
+"""Counts of ``usable_boxes`` -> their notes."""
+
+
+def usable_boxes(
+    boxes: NDArray[np.float64],
+    width: NDArray[Any],
+    height: NDArray[Any],
+    counts: MutableMapping[str, int],
+) -> NDArray[np.bool_]:
+    """Which boxes are usable, bool (n,): the others, NaN or of negative extent, are counted as
+    ``boxless``; and those that leave their image as ``outside``.
+
+    ``boxes``: left, top, width, height (n, 4); ``width`` and ``height``: of each one's image in
+    pixels (n,), NaN where they are unknown and the box is in fractions.
+    """
+    left, top, wide, tall = boxes.T
+    usable: NDArray[np.bool_] = np.isfinite(boxes).all(axis=1) & (wide >= 0) & (tall >= 0)
+    leeway = np.where(np.isnan(width), LEEWAY, 1)
+    outside = (left < -leeway) | (top < -leeway)
+    outside |= left + wide > np.nan_to_num(width, nan=1) + leeway
+    outside |= top + tall > np.nan_to_num(height, nan=1) + leeway
+    counts["boxless"] = int((~usable).sum())
+    counts["outside"] = int((usable & outside).sum())
+    return usable
 
 
 def objects_table(

@@ -13,6 +13,7 @@ import polars as pl
 
 from nooch.base.calls import Map, StepProgress
 from nooch.base.errors import InputError, ParameterError, check_one_of, some_of, unreadable
+from nooch.data.objects import LEEWAY
 from nooch.data.readers.contract import ImageListing
 from nooch.data.readers.image_rows import (
     ImageRows,
@@ -24,11 +25,15 @@ from nooch.data.readers.image_rows import (
 from nooch.data.table_files import BROKEN_TABLE, read_table
 from nooch.data.table_schema import class_name, identifiers
 
-BOX_COLUMNS: dict[str, Any] = {"keys": pl.List(pl.String), "areas": pl.List(pl.Float64)}
-"""Class keys of an image's boxes, and their areas as fractions of the image."""
-
-LEEWAY = 1e-3
-"""Tolerance of boxes beyond the image's edge, as a fraction: annotation tools round outwards."""
+BOX_COLUMNS: dict[str, Any] = {
+    "keys": pl.List(pl.String),
+    "areas": pl.List(pl.Float64),
+    "boxes": pl.List(pl.Float64),
+}
+"""Of an image: class keys of its boxes; their areas as fractions of it; left, top, width, height of
+one box after the other, in pixels with columns ``width`` and ``height``, else fractions. Formats
+may add lists ``crowd`` and ``ignore``, as of objects.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,7 +124,8 @@ def check_box(edges: Sequence[float], where: object) -> None:
         box = f"({left:.4g}, {top:.4g}) to ({right:.4g}, {bottom:.4g})"
         problem = f"the box from {box} is not within the image"
         allowed = "edges between 0 and 1 of the image's width and height, in order"
-        raise InputError(problem, where=where, allowed=allowed)
+        remedy = "correct the box, or remove it from the file"
+        raise InputError(problem, where=where, allowed=allowed, remedy=remedy)
 
 
 _EDGES = ("xmin", "xmax", "ymin", "ymax")
@@ -132,7 +138,8 @@ def find_voc(folder: Path, classes: Path | None, images: Path | None) -> FoundBo
         raise ParameterError(
             "VOC files name their classes themselves", remedy="leave `classes` out"
         )
-    columns = {**BOX_COLUMNS, "width": pl.Int64, "height": pl.Int64, "file_name": pl.String}
+    sizes = {"width": pl.Int64, "height": pl.Int64}
+    columns = {**BOX_COLUMNS, "ignore": pl.List(pl.Boolean), **sizes, "file_name": pl.String}
     return FoundBoxes(
         source=folder,
         names_of=lambda keys: {key: class_name(key, folder) for key in keys},
@@ -154,22 +161,24 @@ def _parse(path: Path, where: str) -> dict[str, Any]:
     with unreadable(where, errors=broken, problem="is not a VOC annotation"):
         root = ET.fromstring(content)  # noqa: S314 - declarations were refused above
         width, height = (int(_text(root, f"size/{side}")) for side in ("width", "height"))
-        names = [_text(item, "name") for item in root.findall("object")]
-        edges = [
-            [float(_text(item, f"bndbox/{edge}")) for edge in _EDGES]
-            for item in root.findall("object")
-        ]
+        objects = root.findall("object")
+        names = [_text(item, "name") for item in objects]
+        edges = [[float(_text(item, f"bndbox/{edge}")) for edge in _EDGES] for item in objects]
+        # an object that is hard to recognize does not count in VOC's evaluation
+        ignore = [(item.findtext("difficult") or "").strip() == "1" for item in objects]
     if min(width, height) < 1 or max(width, height) >= 1 << 31:
         allowed = "1 pixel to 2,147,483,647"
         raise InputError(f"size is {width} x {height}", where=where, allowed=allowed)
+    areas, boxes = [], []
     for left, right, top, bottom in edges:
         # VOC counts pixels from 1 and includes the last; some tools count from 0
         first, upper = (edge - 1 if edge >= 1 else edge for edge in (left, top))
         check_box((first / width, right / width, upper / height, bottom / height), where)
-    size = width * height
-    areas = [(right - left + 1) * (bottom - top + 1) / size for left, right, top, bottom in edges]
-    file_name = root.findtext("filename")
-    return {"keys": names, "areas": areas, "width": width, "height": height, "file_name": file_name}
+        wide, tall = right - left + 1, bottom - top + 1
+        areas.append(wide * tall / (width * height))
+        boxes += [first, upper, wide, tall]
+    about = {"width": width, "height": height, "file_name": root.findtext("filename")}
+    return {"keys": names, "areas": areas, "boxes": boxes, "ignore": ignore, **about}
 
 
 def _text(item: ET.Element, path: str) -> str:
@@ -186,7 +195,10 @@ def find_openimages(file: Path, classes: Path | None, images: Path | None) -> Fo
     """Boxes of a table; parameters and errors as of ``nooch.data.readers.boxes.read_boxes``."""
     del images  # a table names no images
     return FoundBoxes(
-        source=file, names_of=partial(_names, file, classes), read=partial(_read, file)
+        source=file,
+        names_of=partial(_names, file, classes),
+        read=partial(_read, file),
+        parsed={**BOX_COLUMNS, "crowd": pl.List(pl.Boolean)},
     )
 
 
@@ -195,7 +207,10 @@ def _read(file: Path) -> pl.DataFrame:
     table = read_table(file)
     for name in ("ImageID", "LabelName", *_CORNERS):
         check_one_of("column", name, table.columns, owner=str(file))
-    table = table.select(pl.col("ImageID", "LabelName").cast(pl.String), *_CORNERS)
+    # -1 is not known
+    group = pl.col("IsGroupOf") if "IsGroupOf" in table.columns else pl.lit(0)
+    crowd = (group.cast(pl.Int64, strict=False) == 1).fill_null(value=False).alias("crowd")
+    table = table.select(pl.col("ImageID", "LabelName").cast(pl.String), crowd, *_CORNERS)
     if bare := table.filter(pl.any_horizontal(pl.col("ImageID", "LabelName").is_null())).height:
         raise InputError(
             f"{bare} rows have no ImageID or no LabelName", where=file, allowed="both in every row"
@@ -212,8 +227,13 @@ def _read(file: Path) -> pl.DataFrame:
     outside = table.with_row_index("row", 1).filter(~is_inside).head(1)
     for row, *box in outside.select("row", pl.col(_CORNERS).fill_null(float("nan"))).iter_rows():
         check_box(box, f"{file}, row {row}")
-    boxes = table.select(stem="ImageID", keys="LabelName", areas=(right - left) * (bottom - top))
-    return boxes.group_by("stem", maintain_order=True).agg("keys", "areas")
+    wide, tall = right - left, bottom - top
+    boxes = table.select(
+        "crowd", stem="ImageID", keys="LabelName", areas=wide * tall,
+        boxes=pl.concat_list(left, top, wide, tall),
+    )  # fmt: skip
+    lists = "keys", "areas", pl.col("boxes").explode(), "crowd"
+    return boxes.group_by("stem", maintain_order=True).agg(*lists)
 
 
 def _names(file: Path, classes: Path | None, keys: Sequence[str]) -> dict[str, str]:

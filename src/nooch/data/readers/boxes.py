@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 import hashlib
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -40,13 +40,15 @@ def read_boxes(
     images: str | Path | None = None,
     map: Map = builtins.map,
 ) -> Dataset:
-    """Sum the areas of each class's boxes in each image: upper bounds of the objects' areas.
+    """Read boxes as objects, and sum the areas of each class's boxes in each image: upper bounds of
+    the objects' areas. Polygons of YOLO give their own areas.
 
     Args:
-        source: YOLO: folder of ``.txt`` files (``class x y w h``, relative), or a ``data.yaml``,
-            which names the classes, the folder and the images of each split. VOC: folder of
-            ``.xml`` files. Open Images: a CSV with ``ImageID, LabelName, XMin, XMax, YMin, YMax``
-            (relative).
+        source: YOLO: folder of ``.txt`` files (``class x y w h``, or ``class`` and the corners of a
+            polygon, relative), or a ``data.yaml``, which names the classes, the folder and the
+            images of each split. VOC: folder of ``.xml`` files; ``difficult`` objects are ignored.
+            Open Images: a CSV with ``ImageID, LabelName, XMin, XMax, YMin, YMax`` (relative), and
+            optionally ``IsGroupOf``: crowds.
         format: ``yolo``, ``voc`` or ``openimages``.
         classes: YOLO: text file with a name per line, or a ``data.yaml``, whose splits are taken
             if they are below ``source`` (needed, unless that is the source). Open Images: CSV of
@@ -108,15 +110,25 @@ class BoxReading:
         if not rows.batches:
             raise InputError("contains no boxes of any image", where=self.source)
         batches = (batch["keys"].explode().drop_nulls() for batch in rows.columns("keys"))
-        keys = pl.concat(some.unique() for some in batches).unique().sort().to_list()
-        names = boxes.names_of(keys)
-        source = {"role": "boxes", "file": Path(self.source).name, "images": len(rows.ids())}
+        counted = pl.concat(some.value_counts() for some in batches)
+        names = boxes.names_of(counted["keys"].unique().sort().to_list())
+        n_boxes = int(counted["count"].sum())
+        n_proxies = n_boxes - _polygons(rows, boxes.parsed)
         proxy = "areas are of bounding boxes, which are larger than the objects in them"
+        if 0 < n_proxies < n_boxes:
+            proxy = f"{proxy}, for {n_proxies:,} of {n_boxes:,} objects; the others have polygons"
+        source = {"role": "boxes", "file": Path(self.source).name, "images": len(rows.ids())}
+        has_segments = n_boxes > 0 == n_proxies
+        lists = [name for name, kind in boxes.parsed.items() if isinstance(kind, pl.List)]
         about = {
             "reader": f"boxes/{self.format}",
-            "area": "boxes",
-            "sources": [{**source, "sha256": _digest(rows)}],
-            "notes": [proxy, *boxes.notes, *(() if listing is None else listing.notes)],
+            "area": "segments" if has_segments else "boxes",
+            "sources": [{**source, "sha256": _digest(rows, lists)}],
+            "notes": [
+                *(() if has_segments else (proxy,)),
+                *boxes.notes,
+                *(() if listing is None else listing.notes),
+            ],
         }
         return ScannedRows(
             rows,
@@ -127,6 +139,7 @@ class BoxReading:
             boxes.root,
             listing,
             ordered=_is_ordered(rows, columns_of(names)),
+            has_objects=n_boxes > 0,
         )
 
     def _boxes(self) -> FoundBoxes:
@@ -146,10 +159,19 @@ def _is_ordered(rows: ImageRows, columns: Mapping[str, int]) -> bool:
     return True
 
 
-def _digest(rows: ImageRows) -> str:
-    """SHA-256 of the list of (stem, keys, areas) of all images, as Python writes it."""
+def _polygons(rows: ImageRows, parsed: Mapping[str, Any]) -> int:
+    """How many objects have a polygon."""
+    if "polygons" not in parsed:
+        return 0
+    return sum(int(batch["polygons"].sum()) for batch in rows.columns("polygons"))
+
+
+def _digest(rows: ImageRows, lists: Sequence[str]) -> str:
+    """SHA-256 of the list of (stem, and lists of the objects) of all images, as Python writes
+    it.
+    """
     digest, separator = hashlib.sha256(b"["), b""
-    for batch in rows.columns("stem", "keys", "areas"):
+    for batch in rows.columns("stem", *lists):
         digest.update(separator + ", ".join(map(repr, batch.iter_rows())).encode())
         separator = b", "
     digest.update(b"]")

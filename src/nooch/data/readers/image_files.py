@@ -7,6 +7,7 @@ import re
 import stat
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import takewhile
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 from PIL import Image, UnidentifiedImageError
 
 from nooch.base.errors import InputError, ParameterError, some_of, unreadable
+from nooch.base.limits import usable_cpus
 from nooch.data.dataset import Dataset, ImageId
 from nooch.data.image_names import IMAGE_ENDINGS, is_junk
 
@@ -409,6 +411,25 @@ def upright_size(opened: Image.Image) -> tuple[int, int]:
     """Width and height of the picture that ``rgb_image`` gives, of an image that is not loaded."""
     width, height = opened.size
     return (height, width) if orientation(opened) >= 5 else (width, height)
+
+
+def sizes_of(paths: Sequence[str | None]) -> list[tuple[int | None, int | None]]:
+    """Width and height of each upright picture; None, None of a file that is not one, and of
+    None.
+    """
+
+    def of(path: str | None) -> tuple[int | None, int | None]:
+        try:
+            if path is not None:
+                with opened_image(Path(path)) as opened:
+                    return upright_size(opened)
+        except UNREADABLE:
+            pass
+        return None, None
+
+    # other file systems than a local disk make each file wait
+    with ThreadPoolExecutor(max(4, usable_cpus())) as threads:
+        return [*threads.map(of, paths)]
 
 
 def is_plain(opened: Image.Image) -> bool:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
@@ -21,8 +21,9 @@ from nooch.base.calls import Map, StepProgress
 from nooch.base.disk import sync
 from nooch.base.errors import InputError, some_of, unreadable
 from nooch.data.dataset import Dataset, ImageId
+from nooch.data.objects import objects_table, rescaled
 from nooch.data.readers.contract import ImageListing, in_range
-from nooch.data.readers.image_files import FolderWalk
+from nooch.data.readers.image_files import FolderWalk, sizes_of
 from nooch.data.readers.jobs import NumberedJob, results_of
 from nooch.data.table_schema import CORE_COLUMNS
 
@@ -221,7 +222,8 @@ class ScannedRows:
 
     Their columns are ``image_id``; optionally ``file_name``, or the ``stem`` by which an image is
     found, ``width``, ``height``, ``split``; lists of ``keys`` of classes and of ``areas``;
-    optionally ``bare``, true for an image that no file describes.
+    optionally lists ``boxes``, ``crowd``, ``ignore`` of the same objects, in pixels if there are
+    sizes; and ``bare``, true for an image that no file describes.
 
     Attributes:
         names: class key -> class name, in the order of classes.
@@ -232,6 +234,7 @@ class ScannedRows:
         is_located: whether the scan knew where the images are.
         ordered: whether the keys of every image are in the order of their classes.
         broken: images that the scan could not read.
+        has_objects: whether any image has a box.
     """
 
     rows: Rows
@@ -244,6 +247,7 @@ class ScannedRows:
     is_located: bool = True
     ordered: bool = False
     broken: Sequence[Any] = ()
+    has_objects: bool = False
 
     @property
     def classes(self) -> list[str]:
@@ -280,7 +284,7 @@ class ScannedRows:
             raise InputError(
                 error.problem, where=self.where, allowed=error.allowed, remedy=error.remedy
             ) from error
-        return data, counts
+        return _with_sizes(data), counts
 
     def part(
         self, low: ImageId | None, high: ImageId | None
@@ -293,7 +297,24 @@ class ScannedRows:
     def content(self, rows: pl.DataFrame) -> dict[str, Any]:
         """Fields of a Dataset of rows other than images and classes."""
         entries = entries_of(rows, columns=columns_of(self.names))
-        return {"areas": summed(entries, (rows.height, len(self.classes)), ordered=self.ordered)}
+        shape = rows.height, len(self.classes)
+        content: dict[str, Any] = {"areas": summed(entries, shape, ordered=self.ordered)}
+        if self.has_objects:
+            content["objects"] = self._objects(rows, entries)
+        return content
+
+    def _objects(self, rows: pl.DataFrame, entries: Entries) -> pl.DataFrame:
+        image, columns, areas = entries
+        numbers = {
+            name: rows[name].explode().drop_nulls().to_numpy()
+            for name in ("boxes", "crowd", "ignore")
+            if name in rows.columns
+        }
+        boxes, in_pixels = numbers.pop("boxes").reshape(-1, 4), "width" in rows.columns
+        return objects_table(
+            rows["image_id"], self.classes, image, columns, boxes, None if in_pixels else areas,
+            **numbers,
+        )  # fmt: skip
 
     def provenance(
         self, counts: Mapping[str, int], n_images: int, images: object
@@ -301,6 +322,22 @@ class ScannedRows:
         """Provenance of the dataset."""
         notes = [*self.about["notes"], *self.notes(counts, n_images, images)]
         return {**self.about, "notes": notes}
+
+
+def _with_sizes(data: Dataset) -> Dataset:
+    """A dataset whose objects are in pixels of the image files that are there."""
+    images, objects = data.images, data.objects
+    if objects is None or data.image_root is None or not images["width"].null_count():
+        return data
+    paths = [
+        None if name is None or width is not None else f"{data.image_root}/{name}"
+        for name, width in images.select("file_name", "width").iter_rows()
+    ]
+    sizes = pl.DataFrame(sizes_of(paths), schema={"w": pl.Int64, "h": pl.Int64}, orient="row")
+    sized = images.with_columns(
+        width=images["width"].fill_null(sizes["w"]), height=images["height"].fill_null(sizes["h"])
+    )
+    return replace(data, images=sized, objects=rescaled(objects, images, sized))
 
 
 MISSING = "missing: "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from nooch.base.text_encoding import text_lines
 from nooch.base.yaml_files import read_yaml
 from nooch.data.image_names import IMAGE_ENDINGS
 from nooch.data.readers.box_formats import (
+    BOX_COLUMNS,
     FoundBoxes,
     check_box,
     count_notes,
@@ -27,6 +29,7 @@ from nooch.data.splits import SPLIT_NAMES
 from nooch.data.table_schema import class_name
 
 YAML_ENDINGS = (".yaml", ".yml")
+_PARSED = {**BOX_COLUMNS, "polygons": pl.Int64}
 _IMAGE_FILES = f"files ending in {', '.join(IMAGE_ENDINGS)}"
 
 _SPLITS = {key: SPLIT_NAMES[key] for key in ("train", "val", "valid", "validation", "test")}
@@ -35,13 +38,15 @@ _SPLITS = {key: SPLIT_NAMES[key] for key in ("train", "val", "valid", "validatio
 @dataclass(frozen=True)
 class YoloData:
     """Content of a ``data.yaml``: names by class number, as label files write it, the root that it
-    names, and for each split (train, valid, test) folders and lists of image paths, as written.
+    names, for each split (train, valid, test) folders and lists of image paths, as written, and
+    how many numbers of key points follow those of a box.
     """
 
     file: Path
     names: dict[str, str]
     path: str | None
     entries: dict[str, list[str]]
+    keypoints: int = 0
 
     @property
     def root(self) -> Path:
@@ -50,7 +55,7 @@ class YoloData:
 
 
 def read_yolo_data(file: Path) -> YoloData:
-    """Read the names and the split entries; nothing else in the file has an effect. Raises
+    """Read the names, the split entries and ``kpt_shape``; nothing else has an effect. Raises
     InputError: a file that is not a YAML mapping; ``names`` that are missing or no texts; a count
     ``nc`` that differs; entries that are not paths; one split under two keys.
     """
@@ -74,7 +79,16 @@ def read_yolo_data(file: Path) -> YoloData:
             problem = f"{key} names the split {split} again"
             raise InputError(problem, where=file, allowed="one key for each split")
         entries[split] = paths
-    return YoloData(file, names, path, entries)
+    return YoloData(file, names, path, entries, _keypoints(content.get("kpt_shape"), file))
+
+
+def _keypoints(shape: Any, file: Path) -> int:
+    if shape is None:
+        return 0
+    if not (isinstance(shape, list) and len(shape) == 2 and all(type(n) is int for n in shape)):
+        allowed = "kpt_shape: [points, 2 or 3 numbers each]"
+        raise InputError("kpt_shape is not two numbers", where=file, allowed=allowed)
+    return int(shape[0] * shape[1])
 
 
 def _names(names: Any, file: Path) -> dict[str, str]:
@@ -214,14 +228,14 @@ def find_yolo(source: Path, classes: Path | None, images: Path | None) -> FoundB
             "YOLO files name classes by number",
             remedy="give `classes`, a file with a name per line or a data.yaml",
         )
-    notes = []
+    notes, keypoints = [], 0
     file = source if classes is None else classes
     if file.suffix.lower() in YAML_ENDINGS:
         data = read_yolo_data(file)
         listed = _images_of(data, source, images)
         if listed is not None:
             return _find_listed(source, data, listed)
-        names = data.names
+        names, keypoints = data.names, data.keypoints
         if data.entries:
             lost = f"none of them is below {source}"
             notes.append(f"the splits of {file.name} have no effect: {lost}")
@@ -236,7 +250,8 @@ def find_yolo(source: Path, classes: Path | None, images: Path | None) -> FoundB
         source=source,
         names_of=lambda _keys: names,
         listed=listed_files(files),
-        parse=partial(_parse, names, file.name),
+        parse=partial(_parse, names, file.name, keypoints),
+        parsed=_PARSED,
         images=images,
         notes=tuple(notes),
     )
@@ -303,7 +318,8 @@ def _find_listed(source: Path, data: YoloData, listed: Listed) -> FoundBoxes:
         source=source,
         names_of=lambda _keys: data.names,
         listed=pl.DataFrame(rows, schema=dict.fromkeys(rows, pl.String)),
-        parse=partial(_parse, data.names, data.file.name),
+        parse=partial(_parse, data.names, data.file.name, data.keypoints),
+        parsed=_PARSED,
         root=root,
         notes=(
             *count_notes(len(labels) - len(files), len(missing), len(labels)),
@@ -318,24 +334,50 @@ def _range(names: Mapping[str, str]) -> str:
     return f"0 to {len(numbers) - 1}" if gapless else some_of(numbers, 8)
 
 
-def _parse(names: Mapping[str, str], listed_in: str, path: Path, where: str) -> dict[str, Any]:
-    keys, areas = [], []
+def _parse(
+    names: Mapping[str, str], listed_in: str, keypoints: int, path: Path, where: str
+) -> dict[str, Any]:
+    keys, areas, boxes, polygons = [], [], [], 0
     for number, line in enumerate(text_lines(path, where), 1):
         parts = line.split()
         if not parts:
             continue
         place = f"{where}, line {number}"
         try:
-            # a sixth number is a confidence; more are the corners of a segment
-            x, y, width, height = map(float, parts[1:5] if len(parts) < 7 else parts[1:])
-            key = str(int(parts[0]))
+            numbers, key = [*map(float, parts[1:])], str(int(parts[0]))
+            is_polygon = len(numbers) >= 6 and len(numbers) != 4 + keypoints
+            if is_polygon:
+                edges, area = _polygon(numbers)
+                width, height = edges[1] - edges[0], edges[3] - edges[2]
+            else:
+                # a fifth number is a confidence; points may follow
+                x, y, width, height = numbers[:4]
+                edges = x - width / 2, x + width / 2, y - height / 2, y + height / 2
+                area = width * height
         except ValueError as error:
             allowed = "class x y width height, and optionally a confidence"
-            raise InputError(f"{line[:80]!r} is not a box", where=place, allowed=allowed) from error
-        check_box((x - width / 2, x + width / 2, y - height / 2, y + height / 2), place)
+            polygon = "or class and the corners of a polygon, x1 y1 x2 y2 x3 y3 ..."
+            raise InputError(
+                f"{line[:80]!r} is not a box", where=place, allowed=f"{allowed}; {polygon}"
+            ) from error
+        check_box(edges, place)
         keys.append(key)
-        areas.append(width * height)
+        areas.append(area)
+        boxes += [edges[0], edges[2], width, height]
+        polygons += is_polygon
     if unknown := [key for key in keys if key not in names]:
         allowed = f"{_range(names)}, as {listed_in} lists"
         raise InputError(f"class {some_of(unknown)} has no name", where=where, allowed=allowed)
-    return {"keys": keys, "areas": areas}
+    return {"keys": keys, "areas": areas, "boxes": boxes, "polygons": polygons}
+
+
+def _polygon(numbers: list[float]) -> tuple[tuple[float, float, float, float], float]:
+    """Left, right, top, bottom and the area of a polygon, of its corners x1 y1 x2 y2 ... Raises
+    ValueError: an odd number, NaN.
+    """
+    if len(numbers) % 2 or not all(map(math.isfinite, numbers)):
+        raise ValueError("is not the corners of a polygon")
+    across, down = numbers[::2], numbers[1::2]
+    pairs = zip(across, down, across[1:] + across[:1], down[1:] + down[:1], strict=True)
+    area = abs(sum(x * next_y - next_x * y for x, y, next_x, next_y in pairs)) / 2
+    return (min(across), max(across), min(down), max(down)), area

@@ -16,7 +16,7 @@ from scipy.sparse import csr_array
 from nooch.base.calls import Map, StepProgress
 from nooch.base.errors import InputError, some_of
 from nooch.data.dataset import Dataset
-from nooch.data.objects import objects_table
+from nooch.data.objects import NOTES, objects_table, usable_boxes
 from nooch.data.readers.coco.structure import CROWD, IGNORE, ParsedFile
 from nooch.data.readers.cocostuff import COCOSTUFF, OTHER, map_values
 from nooch.data.readers.contract import ImageListing
@@ -35,11 +35,7 @@ _NOTES = {
     "maps": (
         "{n} images have no pixel map: their stuff was not annotated, and is unknown, not absent"
     ),
-    "boxless": (
-        "{n} annotations of things have no usable box (four numbers, a width and height of at least"
-        " 0): they are not among the objects"
-    ),
-    "outside": "{n} boxes reach more than a pixel beyond their image: they are kept as they are",
+    **NOTES,
     "files": "{n} of {images} image files are not below {root}",
     "strays": "{n} captions belong to images that no annotation file lists; they are left out",
     "bare": "{n} images have no caption: they have no gist",
@@ -166,16 +162,10 @@ class _MergedFiles:
                 strict=True,
             )
         )
-        has_box, has_class = ~np.isnan(boxes[:, 0]), columns >= 0
-        self.counts["boxless"] = int((~has_box & has_class).sum())
-        keep = slice(None) if has_box.all() and has_class.all() else has_box & has_class
-        rows, columns, boxes, areas, flags = (
-            part[keep] for part in (rows, columns, boxes, areas, flags)
-        )
-        left, top, width, height = boxes.T
-        outside = (left < -1) | (left + width > self.widths[rows] + 1)
-        outside |= (top < -1) | (top + height > self.heights[rows] + 1)
-        self.counts["outside"] = int(outside.sum())
+        parts = rows, columns, boxes, areas, flags
+        rows, columns, boxes, areas, flags = _where(columns >= 0, *parts)
+        usable = usable_boxes(boxes, self.widths[rows], self.heights[rows], self.counts)
+        rows, columns, boxes, areas, flags = _where(usable, rows, columns, boxes, areas, flags)
         crowd, ignore = ((flags & flag).astype(bool) for flag in (CROWD, IGNORE))
         ids = pl.Series("image_id", self.ids)
         return objects_table(ids, self.classes, rows, columns, boxes, areas, crowd, ignore)
@@ -263,6 +253,11 @@ class _MergedFiles:
             self.counts[role] = len(self.ids) - sum(map(len, listed)) if listed else 0
             if listed:
                 self.annotated[f"annotated_{role}"] = np.concatenate(listed)
+
+
+def _where(kept: NDArray[np.bool_], *parts: NDArray[Any]) -> tuple[NDArray[Any], ...]:
+    """The parts of some annotations; without a copy if those are all."""
+    return parts if kept.all() else tuple(part[kept] for part in parts)
 
 
 def _boxes_of(
