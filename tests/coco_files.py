@@ -19,13 +19,16 @@ STUFF = {92: "banner", 100: "cardboard", 149: "road", 183: "other"}
 AREAS = st.integers(0, 4000).map(lambda quarters: quarters / 4)
 
 
-def _photo() -> bytes:
-    content = io.BytesIO()
-    Image.new("RGB", (4, 4)).save(content, "JPEG")
+def photo(width: int, height: int, turn: int = 1) -> bytes:
+    """A JPEG, which EXIF may turn."""
+    content, exif = io.BytesIO(), Image.Exif()
+    exif[0x0112] = turn
+    more = {} if turn == 1 else {"exif": exif}
+    Image.new("RGB", (width, height)).save(content, "JPEG", **more)
     return content.getvalue()
 
 
-PHOTO = _photo()
+PHOTO = photo(4, 4)
 """A JPEG of 4 x 4 pixels."""
 
 

@@ -7,8 +7,9 @@ from dataclasses import replace
 import numpy as np
 import polars as pl
 import pytest
-from coco_files import THINGS, document, image, write
+from coco_files import THINGS, document, image, photo, write
 from hypothesis import given, settings, strategies as st
+from polars.testing import assert_frame_equal
 from refusals import fails
 from same_datasets import same_dataset
 from scipy.sparse import csr_array
@@ -18,6 +19,7 @@ from nooch.data import Dataset, divide, load_dataset, open_dataset, save_dataset
 from nooch.data.importing.import_dataset import import_dataset
 from nooch.data.objects import rescaled
 from nooch.data.part_files import read_header
+from nooch.data.readers.boxes import BoxReading, read_boxes
 from nooch.data.readers.coco.reader import CocoReading, read_coco
 from nooch.integrity import fsck
 
@@ -168,6 +170,164 @@ def test_objects_of_coco_are_those_of_a_loop(tmp_path_factory, listed, first, sl
     assert any(note.startswith(expected) for note in notes) == bool(outside)
     import_dataset(CocoReading(things=files), folder / "parts", part_size=1)
     same_dataset(load_dataset(folder / "parts"), data)
+
+
+# every format: the objects of the same data in COCO's
+
+SIZE = (40, 30)
+"""Of every image, in pixels."""
+FORMATS = {"yolo": (), "polygons": (), "voc": ("ignore",), "openimages": ("crowd",)}
+"""Format -> the flags of objects that it has."""
+
+
+@st.composite
+def drawn(draw):
+    """Objects (image, class, left, top, width, height, crowd, ignore) in whole pixels."""
+    width, height = SIZE
+    left, top = draw(st.integers(0, width - 2)), draw(st.integers(0, height - 2))
+    extent = draw(st.integers(1, width - left)), draw(st.integers(1, height - top))
+    about = draw(st.sampled_from("123")), draw(st.sampled_from(["cat", "traffic light"]))
+    return *about, left, top, *extent, draw(st.booleans()), draw(st.booleans())
+
+
+def _as_coco(folder, objects, kind):
+    """With the flags that the format has; polygons are triangles."""
+    known = FORMATS[kind]
+    annotations = [
+        {
+            "image_id": int(i), "category_id": {"cat": 1, "traffic light": 2}[name],
+            "bbox": [*box], "area": box[2] * box[3] / (2 if kind == "polygons" else 1),
+            "iscrowd": int(crowd and "crowd" in known),
+            "ignore": int(ignore and "ignore" in known),
+        }
+        for i, name, *box, crowd, ignore in objects
+    ]  # fmt: skip
+    images = [image(i, *SIZE, file_name=f"{i}.jpg") for i in (1, 2, 3)]
+    names = {1: "cat", 2: "traffic light"}
+    return CocoReading([write(folder / "coco.json", document(images, annotations, names))])
+
+
+def _in_format(folder, objects, kind, images):
+    width, height = SIZE
+    if kind in ("yolo", "polygons"):
+        for image_id in "123":
+            write(folder / "labels" / f"{image_id}.txt", "\n".join(
+                _yolo_line(int(name != "cat"), box, kind)
+                for i, name, *box, _, _ in objects if i == image_id
+            ))  # fmt: skip
+        classes = write(folder / "classes.txt", "cat\ntraffic light\n")
+        return BoxReading(folder / "labels", "yolo", classes, images)
+    if kind == "voc":
+        for image_id in "123":
+            listed = "".join(
+                f"<object><name>{name}</name><difficult>{int(ignore)}</difficult><bndbox>"
+                f"<xmin>{x + 1}</xmin><ymin>{y + 1}</ymin><xmax>{x + w}</xmax><ymax>{y + h}</ymax>"
+                "</bndbox></object>"
+                for i, name, x, y, w, h, _, ignore in objects if i == image_id
+            )  # fmt: skip
+            size = f"<size><width>{width}</width><height>{height}</height></size>"
+            name = f"<filename>{image_id}.jpg</filename>"
+            text = f"<annotation>{name}{size}{listed}</annotation>"
+            write(folder / "voc" / f"{image_id}.xml", text)
+        return BoxReading(folder / "voc", "voc")
+    rows = [
+        (i, name, x / width, (x + w) / width, y / height, (y + h) / height, int(crowd))
+        for i, name, x, y, w, h, crowd, _ in objects
+    ]
+    lines = "".join(",".join(map(str, row)) + "\n" for row in rows)
+    text = "ImageID,LabelName,XMin,XMax,YMin,YMax,IsGroupOf\n" + lines
+    return BoxReading(write(folder / "boxes.csv", text), "openimages", images=images)
+
+
+def _yolo_line(number, box, kind):
+    (x, y, w, h), (width, height) = box, SIZE
+    numbers = (x + w / 2) / width, (y + h / 2) / height, w / width, h / height
+    if kind == "polygons":
+        corners = (x, y), (x + w, y), (x, y + h)
+        numbers = [side for across, down in corners for side in (across / width, down / height)]
+    return " ".join(map(str, (number, *numbers)))
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+@settings(deadline=None, max_examples=8)
+@given(objects=st.lists(drawn(), min_size=1, max_size=9))
+def test_every_format_has_the_objects_of_coco(tmp_path_factory, kind, objects):
+    folder = tmp_path_factory.mktemp("formats")
+    for name in "123":
+        write(folder / "images" / f"{name}.jpg", photo(*SIZE))
+    reading = _in_format(folder, objects, kind, folder / "images")
+    import_dataset(reading, folder / "whole")
+    data = load_dataset(folder / "whole")
+    coco = read_coco(_as_coco(folder, objects, kind).things)
+    assert_frame_equal(_plain(data), _plain(coco), abs_tol=1e-9)
+    assert data.images["image_id"].to_list() == [1, 2, 3]
+    import_dataset(reading, folder / "parts", part_size=1)
+    same_dataset(load_dataset(folder / "parts"), data)
+    assert fsck(folder / "parts").is_whole
+
+
+def _plain(data):
+    return data.objects.with_columns(pl.col("class").cast(pl.String))
+
+
+@pytest.mark.parametrize("kind", ["yolo", "openimages"])
+def test_without_image_files_boxes_are_fractions(tmp_path, kind):
+    reading = _in_format(tmp_path, [("2", "cat", 10, 3, 20, 15, False, False)], kind, None)
+    import_dataset(reading, tmp_path / "data")
+    data = load_dataset(tmp_path / "data")
+    assert data.images["width"].null_count() == len(data)
+    values = data.objects.row(0)
+    assert values[:2] == (2, "cat")
+    assert values[2:7] == pytest.approx((0.25, 0.1, 0.5, 0.5, 0.25))
+
+
+def test_without_a_box_there_is_no_table(tmp_path):
+    import_dataset(_in_format(tmp_path, [], "yolo", None), tmp_path / "data")
+    assert load_dataset(tmp_path / "data").objects is None
+    assert not (tmp_path / "data" / "objects.parquet").exists()
+
+
+def test_areas_are_of_polygons_where_there_are_some(tmp_path):
+    """A triangle and a box, or two triangles."""
+    triangle, box = "0 0 0 1 0 0 1", "0 .5 .5 1 1"
+    names = write(tmp_path / "names.txt", "cat")
+    for lines, areas in (([triangle, box], [0.5, 1.0]), ([triangle] * 2, [0.5, 0.5])):
+        write(tmp_path / "labels" / "1.txt", "\n".join(lines))
+        data = read_boxes(tmp_path / "labels", "yolo", classes=names)
+        assert data.objects["area"].to_list() == areas
+        assert data.area("cat").tolist() == [sum(areas)]
+        mixed = box in lines
+        assert data.provenance["area"] == ("boxes" if mixed else "segments")
+        proxies = [note for note in data.provenance["notes"] if "bounding boxes" in note]
+        assert [note.split(", ")[-1] for note in proxies] == mixed * [
+            "for 1 of 2 objects; the others have polygons"
+        ]
+
+
+def test_key_points_follow_the_box(tmp_path):
+    """As many numbers as ``kpt_shape`` says; others are a polygon."""
+    write(tmp_path / "images" / "1.jpg", photo(*SIZE))
+    write(tmp_path / "labels" / "1.txt", "0 .5 .5 .5 .5 .1 .1 .9 .9\n")
+    yaml = "train: images\nnames: [cat]\n"
+    file = write(tmp_path / "data.yaml", yaml)
+    assert read_boxes(file, "yolo").objects["left"].to_list() == [4.0]
+    write(file, yaml + "kpt_shape: [2, 2]\n")
+    assert read_boxes(file, "yolo").objects["left"].to_list() == [10.0]
+    for wrong in ("17", "[2]", "[a, 2]"):
+        write(file, f"{yaml}kpt_shape: {wrong}\n")
+        fails(lambda: read_boxes(file, "yolo"), "kpt_shape is not two numbers", "kpt_shape: [")
+
+
+def test_an_upright_picture_has_the_size_that_boxes_are_of(tmp_path):
+    """A photograph that EXIF turns; and a file that is not one."""
+    write(tmp_path / "i" / "1.jpg", photo(40, 30, turn=6))
+    write(tmp_path / "i" / "2.jpg", "no image")
+    for name in "12":
+        write(tmp_path / "l" / f"{name}.txt", "0 .5 .5 .5 .5")
+    names = write(tmp_path / "names.txt", "cat")
+    data = read_boxes(tmp_path / "l", "yolo", classes=names, images=tmp_path / "i")
+    assert data.images.select("width", "height").rows() == [(30, 40), (None, None)]
+    assert data.objects["width"].to_list() == [15, 0.5]
 
 
 def test_stuff_has_no_objects(tmp_path):
