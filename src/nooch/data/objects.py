@@ -42,8 +42,8 @@ def usable_boxes(
     height: NDArray[Any],
     counts: MutableMapping[str, int],
 ) -> NDArray[np.bool_]:
-    """Which boxes are usable, bool (n,): the others, NaN or of negative extent, are counted as
-    ``boxless``; and those that leave their image as ``outside``.
+    """Mask of the usable boxes, bool (n,): the others, NaN or of negative extent, are counted as
+    ``boxless``; and usable ones that leave their image as ``outside``.
 
     ``boxes``: left, top, width, height (n, 4); ``width`` and ``height``: of each one's image in
     pixels (n,), NaN where they are unknown and the box is in fractions.

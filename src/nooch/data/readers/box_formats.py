@@ -30,9 +30,9 @@ BOX_COLUMNS: dict[str, Any] = {
     "areas": pl.List(pl.Float64),
     "boxes": pl.List(pl.Float64),
 }
-"""Of an image: class keys of its boxes; their areas as fractions of it; left, top, width, height of
-one box after the other, in pixels with columns ``width`` and ``height``, else fractions. Formats
-may add lists ``crowd`` and ``ignore``, as of objects.
+"""Class keys of an image's boxes; their areas as fractions of it; left, top, width, height of one
+box after the other, in pixels with columns ``width`` and ``height``, else fractions. Formats may
+add lists ``crowd`` and ``ignore``, as of objects.
 """
 
 

@@ -160,7 +160,7 @@ def _is_ordered(rows: ImageRows, columns: Mapping[str, int]) -> bool:
 
 
 def _polygons(rows: ImageRows, parsed: Mapping[str, Any]) -> int:
-    """How many objects have a polygon."""
+    """Number of objects that have a polygon."""
     if "polygons" not in parsed:
         return 0
     return sum(int(batch["polygons"].sum()) for batch in rows.columns("polygons"))

@@ -39,7 +39,7 @@ _SPLITS = {key: SPLIT_NAMES[key] for key in ("train", "val", "valid", "validatio
 class YoloData:
     """Content of a ``data.yaml``: names by class number, as label files write it, the root that it
     names, for each split (train, valid, test) folders and lists of image paths, as written, and
-    how many numbers of key points follow those of a box.
+    how many numbers of key points follow each box.
     """
 
     file: Path
