@@ -13,6 +13,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed (nooch[train
 safetensors = pytest.importorskip("safetensors.torch")
 
 from nooch.base.errors import MissingExtraError  # noqa: E402
+from nooch.models import timm_networks  # noqa: E402
 from nooch.models.task_models import load_task_model  # noqa: E402
 
 PIXELS = np.stack([np.array(smooth(seed, 16, 16)) for seed in range(5)])
@@ -37,9 +38,35 @@ def made(monkeypatch):
         asked.append((name, given))
         return Means(given["num_classes"])
 
-    stand_in = types.SimpleNamespace(create_model=create_model)
+    hub_ids = {"resnet10t": "timm/resnet10t.c3_in1k", "resnet50": "timm/resnet50.a1_in1k",
+               "resnet50.tv_in1k": "timm/resnet50.tv_in1k", "bare": None}  # fmt: skip
+    stand_in = types.SimpleNamespace(
+        create_model=create_model,
+        list_models=lambda: [name for name in hub_ids if "." not in name],
+        list_pretrained=lambda: [name for name in hub_ids if "." in name],
+        get_pretrained_cfg=lambda name: types.SimpleNamespace(hf_hub_id=hub_ids[name]),
+    )
+    info = types.SimpleNamespace(label_descriptions=lambda: ["car, auto", "cow", "bus"])
+    data = types.SimpleNamespace(
+        infer_imagenet_subset=lambda cfg: {3: "imagenet-3"}.get(cfg["num_classes"]),
+        ImageNetInfo=lambda subset: {"imagenet-3": info}[subset],
+    )
     monkeypatch.setitem(sys.modules, "timm", stand_in)
+    monkeypatch.setitem(sys.modules, "timm.data", data)
     return asked
+
+
+@pytest.fixture
+def hub(folder, monkeypatch):
+    """The hub ids that were fetched; each is the folder."""
+    fetched = []
+
+    def fetch(hub_id, *_):
+        fetched.append(hub_id)
+        return folder
+
+    monkeypatch.setattr(timm_networks, "fetched", fetch)
+    return fetched
 
 
 @pytest.fixture
@@ -73,6 +100,51 @@ def test_a_folder_gives_logits_of_tasks(folder, made, tmp_path):
     given = load_task_model(folder, ["cow", "car"], classes=tmp_path / "names.txt", size=8)
     assert given.size == (8, 8)
     assert [name for name, _ in made] == ["resnet10t"] * 2
+
+
+def test_names_of_timm_are_fetched_from_the_hub(folder, made, hub, tmp_path, monkeypatch):
+    """The usual weights of an architecture, with ImageNet's labels where a model has none."""
+    write(folder, label_names=None)
+    monkeypatch.chdir(tmp_path)
+    names = {
+        "resnet50": "timm/resnet50.a1_in1k",
+        "timm/resnet50": "timm/resnet50.a1_in1k",
+        "resnet50.tv_in1k": "timm/resnet50.tv_in1k",
+        "timm/resnet50.new_in1k": "timm/resnet50.new_in1k",
+        "bare": "timm/bare",
+    }
+    for source, hub_id in names.items():
+        model = load_task_model(source, ["cow", "car"])
+        assert (model.name, model.kind, {*hub}) == (hub_id, "timm", {hub_id})
+        assert model.meaning == {"cow": ["cow"], "car": ["car, auto"]}
+        hub.clear()
+    # a folder comes first, its labels are its own
+    fails(lambda: load_task_model("own", ["car"]), "outputs have no names", "`classes`")
+    write(folder, label_names={"0": "n1", "1": "n2", "2": "n3"}, label_descriptions={"n2": "cow"})
+    assert load_task_model("own", ["cow"]).meaning == {"cow": ["cow"]}
+    write(folder, label_names=["n1", "n2", "n3"], label_descriptions={"n2": "cow"})
+    assert load_task_model("resnet50", ["cow", "n3"]).meaning == {"cow": ["cow"], "n3": ["n3"]}
+    write(folder, num_classes=4, label_names=None)
+    fails(lambda: load_task_model("resnet50", ["car"]), "outputs have no names")
+
+
+def test_names_that_timm_does_not_have(folder, made, hub, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    near = "neither a folder nor a name of timm's", "did you mean resnet50"
+    for source in ("resnet5O", "resnet51", "Resnet50", "timm/restnet50"):
+        fails(lambda source=source: load_task_model(source, ["car"]), source, *near)
+    fails(lambda: load_task_model("qqq", ["car"]), "neither a folder nor a name of timm's")
+    # a folder of another kind with the name of a model
+    (tmp_path / "resnet50").mkdir()
+    both = "is a folder without config.json", "write timm/resnet50", "./resnet50"
+    fails(lambda: load_task_model("resnet50", ["car"]), *both)
+    fails(lambda: load_task_model("./resnet50", ["car"]), "not a backbone")
+    fails(lambda: load_task_model("model.pt", ["car"]), "code that runs when it is loaded")
+    monkeypatch.setitem(sys.modules, "timm", None)
+    fails(lambda: load_task_model("resnet51", ["car"]), "timm", "not installed", "nooch[timm]")
+    fails(lambda: load_task_model("timm/resnet50", ["car"]), "nooch[timm]",
+          kind=MissingExtraError, helps=False)  # fmt: skip
+    assert hub == ["timm/resnet50"] * 2
 
 
 def test_nothing_but_the_weights_of_the_folder_is_loaded(folder, made):

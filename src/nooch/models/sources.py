@@ -107,6 +107,12 @@ def find_source(source: str) -> ModelSource:
     return ModelSource(name, folder, config, contents_hash(folder))
 
 
+def is_word(source: str) -> bool:
+    """True if a source is a name without folders that no file has: no path, hub id or code."""
+    path = Path(source).expanduser()
+    return not (set("/\\:") & {*source} or path.exists() or path.suffix.lower() in _CODE)
+
+
 def is_custom(source: str) -> bool:
     """True if a source is ``package.module:Name``. One from a file must not be loaded."""
     return is_named(source) and not source.startswith(SCRATCH)

@@ -29,7 +29,7 @@ from nooch.models.sources import (
     quietly,
 )
 from nooch.models.task_maps import TaskWords, find_labels, prompts_of
-from nooch.models.timm_networks import load_timm, timm_folder
+from nooch.models.timm_networks import load_timm, timm_source
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -263,7 +263,7 @@ _TINY = 1e-12
 
 def is_timm(request: Asked) -> bool:
     """True if the configuration is of a model of timm."""
-    return timm_folder(request.source) is not None
+    return timm_source(request.source) is not None
 
 
 def load_timm_classifier(request: Asked) -> TaskModel:
@@ -471,8 +471,9 @@ def load_task_model(
     Args:
         source: a hub id ``owner/model``, or a folder with weights as safetensors: an image
             classifier, a model of texts and images, or a network that nooch trained and kept; a
-            network as ``.onnx`` or its folder; a classifier of timm (``timm/NAME`` or folder); or
-            ``package.module:Name`` of a custom model, see ``nooch.models.task_models.load_own``.
+            network as ``.onnx`` or its folder; a classifier of timm (``resnet50``, ``timm/NAME`` or
+            folder; a folder comes first); or ``package.module:Name`` of a custom model, see
+            ``nooch.models.task_models.load_own``.
         tasks: names.
         words: labels (classifier) or prompts (texts and images) of the tasks, from
             ``read_task_map``; by default those that the tasks' names give.

@@ -23,7 +23,7 @@ def predict_command(
     model: str = Option(
         ...,
         help="Hub id or folder: an image classifier, or a model of texts and images such as CLIP; a"
-        " classifier of timm; FILE.onnx; package.module:Name.",
+        " name of timm's; FILE.onnx; package.module:Name.",
     ),
     out: Path = Option(..., metavar="PREDICTIONS", help="File to write: .parquet or .csv."),
     task_map: str = shared.TaskMapOption,
