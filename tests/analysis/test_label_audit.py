@@ -1,17 +1,19 @@
 """Labels that models, captions and the context contradict: slow ways, and planted errors."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given, settings, strategies as st
+from planted import planted_detector
 from refusals import fails, refused
 from scipy.sparse import csr_array
 from sites import HOSTILE
 from sklearn.linear_model import LogisticRegression
 
-from nooch.analysis.audit import audit, cross_fitted
+from nooch.analysis.audit import audit, boxes_of, cross_fitted
 from nooch.base.errors import OutputError
 from nooch.base.files import sha256_of
 from nooch.criteria import Attribute
@@ -211,3 +213,21 @@ class TestFolder:
         few = data.select(rows=data.labels("car"))
         marked = find(few, {"own": Attribute("own")}, tasks=["car"])
         fails(lambda: audit(marked, data=few), "all labels are alike")
+
+
+def test_of_detections_the_page_draws_objects_and_the_best_box_of_each_model(tmp_path):
+    data, run, _ = planted_detector()
+    criteria = {"road": Attribute("(y = 1) <> present(road)")}
+    suite = find(data, criteria, tasks=["car"], splits=["all"])
+    unsure = replace(run, run="unsure", boxes=replace(run.boxes, scores=run.boxes.scores / 2))
+    table = audit(suite, [run, unsure], data=data, split="all", out=tmp_path / "out").table
+    shown = table.head(200).select("image_id", "task", "label")
+    for (image, _, label), boxes in zip(
+        shown.rows(), boxes_of(shown, [run, unsure], data), strict=True
+    ):
+        assert len(boxes.found) == data.objects.filter(image_id=image).height
+        claimed = run.boxes.boxes.box[run.boxes.boxes.image == image].tolist()
+        assert len(boxes.false) == (2 if claimed else 0)
+        assert all(box in claimed for box in boxes.false)
+        assert (label == 1) == bool(boxes.found)
+    assert '"width":400,"height":100' in (tmp_path / "out" / "data" / "audit.js").read_text()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +22,12 @@ from nooch.base.words import counted
 from nooch.criteria.context import FOLDS
 from nooch.criteria.presences import fold_numbers
 from nooch.data import Dataset, parquet_bytes
+from nooch.data.objects import BOX
 from nooch.evaluation import Predictions, context_run, load_predictions, run_notes
 from nooch.evaluation.captions import COCO, load_vocabulary, mentions, read_captions
 from nooch.evaluation.prediction_files import PredictionSource
 from nooch.evaluation.predictions import positions
+from nooch.report.answer import DrawnBoxes
 from nooch.report.images.thumbnails import SplitImages, draw_pictures, picture_name
 from nooch.report.site.cards import pictures_wanted
 from nooch.report.site.explore_data import script
@@ -81,9 +83,40 @@ def weighed(
     return odds
 
 
+def boxes_of(
+    labels: pl.DataFrame, runs: Sequence[Predictions], data: Dataset | None
+) -> list[DrawnBoxes | None]:
+    """For each label (``image_id, task``) the objects of the class, and the box of the largest
+    score of each run with boxes; None without these, or where the size of the image is not known.
+    """
+    boxed = [(run, run.boxes) for run in runs if run.boxes is not None]
+    drawn: list[DrawnBoxes | None] = [None] * len(labels)
+    if data is None or not boxed:
+        return drawn
+    sizes = labels.join(data.images, on="image_id", maintain_order="left").select("width", "height")
+    for number, (image, task, *_) in enumerate(labels.rows()):
+        width, height = sizes.row(number)
+        if not (width and height):
+            continue
+        claims = []
+        for run, found in boxed:
+            at = (run.image_ids.cast(labels["image_id"].dtype, strict=False) == image).to_numpy()
+            label = run.tasks.index(task) if task in run.tasks else -1
+            own = np.flatnonzero(at[found.boxes.image] & (found.boxes.label == label))
+            if len(own):
+                box = found.boxes.box[own[found.scores[own].argmax()]]
+                claims.append(box * ([width, height] * 2 if found.in_fractions else 1))
+        objects = [] if data.objects is None else data.objects.filter(
+            pl.col("image_id") == image, pl.col("class").cast(pl.String) == task
+        ).select(BOX).rows()  # fmt: skip
+        drawn[number] = DrawnBoxes(width, height, objects, false=[box.tolist() for box in claims])
+    return drawn
+
+
 def write_review(
     folder: Path,
     shown: pl.DataFrame,
+    boxes: Sequence[DrawnBoxes | None],
     suite: Suite,
     data: Dataset | None,
     images: str | Path | None,
@@ -114,8 +147,9 @@ def write_review(
             "label": bool(label),
             "odds": odds,
             "picture": pictures.get(image_id),
+            "boxes": None if drawn_boxes is None else asdict(drawn_boxes),
         }
-        for image_id, task, label, *odds in shown.iter_rows()
+        for (image_id, task, label, *odds), drawn_boxes in zip(shown.rows(), boxes, strict=True)
     ]
     about = {"dataset": suite.header.dataset.fingerprint, "sources": shown.columns[4:]}
     (folder / "data").mkdir()
@@ -181,7 +215,8 @@ def audit(
 
     Args:
         suite: whose labels.
-        predictions: as for ``nooch.evaluate``: outputs, or answers in words, of several models.
+        predictions: as for ``nooch.evaluate``: outputs, answers in words, or detections, of several
+            models. Of detections the page draws each model's best box next to the objects.
         data: the dataset, whose other labels are the context; by default the one that the suite
             records, if it is there.
         out: folder to write: ``audit.parquet``, and ``index.html`` to review labels.
@@ -238,7 +273,8 @@ def audit(
     if out is not None:
         with atomic_folder(out, overwrite=overwrite, marker=_TABLE) as folder:
             shown = table.head(most)
-            write_review(folder, shown, suite, dataset, images, notes, progress)
+            boxes = boxes_of(shown, runs, dataset)
+            write_review(folder, shown, boxes, suite, dataset, images, notes, progress)
             (folder / _TABLE).write_bytes(parquet_bytes(table))
     return Audit(table, notes)
 

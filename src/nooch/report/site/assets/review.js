@@ -42,8 +42,10 @@ nooch.load("audit").then((audit) => {
     const button = (text, act, pressed) => el("button", { type: "button", class: `button${pressed ? "" : " quiet"}`, "aria-pressed": pressed ? "true" : "false", onclick: act }, text);
     const rows = ["all together", ...audit.sources].map((source, number) => el("tr", {}, el("th", { scope: "row" }, plain(source)), el("td", { class: "number" }, odds(pair.odds[number]))));
     const image = pair.picture ? el("img", { src: pair.picture, alt: `image ${plain(pair.image)}` }) : el("p", { class: "no-picture large" }, `image ${plain(pair.image)}`);
+    const rect = ([x, y, width, height], kind) => el("rect", { x, y, width, height, class: kind });
+    const boxes = pair.picture && pair.boxes ? el("svg", { class: "boxes", viewBox: `0 0 ${pair.boxes.width} ${pair.boxes.height}` }, pair.boxes.found.map((box) => rect(box, "found")), pair.boxes.false.map((box) => rect(box, "false"))) : null;
     document.getElementById("pair").replaceChildren(
-      el("div", {}, el("div", { class: "stage" }, image), el("p", { class: "hint" }, `image ${plain(pair.image)}`)),
+      el("div", {}, el("div", { class: "stage" }, image, boxes), el("p", { class: "hint" }, `image ${plain(pair.image)}`)),
       el("div", { class: "viewer-words" },
         el("h2", {}, `${words(pair.task)}?`),
         el("p", {}, `The label says ${pair.label ? "yes" : "no"}.`),
