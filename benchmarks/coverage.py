@@ -9,19 +9,32 @@ that contain the truth is counted. Each row has draws of its own seed.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import product
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 from zlib import crc32
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
+from scipy.stats import rankdata
 
 import nooch
+from nooch.base.split_plan import SplitPlan
+from nooch.data.importing.import_dataset import with_split
+from nooch.data.objects import BOX
+from nooch.data.readers.coco.reader import read_coco
+from nooch.evaluation.boxes.detected import KINDS, MatchedRun
+from nooch.evaluation.boxes.effects import box_effects
+from nooch.evaluation.boxes.matching import Boxes, Detections
 from nooch.evaluation.context_rates import context_rates
 from nooch.evaluation.differences import paired
+from nooch.evaluation.predictions import positions
+from nooch.scenes import ScenesPlan, generate
 from nooch.suites import ChallengeSet, CriterionRecord, DatasetRecord, Mark, Suite
 from nooch.suites.questions import Draw, draw_questions
 
@@ -320,6 +333,97 @@ def odds_ratios(draws: int, rate: float) -> Iterator[Covered]:
         yield _covered((f"{label}, pooled", where, events), bounds[number], truth, draws)
 
 
+Chances = Callable[[NDArray[Any], NDArray[Any]], Floats]
+"""Whether images are hard, and sizes of objects (0 to 5) or ranks of the support in [0, 1], (n,)
+each -> chances (n,).
+"""
+
+
+def boxes_of_scenes(
+    draws: int, images: int, missed: Chances, claimed: Chances, where: str
+) -> Iterator[tuple[Covered, float]]:
+    """Objects of generated scenes that are missed by chance, by size, and boxes of absent ones that
+    are claimed by chance, by support: effects of the context, each with the share of draws in which
+    p is below .05.
+    """
+    with TemporaryDirectory() as folder:
+        scenes = generate(ScenesPlan(images=images, size=64, seed=5), Path(folder, "scenes"))
+        kinds = ([scenes / "annotations" / f"{k}_scenes.json"] for k in ("instances", "stuff"))
+        data = with_split(read_coco(*kinds), SplitPlan("50/10/40"))
+    tasks = data.objects["class"].unique().sort().cast(pl.String).to_list()
+    suite = nooch.find(data, criteria="context", tasks=tasks)
+    keys = [key for key in suite.keys if key[2] == "test"]
+    run, hard, rank = _every_box(data, suite, keys)
+    of_objects, of_boxes = run.objects, run.detections.boxes
+    is_false = run.kinds == KINDS.index("false_boxes")
+    at = hard[of_objects.label, of_objects.image], hard[of_boxes.label, of_boxes.image][is_false]
+    by_size = missed(at[0] == 1, run.sizes)
+    by_support = claimed(at[1] == 1, rank[of_boxes.label, of_boxes.image][is_false])
+    strata = of_objects.label * 6 + run.sizes, of_boxes.label[is_false]
+    random, effects = _random("boxes", where), []
+    for _ in range(draws):
+        scores = np.full(len(of_boxes), 0.9)
+        scores[is_false] *= random.random(len(by_support)) < by_support
+        found_at = np.where(random.random(len(by_size)) < by_size, -1, 0.9)
+        drawn = replace(run, found_at=found_at, detections=replace(run.detections, scores=scores))
+        effects.append(box_effects([drawn], {}, suite, keys))
+    table = pl.concat(effects)
+    for number, (side, what) in enumerate((("positive", "missed"), ("negative", "claimed"))):
+        rows, chances = table.filter(side=side), (by_size, by_support)[number]
+        about = f"effect, boxes {what}", f"{images} scenes, {where}", float(chances.sum())
+        truth = _gap(chances, at[number], strata[number])
+        bounds = rows.select("low", "high").to_numpy()
+        yield _covered(about, bounds, truth, draws), float((rows["p"] < 0.05).mean())
+
+
+def _every_box(
+    data: nooch.Dataset, suite: Suite, keys: Sequence[tuple[str, str, str]]
+) -> tuple[MatchedRun, Floats, Floats]:
+    """A run that finds every object in the images of the sets, and claims one in all images without
+    one; hardness and rank of the support, (n_tasks, n_images), NaN outside of a set.
+    """
+    sets, tasks = [suite.set(*key) for key in keys], [task for _, task, _ in keys]
+    ids = pl.concat(some.image_ids for some in sets).unique().sort()
+    hard, rank = np.full((2, len(tasks), len(ids)), np.nan)
+    for number, some in enumerate(sets):
+        rows = positions(some.image_ids, ids)
+        hard[number, rows], rank[number, rows] = some.hard, rankdata(some.support) / len(rows)
+    there = data.objects.filter(pl.col("image_id").is_in(ids.implode()))
+    there = there.with_columns(pl.col("class").cast(pl.String)).filter(pl.col("class").is_in(tasks))
+    labels = [positions(there["class"], pl.Series(tasks))]
+    rows, boxes = [positions(there["image_id"], ids)], [there.select(BOX).to_numpy()]
+    for number, some in enumerate(sets):
+        rows.append(positions(some.image_ids.filter(pl.Series(~some.labels)), ids))
+        labels.append(np.full(len(rows[-1]), number))
+        boxes.append(np.tile([0.0, 0.0, 9.0, 9.0], (len(rows[-1]), 1)))
+    found = Boxes(*map(np.concatenate, (rows, labels, boxes)))
+    detections = Detections(found, np.full(len(found), 0.9))
+    values = np.full((len(tasks), len(ids)), 0.5)
+    run = nooch.Predictions("drawn", ids, tuple(tasks), values, "probability", boxes=detections)
+    return MatchedRun.match(run, data, recall=False), hard, rank
+
+
+def _gap(chances: Floats, hard: Floats, strata: NDArray[Any]) -> float:
+    """The difference of the chances of hard and easy ones, with Mantel and Haenszel's weights."""
+    above = below = 0.0
+    for stratum in np.unique(strata):
+        sides = [chances[(strata == stratum) & (hard == side)] for side in (1, 0)]
+        if all(map(len, sides)):
+            weight = len(sides[0]) * len(sides[1]) / sum(map(len, sides))
+            above, below = above + weight * (sides[0].mean() - sides[1].mean()), below + weight
+    return above / below
+
+
+SCENES: list[tuple[Chances, Chances, str]] = [
+    (lambda hard, _: 0.1 + 0.3 * hard, lambda _, rank: 0.01 + 0.15 * rank**2, "by context"),
+    (
+        lambda _, size: np.array([0.4, 0.3, 0.2, 0.1, 0.05, 0.05])[size],
+        lambda _, rank: np.full(len(rank), 0.04),
+        "by size alone",
+    ),
+]
+"""Chances that objects are missed and boxes claimed, and the case."""
+
 _SAMPLES = [(0.005, 1.0), (0.015, 1.0), (0.05, 1.0), (0.015, 3.0)]
 _CHANGES = [(0.05, 0.0), (0.05, 0.05), (0.15, 0.05), (0.25, 0.0)]
 _AVERAGES = [
@@ -348,6 +452,8 @@ def table(draws: int) -> Iterator[Covered]:
         yield from distributions(draws, hard, easy)
     for rate in (0.001, 0.005, 0.02):
         yield from odds_ratios(max(draws // 4, 100), rate)
+    for case in SCENES:
+        yield from (row for row, _ in boxes_of_scenes(draws, 1500, *case))
 
 
 def main() -> None:
