@@ -18,6 +18,7 @@ from nooch.base.errors import InputError, ParameterError, some_of, unreadable
 from nooch.base.words import counted_are, plural
 from nooch.data import Dataset, class_name, id_column, read_arrays, read_table
 from nooch.data.arrays import float_array
+from nooch.data.box_columns import FORMATS
 from nooch.data.image_names import IMAGE_COLUMNS, UNTYPED
 from nooch.data.table_files import as_polars, checked_read, table_files
 from nooch.data.table_schema import CLASS_COLUMNS
@@ -25,7 +26,6 @@ from nooch.evaluation.answer_rules import RULES
 from nooch.evaluation.answer_sample import answers_as_predictions
 from nooch.evaluation.answer_words import answer_words
 from nooch.evaluation.answers import holds_answers, read_answers
-from nooch.evaluation.boxes.coordinates import FORMATS
 from nooch.evaluation.boxes.files import (
     json_detections,
     table_detections,

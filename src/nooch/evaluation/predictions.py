@@ -19,14 +19,9 @@ from nooch.criteria import Context
 from nooch.criteria.context import FOLDS
 from nooch.data import Dataset, ImageNames, class_name, id_column
 from nooch.data.arrays import float_array, in_main_memory
+from nooch.data.box_columns import FORMATS, are_fractions
 from nooch.data.image_names import BY_ID
-from nooch.evaluation.boxes.coordinates import (
-    FORMATS,
-    are_fractions,
-    arrays_of,
-    check_scores,
-    checked_boxes,
-)
+from nooch.evaluation.boxes.coordinates import arrays_of, check_scores, checked_boxes
 from nooch.evaluation.boxes.matching import Boxes, Detections, FoundObjects
 from nooch.evaluation.metrics import SCALES
 from nooch.suites import ChallengeSet, Suite

@@ -22,6 +22,7 @@ from nooch.base.errors import InputError, reason_of, some_of, unreadable
 from nooch.base.limits import BROKEN_JSON
 from nooch.base.text_encoding import text_lines
 from nooch.base.words import counted
+from nooch.data.box_columns import box_columns, box_numbers
 from nooch.data.image_names import IMAGE_COLUMNS
 from nooch.data.readers.coco.decoder import Listing, first_element, opened
 from nooch.data.table_schema import CLASS_COLUMNS
@@ -32,32 +33,6 @@ from nooch.evaluation.prediction_format import FileFormat
 
 _CLASSES = ("task", *CLASS_COLUMNS, "name", "category_id", "class_id", "cls")
 _SCORES = ("probability", "score", "confidence", "conf", "prob")
-_CORNERS: tuple[tuple[str, tuple[str, ...]], ...] = (
-    ("xyxy", ("xmin", "ymin", "xmax", "ymax")),
-    ("xyxy", ("x_min", "y_min", "x_max", "y_max")),
-    ("xyxy", ("x1", "y1", "x2", "y2")),
-    ("xyxy", ("left", "top", "right", "bottom")),
-    *(
-        (form, (x, y, *sides))
-        for sides in (("width", "height"), ("w", "h"))
-        for form, x, y in (
-            ("xywh", "left", "top"),
-            ("xywh", "xmin", "ymin"),
-            ("xywh", "x_min", "y_min"),
-            ("cxcywh", "x_center", "y_center"),
-            ("cxcywh", "xcenter", "ycenter"),
-            ("cxcywh", "cx", "cy"),
-            # corners or centers: ``box_format`` decides
-            ("", "x", "y"),
-        )
-    ),
-)
-"""Order of a box's numbers, and names of its columns, in lower case."""
-_LISTS = {"bbox": "xywh", "box": "xyxy"}
-"""Columns of four numbers in a list, and their order unless ``box_format`` names it: COCO's order,
-and the corners of torchvision and Hugging Face.
-"""
-
 LAYOUTS = (
     "COCO results [{image_id, category_id, bbox [left, top, width, height], score}]; records with"
     " image, label, score, box {xmin, ymin, xmax, ymax}; a mapping from image to such"
@@ -95,19 +70,8 @@ class _Columns:
         if not classes or score is None:
             return None
         category = next((name for name in classes if name in texts), classes[0])
-        box, box_format = _box_names(given)
+        box, box_format = box_columns(given)
         return cls(image, category, score, box, box_format)
-
-
-def _box_names(given: Mapping[str, str]) -> tuple[tuple[str, ...], str]:
-    """The names of a box's numbers, and their order; ``given``: lower case -> as written."""
-    for box_format, names in _CORNERS:
-        if all(name in given for name in names):
-            return tuple(given[name] for name in names), box_format
-    for name, box_format in _LISTS.items():
-        if name in given:
-            return (given[name],), box_format
-    return (), ""
 
 
 def table_detections(frame: pl.DataFrame, where: Path | str) -> Found | None:
@@ -119,12 +83,9 @@ def table_detections(frame: pl.DataFrame, where: Path | str) -> Found | None:
     if columns.image is None:
         raise InputError(f"names no images: columns {some_of(frame.columns, 8)}", where=where,
                          remedy=_NO_IMAGE)  # fmt: skip
-    box, box_format = frame.select(columns.box), columns.box_format
-    if len(columns.box) == 1:
-        box, box_format = _opened(frame[columns.box[0]], box_format, where)
+    box, box_format = box_numbers(frame, columns.box, columns.box_format, where)
     errors = (pl.exceptions.PolarsError,)
-    with unreadable(where, "numbers", errors, problem="boxes or scores are not numbers"):
-        box = box.select(pl.all().cast(pl.Float64).fill_null(float("nan")))
+    with unreadable(where, "numbers", errors, problem="scores are not numbers"):
         score = frame[columns.score].cast(pl.Float64).fill_null(float("nan"))
     names = columns.box if len(columns.box) == 4 else (*columns.box, "of", *box.columns)
     category = frame[columns.category]
@@ -137,46 +98,6 @@ def table_detections(frame: pl.DataFrame, where: Path | str) -> Found | None:
     )
     layout = f"a table with {' '.join(names)}" if box_format else "a table"
     return Found(where, layout, rows, box.to_numpy(), box_format, unit="row")
-
-
-def _opened(column: pl.Series, box_format: str, where: Path | str) -> tuple[pl.DataFrame, str]:
-    """Four columns of one of lists, structures, or either as text, and the order of numbers."""
-    allowed = "[x, y, x, y] or {x1, y1, x2, y2} in every row"
-    errors = (pl.exceptions.PolarsError,)
-    with unreadable(where, allowed, errors, problem=f"column {column.name} contains no boxes"):
-        if column.dtype == pl.String:
-            column = _parsed(column)
-        if isinstance(column.dtype, pl.Array):
-            column = column.arr.to_list()
-        if isinstance(column.dtype, pl.List):
-            wrong = column.list.len().ne_missing(4)
-            if not wrong.any():
-                return column.list.to_struct(
-                    fields=["1", "2", "3", "4"]
-                ).struct.unnest(), box_format
-            row = int(wrong.arg_max() or 0)
-            raise InputError(f"column {column.name} has a box that is not four numbers",
-                             where=f"{where}, row {row + 1}", allowed=allowed)  # fmt: skip
-        if isinstance(column.dtype, pl.Struct):
-            frame = column.struct.unnest()
-            names, of_names = _box_names({name.lower(): name for name in frame.columns})
-            if len(names) == 4:
-                return frame.select(names), of_names
-    raise InputError(f"column {column.name} contains {column.dtype}", where=where, allowed=allowed)
-
-
-def _parsed(column: pl.Series) -> pl.Series:
-    """Lists or structures that are written as JSON, or as Python writes them."""
-    text = column.str.replace_many(["'", "(", ")"], ['"', "[", "]"])
-    first = text.drop_nulls().first()
-    kind: Any = pl.List(pl.Float64)
-    if isinstance(first, str) and first.lstrip().startswith("{"):
-        try:
-            members = [*msgspec.json.decode(first, type=dict[str, Any])]
-        except BROKEN_JSON:
-            members = []
-        kind = pl.Struct(dict.fromkeys(members, pl.Float64))
-    return text.str.json_decode(kind)
 
 
 def json_detections(path: Path, how: FileFormat) -> Found:
@@ -208,7 +129,7 @@ def _streamed(content: Any, path: Path, columns: _Columns, first: Mapping[str, A
     members: list[Any] = []
     is_nested = len(box) == 1 and isinstance(first[box[0]], dict)
     if is_nested:
-        inner, box_format = _box_names({name.lower(): name for name in first[box[0]]})
+        inner, box_format = box_columns({name.lower(): name for name in first[box[0]]})
         if len(inner) != 4:
             raise _no_layout(path, f"{box[0]} has members {some_of(first[box[0]])}")
         kind = _struct("_Box", [(name, float) for name in inner])
@@ -318,7 +239,7 @@ def _entry(entry: Any, where: str) -> tuple[pl.Series, Floats, Floats, str]:
     box, box_format = columns.box, columns.box_format
     inner: tuple[str, ...] = ()
     if len(box) == 1 and isinstance(entry[0][box[0]], dict):
-        inner, box_format = _box_names({name.lower(): name for name in entry[0][box[0]]})
+        inner, box_format = box_columns({name.lower(): name for name in entry[0][box[0]]})
     try:
         written = [
             [record[name] for name in box]

@@ -13,14 +13,10 @@ import polars as pl
 from nooch.base.errors import InputError, some_of
 from nooch.base.words import counted
 from nooch.data import class_name, id_column
+from nooch.data.box_columns import are_fractions, check_inside
 from nooch.data.image_names import UNTYPED
 from nooch.data.readers.cocostuff import COCOSTUFF, COCOSTUFF_IDS
-from nooch.evaluation.boxes.coordinates import (
-    are_fractions,
-    check_inside,
-    check_scores,
-    checked_boxes,
-)
+from nooch.evaluation.boxes.coordinates import check_scores, checked_boxes
 from nooch.evaluation.boxes.matching import Boxes, Detections, Floats
 from nooch.evaluation.prediction_format import FileFormat
 from nooch.evaluation.predictions import KnownImages, Predictions, positions
