@@ -82,8 +82,8 @@ def test_hard_images_by_scores_of_ones_own(run_cli, folder, scores, tmp_path):
         ("image_id,a\n3,1\n3,2\n", "occur more than once: 3"),
         ("image_id,a\n3,1\n,2\n", "1 rows have no image_id"),
         ("image_id\n3\n", "no column but the ids"),
-        ("image,a\n3,1\n", "'image_id' is not a column"),
-        ("image_id,a\nx,1\n", "ids of the table are String"),
+        ("name,a\n3,1\n", "no column contains image ids or file names"),
+        ("image_id,a\nx,1\n", "no row names an image of the dataset; image_id has x"),
     ],
 )
 def test_a_table_that_cannot_join_is_refused(run_cli, folder, tmp_path, table, words):

@@ -170,8 +170,8 @@ label-maps maps --classes bad/one.txt -> which is not a class
 label-maps maps --classes cocostuf -> cannot be read
 boxes labels --boxes yollo -> did you mean yolo
 boxes labels --boxes yolo -> give --classes
-table table.csv --id id -> a table needs --label or --class
-table table.csv --id id --label bird --class place -> a table needs --label or
+table table.csv --id id --area fold -> --area needs a column of classes
+table table.csv --id id --label bird --class place -> exclude each other
 table table.csv --id ID --label bird -> 'ID' is not a column
 table table.csv --id id --class fold --area place -> column place contains String
 table table.csv --id id --label bird --split-column fold --split 70/10/20 -> exclude each other
@@ -204,7 +204,7 @@ import coco ds --things no.json --overwrite -> no.json
 import coco photos --things train.json --overwrite -> contains no dataset.json
 import coco names.txt --things train.json --overwrite -> contains no dataset.json
 import coco -> Missing argument 'DATASET'
-import table t.csv out --label y -> Missing option '--id'
+import table t.csv out --label y -> no such file
 import boxes b out -> Missing option '--boxes'
 import coco out --thing x -> No such option
 import coco out --processes 0 -> --processes

@@ -21,30 +21,33 @@ def add_attributes_command(
     table: Path = Argument(
         ...,
         metavar="TABLE",
-        help="CSV, TSV, Parquet or JSON lines, a row for each image; a file or a folder of parts.",
+        help="CSV, TSV, Parquet, JSON, JSON lines or Excel, a row for each image; or parts of one.",
     ),
     out: Path = Argument(..., metavar="OUT", help="Dataset folder to write; it must not exist."),
-    id: str = Option("image_id", help="Column of image ids."),
-    columns: str = Option(None, help="Columns to take, by commas; by default all others."),
+    id: str = Option(None, help="Column of image ids or file names; by default recognized."),
+    attributes: str = Option(
+        None, "--columns", "--attributes", help="Columns to take, by commas; by default all others."
+    ),
     overwrite: bool = shared.OverwriteOption,
     format: shared.Format = shared.FormatOption,
 ) -> None:
     """Add columns of a table to a dataset, as attributes."""
     check_output(out, overwrite=overwrite, marker=DATASET_MARKER)
     from nooch.data import open_dataset, save_dataset
+    from nooch.data.image_names import IMAGE_COLUMNS
     from nooch.data.importing.attributes import attribute_table, with_attributes
     from nooch.data.table_files import read_table
 
     data = open_dataset(dataset)
-    attributes = attribute_table(
-        read_table(table), id, shared.split_names(columns) or None, where=table
-    )
+    given = read_table(table, names=IMAGE_COLUMNS)
+    columns = shared.split_names(attributes) or None
+    joined = attribute_table(given, id, columns, data=data, where=table)
     listed = 0
 
     def parts() -> Iterator[Dataset]:
         nonlocal listed
         for number in range(data.n_parts):
-            part, matched = with_attributes(data.part(number), attributes, where=table)
+            part, matched = with_attributes(data.part(number), joined, where=table)
             listed += matched
             yield part
 
@@ -57,10 +60,10 @@ def add_attributes_command(
         )
     facts: dict[str, Any] = {
         "dataset": str(out),
-        "attributes": attributes.columns[1:],
+        "attributes": joined.columns[1:],
         "images": len(data),
         "images_listed": listed,
-        "rows_left_out": attributes.height - listed,
+        "rows_left_out": given.height - listed,
     }
     if format is shared.Format.json:
         print_json(facts)

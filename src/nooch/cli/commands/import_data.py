@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
     from nooch.base.engines.ray import RayEngine
     from nooch.base.engines.slurm import SlurmEngine
     from nooch.data.importing.parts import Imported
+    from nooch.data.importing.recognition import Recognized
     from nooch.data.importing.table_roles import Hints
     from nooch.data.readers.contract import Reading
 
     Engine = LocalEngine | RayEngine | SlurmEngine
 
 
-_LAYOUTS = "nooch.data.readers.table_layouts"
 Out: Any = Argument(..., metavar="DATASET", help="Folder to write; it must not exist.")
 
 
@@ -68,16 +68,11 @@ def with_import_options(command: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
-def _split_values(options: Mapping[str, Any]) -> dict[str, str]:
-    """Meaning of split names."""
-    return parse_pairs(options.get("values"), "--split-values", "0=train,1=valid,2=test")
-
-
 def _plan(options: Mapping[str, Any]) -> SplitPlan | None:
     """The division of images. Raises ParameterError for options of a split without one."""
     if "source" in options:
-        group, values = options.get("group"), _split_values(options)
-        return SplitPlan(options["source"], options["seed"], group, values)
+        values = parse_pairs(options.get("values"), "--split-values", "0=train,1=valid,2=test")
+        return SplitPlan(options["source"], options["seed"], options.get("group"), values)
     for name, flag in (("group", "--group"), ("values", "--split-values")):
         if name in options:
             raise ParameterError(f"{flag} needs --split", allowed="--split 70/10/20, or a file")
@@ -225,30 +220,33 @@ def image_folder(
     run_import(reading_of("image-folder", path), out, options)
 
 
-def _positive(text: str | None) -> dict[str, str]:
-    return parse_pairs(text, "--positive", "sky=yes")
-
-
-def with_hints(command: Callable[..., None]) -> Callable[..., None]:
-    """A command with the options of annotations that are recognized, as ``hints``, by name."""
+def with_hints(*leave: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command the options of annotations that are recognized, as ``hints``, by name."""
     return takes(
         "nooch.data.importing.table_roles:Hints",
         "hints",
+        leave=leave,
         group="Annotations",
         class_column={"flags": ["--class"]},
+        area_column={"flags": ["--area"]},
         positive={"type": str, "metavar": "sky=yes"},
-    )(command)
+        split_values={"type": str, "metavar": "0=train,1=valid"},
+    )
 
 
 def hints_of(typed: Mapping[str, Any]) -> Hints:
     """The hints that were typed."""
     from nooch.data.importing.table_roles import Hints
 
-    return Hints(**{**typed, "positive": _positive(typed.get("positive"))})
+    pairs = {
+        name: parse_pairs(typed.get(name), f"--{name.replace('_', '-')}", example)
+        for name, example in (("positive", "sky=yes"), ("split_values", "0=train,1=valid,2=test"))
+    }
+    return Hints(**{**typed, **pairs})
 
 
 @with_import_options
-@with_hints
+@with_hints("split_values")
 def auto(
     path: Path = Argument(..., metavar="PATH", help="File or folder of annotations."),
     out: Path = Out,
@@ -259,74 +257,55 @@ def auto(
     """Annotations of any known format, recognized. Reports the detected format and why."""
     from nooch.data.importing.recognition import recognize
 
-    recognized = recognize(path, hints_of({**hints, "split_values": _split_values(options)}))
-    if "source" not in options:
-        options.pop("values", None)
-    note(f"recognized {recognized.kind}: {recognized.why}")
-    options = {"images": recognized.images} | options
-    if recognized.kind in {"boxes", "image-folder"}:
-        # they name their images themselves
-        del options["images"]
-    run_import(recognized.reading, out, options)
+    _run_recognized(recognize, path, out, options, hints)
 
 
-@takes(
-    f"{_LAYOUTS}:TableOfImages",
-    "labels",
-    only=["labels", "positive", "blank_is_no"],
-    labels={"flags": ["--label"]},
-    positive={"type": str, "metavar": "sky=yes"},
-)
-@takes(
-    f"{_LAYOUTS}:LongTable",
-    "long",
-    only=["class_column", "area_column", "label_separator"],
-    class_column={"flags": ["--class"], "default": None},
-    area_column={"flags": ["--area"]},
-)
-@takes(
-    f"{_LAYOUTS}:Columns",
-    "columns",
-    only=["id", "file_name", "attributes"],
-    id={"default": ...},
-)
 @with_import_options
+@with_hints("split_values", "void", "reader")
 def table(
     file: Path = Argument(
-        ..., metavar="FILE", help="CSV, TSV, Parquet or JSON lines; a file or a folder of parts."
+        ...,
+        metavar="FILE",
+        help="CSV, TSV, Parquet, JSON, JSON lines or Excel; a file or a folder of parts.",
     ),
     out: Path = Out,
-    split_column: str = Option(None, help="Column of split names."),
     *,
-    labels: Any,
-    long: Any,
-    columns: Any,
     options: Any,
+    hints: Any,
 ) -> None:
-    """A table of labels and attributes. Or a long table of image, class and area."""
-    if ("class_column" in long) == ("labels" in labels):
-        raise ParameterError(
-            "a table needs --label or --class",
-            allowed="--label for a row each image, --class for a long table",
-        )
-    if split_column and "source" in options:
-        raise ParameterError("--split and --split-column exclude each other")
-    if long and "class_column" not in long:
-        flag = "--area" if "area_column" in long else "--label-separator"
-        problem, allowed = (
-            f"{flag} needs --class",
-            "both, for a long table of image, class and area",
-        )
-        raise ParameterError(problem, allowed=allowed)
-    from nooch.data.readers.table_layouts import Columns, LongTable, TableOfImages
+    """A table of labels and attributes. Or of image, class and area; or of boxes.
 
-    roles = Columns(split=split_column, values=_split_values(options), **columns)
-    labels["positive"] = _positive(labels.get("positive"))
-    layout = LongTable(**long) if long else TableOfImages(**labels)
-    # with a column of splits, it is the meaning of its values
-    if split_column:
+    Columns are recognized, unless --id and --label or --class name them.
+    """
+    from nooch.data.importing.recognition import recognize_table
+
+    _run_recognized(recognize_table, file, out, options, hints)
+
+
+def _run_recognized(
+    recognize: Callable[[Path, Hints], Recognized],
+    path: Path,
+    out: Path,
+    options: Any,
+    typed: Mapping[str, Any],
+) -> None:
+    """Import what is recognized with the hints that were typed."""
+    hints = hints_of({**typed, "split_values": options.get("values")})
+    if hints.split_column and "source" in options:
+        raise ParameterError("--split and --split-column exclude each other")
+    found = recognize(path, hints)
+    if found.why:
+        note(f"recognized {found.kind}: {found.why}")
+    reading: Any = found.reading
+    # these are the meaning of its column of splits, not of a file of splits
+    if "source" not in options and found.kind == "table" and reading.columns.split:
         options.pop("values", None)
-    run_import(reading_of("table", file, roles, layout), out, options)
+    images = options.pop("images", found.images)
+    if found.kind == "boxes":
+        reading = replace(reading, images=images or reading.images)
+    # boxes and folders of classes name their images themselves
+    named = {} if found.kind in {"boxes", "image-folder"} else {"images": images}
+    run_import(reading, out, named | options)
 
 
 def waterbirds(

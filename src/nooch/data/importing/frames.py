@@ -54,10 +54,14 @@ def dataset(
     id: str | None = None,
     labels: Sequence[str] = (),
     class_column: str | None = None,
+    area_column: str | None = None,
     positive: Mapping[str, str] | None = None,
     blank_is_no: bool = False,
     label_separator: str | None = None,
+    file_name: str | None = None,
+    split_column: str | None = None,
     split_values: Mapping[str, str] | None = None,
+    attributes: Sequence[str] = (),
     images: str | Path | None = None,
 ) -> Dataset:
     """A dataset in memory from a frame of labels, or from files of annotations.
@@ -73,12 +77,16 @@ def dataset(
         labels: columns of 0/1, yes/no and the like, each a class; columns that have no other part
             are attributes.
         class_column: instead of ``labels``, the column of class names.
+        area_column: its column of areas, as fractions of the image.
         positive: label column -> the text that means present; ``*`` makes each value a class.
         blank_is_no: a blank cell of a label column means that the class is absent.
         label_separator: what is between several classes in a cell: a character, ``comma``,
             ``semicolon``, ``bar``, ``space``, ``tab``, ``json``; or ``none`` if a cell is one
             class.
-        split_values: what values of a column of splits mean, such as ``{"0": "train"}``.
+        file_name: column of the images' file names, where ``id`` has others.
+        split_column: column of split names.
+        split_values: what its values mean, such as ``{"0": "train"}``.
+        attributes: columns to keep as attributes; by default all that have no other part.
         images: folder below which the image files lie.
 
     Returns:
@@ -98,8 +106,10 @@ def dataset(
         (('sky',), [True, False], ('year',))
     """
     hints = Hints(
-        id, labels, class_column, positive or {}, blank_is_no, label_separator,
-        split_values=split_values or {},
+        id=id, label=labels, class_column=class_column, area_column=area_column,
+        positive=positive or {}, blank_is_no=blank_is_no, label_separator=label_separator,
+        file_name=file_name, split_column=split_column, split_values=split_values or {},
+        attributes=attributes,
     )  # fmt: skip
     if isinstance(frame, str | Path):
         return _read(recognize(frame, hints), images)

@@ -21,7 +21,7 @@ from nooch.data.importing.other_formats import (
     refuse_other,
     refuse_other_folder,
 )
-from nooch.data.importing.table_roles import Hints, table_roles
+from nooch.data.importing.table_roles import Hints, named_roles, table_roles
 from nooch.data.json_records import JSON_TABLES, object_keys
 from nooch.data.readers import custom_reading, reading_of
 from nooch.data.readers.coco.reader import CocoReading
@@ -87,6 +87,16 @@ def recognize(path: str | Path, hints: Hints | None = None) -> Recognized:
     raise InputError(problem, where=path, allowed=allowed, remedy=remedy)
 
 
+def recognize_table(path: str | Path, hints: Hints) -> Recognized:
+    """As ``recognize``, of a table: a file or a folder of parts. Where hints name the columns of
+    images and of labels or classes, it is not read, and columns that they do not name have no role.
+    """
+    roles = named_roles(hints)
+    if roles is None:
+        return _table(Path(path), hints)
+    return Recognized("table", reading_of("table", Path(path), *roles), "")
+
+
 def _found(reader: str, why: str, images: Path | None, *arguments: Any) -> Recognized:
     # boxes and folders for each class name their images themselves
     shown = None if reader in {"boxes", "image-folder"} else images
@@ -143,8 +153,10 @@ def _yolo_file(file: Path, _: Hints) -> Recognized | None:
 
 
 def _table_file(file: Path, hints: Hints) -> Recognized | None:
-    if file.suffix.lower() not in TABLE_ENDINGS:
-        return None
+    return _table(file, hints) if file.suffix.lower() in TABLE_ENDINGS else None
+
+
+def _table(file: Path, hints: Hints) -> Recognized:
     from nooch.data.table_files import read_table
 
     table = read_table(file)

@@ -6,13 +6,14 @@ What the columns do not decide is refused, with each reading, the keyword for it
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import polars as pl
 
 from nooch.base.calls import Options
-from nooch.base.errors import InputError, check_one_of, some_of
+from nooch.base.errors import InputError, ParameterError, check_one_of, some_of
 from nooch.base.words import counted, counted_are
 from nooch.data.image_names import FILE_COLUMNS, IMAGE_COLUMNS, IMAGE_ENDING
 from nooch.data.readers.table_layouts import (
@@ -42,27 +43,66 @@ class Hints(Options):
 
     Attributes:
         id: column of a table with image ids or file names.
-        label: label columns of a table.
+        label: label columns of a table with a row per image; a column's name is the class.
         class_column: column of class names in a table with a row per label.
+        area_column: its column of areas, as fractions of the image.
         positive: label column -> the text that means present; ``*`` makes each value a class.
         blank_is_no: a blank cell of a label column means that the class is absent.
         label_separator: what is between several classes in a cell: a character, ``comma``,
             ``semicolon``, ``bar``, ``space``, ``tab``, ``json``; or ``none`` if a cell is one
             class.
-        void: values of label maps that are not classes.
+        file_name: column of the images' file names, where ``id`` has others.
+        split_column: column of split names.
         split_values: what values of a table's column of splits mean, such as ``{"0": "train"}``.
+        attributes: columns to keep as attributes; by default all that have no other part.
+        void: values of label maps that are not classes.
         reader: a custom reader of another format, ``package.module:Name``.
     """
 
     id: str | None = None
     label: Sequence[str] = ()
     class_column: str | None = None
+    area_column: str | None = None
     positive: Mapping[str, str] = field(default_factory=dict)
     blank_is_no: bool = False
     label_separator: str | None = None
-    void: Sequence[int] = ()
+    file_name: str | None = None
+    split_column: str | None = None
     split_values: Mapping[str, str] = field(default_factory=dict)
+    attributes: Sequence[str] = ()
+    void: Sequence[int] = ()
     reader: str | None = None
+
+
+def named_roles(hints: Hints) -> tuple[Columns, TableLayout] | None:
+    """Roles of the columns if hints name the columns of images and of labels or classes, or None.
+
+    Raises ParameterError for hints that exclude each other.
+    """
+    if hints.id is None or not (hints.label or hints.class_column):
+        return None
+    _check_layout(hints, hints.class_column)
+    columns = _columns(hints.id, hints.file_name, hints.split_column, hints)
+    if hints.class_column is None:
+        return columns, TableOfImages(hints.label, hints.positive, hints.blank_is_no)
+    sign = None if hints.label_separator == "none" else hints.label_separator
+    return columns, LongTable(hints.class_column, hints.area_column, sign)
+
+
+def _check_layout(hints: Hints, class_column: str | None) -> None:
+    """Raise ParameterError for hints of another layout than the table's."""
+    if hints.label and hints.class_column:
+        problem = "label columns and a class column exclude each other"
+        allowed = "`label` for a row per image, `class_column` for a row per label"
+        raise ParameterError(problem, allowed=allowed)
+    for name in ("area_column", "label_separator"):
+        if class_column is None and getattr(hints, name):
+            problem = f"`{name}` needs a column of classes"
+            raise ParameterError(problem, remedy="name it with `class_column`")
+
+
+def _columns(id: str, file_name: str | None, split: str | None, hints: Hints) -> Columns:
+    return Columns(id, file_name, split, hints.split_values, hints.attributes or None)
 
 
 def table_roles(
@@ -77,35 +117,30 @@ def table_roles(
     """
     if not table.height:
         raise InputError("contains no row", where=where, remedy="give a table with a row per image")
-    for name in (hints.id, hints.class_column, *hints.label):
+    one_each = (hints.class_column, hints.area_column, hints.file_name, hints.split_column)
+    for name in (*one_each, *hints.label, *hints.positive, *hints.attributes):
         if name is not None:
             check_one_of("column", name, table.columns, owner=str(where))
-    names = {re.sub(r"[\s-]+", "_", name.strip().lower()): name for name in table.columns}
-    key = hints.id or _key(table, names)
-    if key is None:
-        raise InputError(
-            f"no column contains image ids or file names; columns: {_seen(table)}",
-            where=where,
-            allowed=f"a column called {', '.join(IMAGE_COLUMNS[:8])}, or one of file names",
-            remedy="name the column with `id`",
-        )
+    names, key = _small(table), image_columns(table, hints.id, where)[0]
     is_file = table[key].dtype == pl.String and _share_of_files(table[key]) > 0
     split = next((names[n] for n in ("split", "subset", "set", "fold") if n in names), None)
     # a column of that name is refused later, with what to do, where its values are not known
     if split is not None and split != "split" and not _are_splits(table[split]):
         split = None
+    split = hints.split_column or split
     others = [names[n] for n in FILE_COLUMNS if n in names and names[n] != key]
-    file_name = None if is_file else next(iter(others), None)
-    columns = Columns(key, file_name, split, hints.split_values)
-    taken = {key, split, file_name}
+    file_name = hints.file_name or (None if is_file else next(iter(others), None))
+    columns = _columns(key, file_name, split, hints)
+    taken = {key, split, file_name, *hints.attributes} - {*hints.label, hints.class_column}
     class_column = hints.class_column or _class_column(table, names, taken, hints)
+    _check_layout(hints, class_column)
     if class_column is None:
         layout, why = _wide(table, taken, where, hints, key)
         return columns, layout, why, is_file
     long, why = _long(table, names, key, class_column, where, hints)
     used = {*taken, *long.columns}
     of_images = [n for n in table.columns if n not in used and _is_constant(table, key, n)]
-    if table[key].n_unique() < table.height:
+    if table[key].n_unique() < table.height and not hints.attributes:
         columns = replace(columns, attributes=of_images)
     return columns, long, why, is_file
 
@@ -128,11 +163,28 @@ def _share_of_files(column: pl.Series) -> float:
     return float(texts.str.contains(IMAGE_ENDING).mean() or 0)  # type: ignore[arg-type]
 
 
-def _key(table: pl.DataFrame, names: Mapping[str, str]) -> str | None:
-    """The column of images: by its name, else the first whose cells are names of image files."""
-    named = next((names[name] for name in IMAGE_COLUMNS if name in names), None)
+def _small(table: pl.DataFrame) -> dict[str, str]:
+    """Name of each column in small letters, with underscores -> as it is written."""
+    return {re.sub(r"[\s-]+", "_", name.strip().lower()): name for name in table.columns}
+
+
+def image_columns(table: pl.DataFrame, id: str | None, where: object) -> list[str]:
+    """Columns that may name the images, the likeliest first: ``id``; or all that are called so; or
+    the first whose cells are names of image files. Raises ParameterError, InputError without any.
+    """
+    if id is not None:
+        return [check_one_of("column", id, table.columns, owner=str(where))]
+    names = _small(table)
     texts = [name for name in table.columns if table[name].dtype == pl.String]
-    return named or next((name for name in texts if _share_of_files(table[name]) == 1), None)
+    files = [name for name in texts if _share_of_files(table[name]) == 1]
+    if found := [names[name] for name in IMAGE_COLUMNS if name in names] or files[:1]:
+        return found
+    raise InputError(
+        f"no column contains image ids or file names; columns: {_seen(table)}",
+        where=where,
+        allowed=f"a column called {', '.join(IMAGE_COLUMNS[:8])}, or one of file names",
+        remedy="name the column with `id`",
+    )
 
 
 def _are_splits(column: pl.Series) -> bool:
@@ -150,7 +202,7 @@ def _class_column(
         return None
     for name in ("class", *_TAGS, *CLASS_COLUMNS):
         column = names.get(name)
-        if column is None or column in taken:
+        if column is None or column in taken or column in hints.positive:
             continue
         texts = table[column].dtype == pl.String and _pair(table[column]) is None
         if (
@@ -177,7 +229,7 @@ def _long(
     hints: Hints,
 ) -> tuple[LongTable, str]:
     """The layout of a table with a column of classes."""
-    area = names.get("area")
+    area = hints.area_column or names.get("area")
     box = next(([names[n] for n in box] for box in _BOXES if set(box) <= set(names)), [])
     numeric = box and all(table[name].dtype.is_numeric() for name in box)
     if area is None and numeric:
@@ -244,15 +296,20 @@ def _separator(column: pl.Series, name: str, where: object, hints: Hints) -> str
 
 def _pair(column: pl.Series) -> tuple[str, str] | None:
     """The pair of values, such as no and yes, that the cells of a column are, blanks left out."""
+    texts = _texts(column)
+    return next((pair for pair in YES_NO if texts and texts <= set(pair)), None)
+
+
+def _texts(column: pl.Series) -> set[str]:
+    """A few different values of a column in small letters; none of one that has no labels."""
     if column.dtype.is_nested() or column.dtype == pl.Binary:
-        return None
+        return set()
     values = column.drop_nulls()
     if column.dtype.is_float():
         if not (values == values.round()).all():
-            return None
+            return set()
         values = values.cast(pl.Int64, strict=False)
-    texts = set(values.unique().head(5).cast(pl.String).str.to_lowercase())
-    return next((pair for pair in YES_NO if texts and texts <= set(pair)), None)
+    return set(values.unique().head(5).cast(pl.String).str.to_lowercase())
 
 
 def _wide(
@@ -261,35 +318,103 @@ def _wide(
     """The layout of a table with a column for each class."""
     rest = [name for name in table.columns if name not in taken]
     pairs = {name: pair for name in rest if (pair := _pair(table[name])) is not None}
-    # a mark such as x, and blanks
-    marked = [
-        name
-        for name in rest
-        if table[name].null_count() and table[name].dtype == pl.String
-        and table[name].drop_nulls().n_unique() == 1
-    ]  # fmt: skip
-    labels = [*hints.label] or [n for n in rest if n in pairs or n in marked or n in hints.positive]
-    certain = hints.label or hints.positive or [n for n in labels if not table[n].null_count()]
-    if not certain and not labels:
+    marks = {name: text for name in rest if (text := _mark(table[name])) is not None}
+    # other single texts, such as a remark, only if nothing else is a label
+    short = [n for n, text in marks.items() if text.lower() in {*_MARKS, n.strip().lower()}]
+    known = [n for n in rest if n in pairs or n in short or n in hints.positive]
+    labels = [*hints.label] or known or [*marks]
+    if not labels:
         _ask_positive(table, rest, where)
-    if not hints.blank_is_no:
-        # next to columns without blanks, a column with blanks is an attribute
-        blank = [name for name in labels if table[name].null_count()]
-        if blank and (hints.label or not certain):
-            _ask_blank(table, blank, where)
-        labels = [name for name in labels if name not in blank]
+    blank = [name for name in labels if table[name].null_count()]
+    if blank and not hints.blank_is_no:
+        full = [] if hints.label else [name for name in labels if name not in blank]
+        _ask_blank(table, blank, full, where)
+    if not hints.label:
+        _ask_attributes(table, labels, rest, where)
     why = f"a row for each {key}; columns of 0 and 1 or yes and no are labels: {', '.join(labels)}"
     return TableOfImages(labels, dict(hints.positive), hints.blank_is_no), why
 
 
-def _ask_blank(table: pl.DataFrame, blank: Sequence[str], where: object) -> None:
+_MARKS = ("x", "v", "*", "+", "✓", "✔", "present", "positive")
+"""Texts, in small letters, that mark what is present in a column of nothing else and blanks."""
+
+
+def _mark(column: pl.Series) -> str | None:
+    """The only text of a column with blanks."""
+    texts = column.drop_nulls().unique()
+    alone = column.dtype == pl.String and len(texts) == 1 and column.null_count() > 0
+    return str(texts[0]) if alone else None
+
+
+def _ask_blank(
+    table: pl.DataFrame, blank: Sequence[str], others: Sequence[str], where: object
+) -> None:
     n = sum(table[name].null_count() for name in blank)
+    classes = counted(len(blank) + len(others), "class")
+    other = "otherwise a label in every row"
+    if others:
+        kept = f"{some_of(blank)} as {'attributes' if len(blank) > 1 else 'an attribute'}"
+        other = f"`label` {','.join(others)} gives {counted(len(others), 'class')}, and {kept}"
     raise InputError(
         f"{counted_are(n, 'cell')} blank in {some_of(blank)}: absent, or not looked at?",
         where=where,
-        allowed=f"`blank_is_no` gives {counted(len(blank), 'class')}, absent where the"
-        " cell is blank; otherwise a label in every row",
-        remedy="give `blank_is_no`, or fill in the cells",
+        allowed=f"`blank_is_no` gives {classes}, absent where the cell is blank; {other}",
+        remedy="give one of them, or fill in the cells",
+    )
+
+
+_TARGETS = ("y", "label", "labels", "target", "class", "gt", "ground_truth")
+"""Names of the one column of labels of a table."""
+_RECORDS = {
+    "train", "training", "test", "testing", "val", "valid", "validation", "holdout", "flip",
+    "flipped", "augmented", "synthetic", "reviewed", "verified", "validated", "checked",
+    "confirmed", "approved", "done", "duplicate", "corrupt", "corrupted", "broken", "blurry",
+    "blurred", "grayscale", "difficult", "truncated", "occluded", "crowd", "iscrowd", "ignore",
+    "ignored", "exclude", "excluded", "usable", "flagged", "gold",
+}  # fmt: skip
+"""Words of columns that record something about an image, its file or its annotation."""
+
+
+def _ask_attributes(
+    table: pl.DataFrame, labels: Sequence[str], rest: Sequence[str], where: object
+) -> None:
+    """Refuse columns of 0 and 1 that may be attributes: next to the one of labels, called after a
+    record, or written in another way than most.
+    """
+    target = [name for name in labels if name.strip().lower() in _TARGETS]
+    forms = Counter(filter(None, (_pair(table[name]) for name in labels))).most_common(1)
+    records = {n: re.sub(r"^(is|in)_?", "", n.strip().lower()) for n in labels}
+    if target:
+        why, asked = f"next to {target[0]}", [name for name in labels if name not in target]
+    elif asked := [name for name, word in records.items() if word in _RECORDS]:
+        why = "called after what is recorded of an image"
+    else:
+        why, (most, count) = "written in another way than the others", (forms or [(("", ""), 0)])[0]
+        asked = [
+            name for name in labels if _pair(table[name]) and not _texts(table[name]) <= {*most}
+        ]
+        asked = asked if len(asked) < count else []
+    classes = [name for name in labels if name not in asked]
+    if not asked or not classes:
+        return
+    kept, s = [name for name in rest if name not in classes], "s" if len(asked) > 1 else ""
+    one = f"{counted(len(classes), 'class')}, {some_of(classes)}"
+    allowed = [
+        f"`attributes` {','.join(kept)} gives {one}, and {some_of(asked)} as attribute{s}",
+        f"`label` {','.join(labels)} gives {counted(len(labels), 'class')}",
+    ]
+    found = SPLIT_NAMES.get(records[asked[0]])
+    values = table[asked[0]].cast(pl.String).unique().sort()
+    if found and len(asked) == 1 and len(values) == 2:
+        other = "test" if found == "train" else "train"
+        meaning = f"{values[1]}={found},{values[0]}={other}"
+        allowed.append(f"`split_column` {asked[0]} with `split_values` {meaning} gives splits")
+    raise InputError(
+        f"{some_of(asked)}, {why}: {'classes' if s else 'a class'}, or"
+        f" {'attributes' if s else 'an attribute'}?",
+        where=where,
+        allowed="; ".join(allowed),
+        remedy="give one of them",
     )
 
 
