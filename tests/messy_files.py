@@ -131,6 +131,22 @@ def numbered(folder):
     return text(folder, "\n".join(f"{a},{b}" for a, b in zip(lines, names, strict=True)))
 
 
+def more(*columns, yes="1", no="0", **options):
+    """The table with more columns: a name and a cell for each row."""
+
+    def make(folder):
+        rows = wide(yes=yes, no=no, **options).splitlines()
+        cells = [",".join(row) for row in zip(*columns, strict=True)]
+        return text(folder, "\n".join(f"{a},{b}" for a, b in zip(rows, cells, strict=True)))
+
+    return make
+
+
+def marked(mark, name="car"):
+    """The table with a class of a mark, or blank; and what that is with blanks as absent."""
+    return more([name, mark, "", mark, ""])
+
+
 def elsewhere(folder):
     """Images that are now in other folders than when the table was written."""
     photos(folder / "images" / "new")
@@ -230,6 +246,12 @@ def broken(folder):
     return folder
 
 
+CARS = {"a": {"sky", "car"}, "b": {"sky", "road"}, "c": {"road", "car"}, "d": {"sky", "road"}}
+TARGET = only("t.csv", "image,y,place\na,1,0\nb,0,0\nc,1,1\nd,0,1\n")
+Y = {"a": {"y"}, "b": set(), "c": {"y"}, "d": set()}
+Y_PLACE = {"a": {"y"}, "b": set(), "c": {"y", "place"}, "d": {"place"}}
+TRAIN = more(["is_train", "1", "0", "1", "0"])
+FLASH = more(["flash", "1", "0", "0", "1"], yes="yes", no="no")
 FOUR = tuple(f"images/{stem}.jpg" for stem in TRUTH)
 BOX_LINE = "0 0.5 0.5 0.2 0.2\n"
 LABELME = {"version": "5", "flags": {}, "shapes": [{"label": "cat"}], "imagePath": "a.jpg"}
@@ -265,7 +287,30 @@ FORMS: dict[str, Messy] = {
     "wide x/blank, said": Messy(csv(yes="x", no=""), flags="--blank-is-no"),
     "wide in/out": Messy(csv(yes="in", no="out"), "asked", words=("--positive", "sky=in", "sky=*")),
     "wide in/out, said": Messy(csv(yes="in", no="out"), flags="--positive sky=in,road=in"),
+    "1/blank next to 0/1": Messy(
+        marked("1"), "asked", words=("--blank-is-no gives 3", "--label sky,road gives 2")
+    ),
+    "1/blank next to 0/1, absent": Messy(marked("1"), flags="--blank-is-no", truth=CARS),
+    "1/blank next to 0/1, no label": Messy(marked("1"), flags="--label sky,road"),
+    "x/blank next to 0/1": Messy(marked("x"), "asked", words=("--blank-is-no gives 3",)),
+    "its name/blank next to 0/1": Messy(marked("car"), "asked", words=("--blank-is-no gives 3",)),
+    "remarks next to 0/1": Messy(marked("blurry", "remark")),
+    "a column y": Messy(TARGET, "asked", words=("--attributes place", "--label y,place")),
+    "a column y, one class": Messy(TARGET, flags="--attributes place", truth=Y),
+    "a column y, two classes": Messy(TARGET, flags="--label y,place", truth=Y_PLACE),
+    "a column is_train": Messy(TRAIN, "asked", words=("--split-column is_train", "1=train,0=test")),
+    "0/1 next to yes/no": Messy(FLASH, "asked", words=("--attributes flash gives 2",)),
+    "0/1 next to yes/no, an attribute": Messy(FLASH, flags="--attributes flash"),
+    "true/false next to a year": Messy(more(["year", *"1234"], yes="true", no="false")),
+    "1/-1 with a class in all images": Messy(
+        more(["car", *"1111"], yes="1", no="-1"),
+        truth={stem: {*found, "car"} for stem, found in TRUTH.items()},
+    ),
     "semicolons": Messy(csv(sign=";")),
+    "semicolons and commas": Messy(
+        csv(sign=";", names=("sky, blue", "road")),
+        truth={s: {n.replace("sky", "sky,_blue") for n in found} for s, found in TRUTH.items()},
+    ),
     "tabs in .csv": Messy(csv(sign="\t")),
     "tabs in .tsv": Messy(csv("t.tsv", sign="\t")),
     "commas in .tsv": Messy(csv("t.tsv")),

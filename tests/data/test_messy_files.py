@@ -1,6 +1,7 @@
 """Files as people have them: read as they mean, or refused with every reading and its flag."""
 
 import json
+import re
 from pathlib import PurePosixPath
 
 import pandas as pd
@@ -13,6 +14,7 @@ from refusals import fails
 import nooch
 from nooch.base.errors import InputError, ParameterError
 from nooch.data.importing.table_roles import Hints
+from nooch.data.table_files import TABLE_ENDINGS
 
 FRAMES = {
     "polars": lambda table: table,
@@ -35,15 +37,12 @@ def content(data):
     }
 
 
-def outcome(form, run_cli, tmp_path):
+def outcome(form, path, run_cli, command, out):
     """What an import comes to, and its words."""
-    path = form.make(tmp_path / "in")
-    if path is None:
-        pytest.skip("the real data is not here")
-    done = run_cli(f"import auto {path} {tmp_path / 'out'} {form.flags}")
+    done = run_cli(f"{command} {path} {out} {form.flags}")
     words = " ".join(done.err.split())
     if done.code == 0:
-        found, truth = content(nooch.load_dataset(tmp_path / "out")), form.truth or TRUTH
+        found, truth = content(nooch.load_dataset(out)), form.truth or TRUTH
         right = len(found) == truth if isinstance(truth, int) else found == truth
         return ("right" if right else f"wrong: {found}"), words
     if (
@@ -55,15 +54,59 @@ def outcome(form, run_cli, tmp_path):
     return ("asked" if form.outcome == "asked" else "refused"), words
 
 
+def commands(path):
+    is_table = path.suffix in TABLE_ENDINGS and path.is_file()
+    return ["import auto", *["import table"] * is_table]
+
+
 @pytest.mark.parametrize("name", FORMS)
 def test_a_messy_file_is_read_or_refused_with_a_remedy(name, tmp_path, run_cli):
-    found, words = outcome(FORMS[name], run_cli, tmp_path)
-    assert found == FORMS[name].outcome, words
-    if FORMS[name].has_files:
-        data = nooch.load_dataset(tmp_path / "out")
-        files = [path.name for path in (tmp_path / "in" / "images").rglob("*.jpg")]
-        assert sorted(files) == [PurePosixPath(name).name for name in data.images["file_name"]]
-        assert all((tmp_path / "in/images" / name).is_file() for name in data.images["file_name"])
+    """Also by ``import table``, without the names of its columns."""
+    form = FORMS[name]
+    path = form.make(tmp_path / "in")
+    if path is None:
+        pytest.skip("the real data is not here")
+    for number, command in enumerate(commands(path)):
+        out = tmp_path / f"out{number}"
+        found, words = outcome(form, path, run_cli, command, out)
+        assert found == form.outcome, words
+        if form.has_files:
+            names = nooch.load_dataset(out).images["file_name"]
+            files = [path.name for path in (tmp_path / "in" / "images").rglob("*.jpg")]
+            assert sorted(files) == [PurePosixPath(name).name for name in names]
+            assert all((tmp_path / "in/images" / name).is_file() for name in names)
+
+
+READING = re.compile(
+    r"(--[a-z-]+)((?: (?!gives|with)\S+)?)(?: with (--[a-z-]+ \S+))? gives (\d+ class|splits)"
+)
+ASKED = [n for n, form in FORMS.items() if form.outcome == "asked" and "--void" not in form.words]
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_each_reading_of_a_refusal_is_what_its_flag_gives(name, tmp_path, run_cli):
+    """Also ``import table`` and ``check`` take the flags."""
+    path = FORMS[name].make(tmp_path / "in")
+    answers = {f"{file}.jpg": [1.5] for file in TRUTH}
+    (tmp_path / "answers.csv").write_text("image,sky\n" + "".join(f"{a},0.7\n" for a in answers))
+    for command in commands(path):
+        words = " ".join(run_cli(f"{command} {path} {tmp_path / 'none'}").err.split())
+        readings = READING.findall(words)
+        assert len(readings) >= 1 + ("otherwise" not in words), words
+        for number, (flag, value, more, gives) in enumerate(readings):
+            out = tmp_path / f"{command.split()[1]}-{number}"
+            flags = f"{flag}{value} {more}"
+            run_cli(f"{command} {path} {out} {flags}").ok()
+            data = nooch.load_dataset(out)
+            if gives == "splits":
+                assert set(data.splits) == {"train", "test"}
+            else:
+                assert len(data.classes) == int(gives.split()[0]), flags
+            checked = run_cli(f"check {path} {tmp_path / 'answers.csv'} --out {out}-check {flags}")
+            # the labels were read; four images are too few to check
+            assert re.search("imported table|hard images|no predictions for", checked.err), (
+                checked.err
+            )
 
 
 @pytest.mark.parametrize("kind", FRAMES)

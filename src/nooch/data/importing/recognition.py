@@ -92,9 +92,15 @@ def recognize_table(path: str | Path, hints: Hints) -> Recognized:
     images and of labels or classes, it is not read, and columns that they do not name have no role.
     """
     roles = named_roles(hints)
-    if roles is None:
-        return _table(Path(path), hints)
-    return Recognized("table", reading_of("table", Path(path), *roles), "")
+    if roles is not None:
+        return Recognized("table", reading_of("table", Path(path), *roles), "")
+    found = _table(Path(path), hints) if Path(path).is_dir() else recognize(path, hints)
+    if found.kind not in {"table", "boxes"}:
+        remedy = "import it as what it is: nooch import auto"
+        raise InputError(
+            f"is {found.kind}: {found.why}", where=path, allowed="a table", remedy=remedy
+        )
+    return found
 
 
 def _found(reader: str, why: str, images: Path | None, *arguments: Any) -> Recognized:

@@ -341,9 +341,10 @@ _MARKS = ("x", "v", "*", "+", "✓", "✔", "present", "positive")
 
 def _mark(column: pl.Series) -> str | None:
     """The only text of a column with blanks."""
+    if column.dtype != pl.String or not column.null_count():
+        return None
     texts = column.drop_nulls().unique()
-    alone = column.dtype == pl.String and len(texts) == 1 and column.null_count() > 0
-    return str(texts[0]) if alone else None
+    return str(texts[0]) if len(texts) == 1 else None
 
 
 def _ask_blank(
