@@ -9,6 +9,7 @@ from tokenize import TokenError
 from typing import Any, BinaryIO
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from nooch.base.disk import make_folder
@@ -119,3 +120,29 @@ def float_array(values: Any) -> NDArray[np.float64]:
     except (TypeError, ValueError) as error:
         problem = error
     raise InputError(f"values are not numbers: {problem}", allowed="an array (n_images, n_tasks)")
+
+
+def box_arrays(
+    boxes: Any, labels: Any, scores: Any, where: object
+) -> tuple[pl.Series, NDArray[np.float64], NDArray[np.float64]]:
+    """Labels (Int64 or String), scores (n,) and boxes (n, 4) of one image, of arrays, tensors or
+    lists. Raises InputError for other shapes.
+    """
+    allowed = "boxes (n, 4), labels (n,) and scores (n,)"
+    with unreadable(where, allowed, (TypeError, ValueError, OverflowError)):
+        written, score = (np.asarray(float_array(part)) for part in (boxes, scores))
+        names = in_main_memory(labels)
+        names = names.tolist() if hasattr(names, "tolist") else list(names)
+    written = written.reshape(0, 4) if not written.size else written
+    score = score.reshape(-1) if not score.size else score
+    if written.shape != (len(names), 4) or score.shape != (len(names),):
+        shapes = f"boxes {written.shape}, {len(names)} labels and scores {score.shape}"
+        raise InputError(f"has {shapes}", where=where, allowed=allowed)
+    if all(isinstance(name, str) for name in names):
+        kind: Any = pl.String if names else pl.Int64
+    elif all(type(name) is int and abs(name) < 1 << 31 for name in names):
+        kind = pl.Int64
+    else:
+        raise InputError("has labels that are neither all numbers nor all names", where=where,
+                         allowed=allowed)  # fmt: skip
+    return pl.Series(names, dtype=kind), score, written

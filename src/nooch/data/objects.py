@@ -158,3 +158,20 @@ def rescaled(objects: pl.DataFrame, before: pl.DataFrame, after: pl.DataFrame) -
         objects["height"] * down,
         objects["area"] * across * down,
     )
+
+
+def overlaps(
+    found: NDArray[np.float64], objects: NDArray[np.float64], crowd: NDArray[np.bool_]
+) -> NDArray[np.float64]:
+    """Intersection over union of each pair of boxes, or over the detection for crowds: float64
+    (n,), in [0, 1]. Boxes are left, top, width, height: float64 (n, 4).
+    """
+    left, top, width, height = found.T
+    left_of, top_of, width_of, height_of = objects.T
+    wide = np.minimum(left + width, left_of + width_of) - np.maximum(left, left_of)
+    tall = np.minimum(top + height, top_of + height_of) - np.maximum(top, top_of)
+    shared = np.where((wide > 0) & (tall > 0), wide * tall, 0.0)
+    area = width * height
+    whole = np.where(crowd, area, area + width_of * height_of - shared)
+    # boxes without extent overlap nothing
+    return np.asarray(np.divide(shared, whole, out=np.zeros(len(shared)), where=whole > 0))

@@ -18,10 +18,10 @@ from nooch.base.words import counted, counted_are, plural
 from nooch.criteria import Context
 from nooch.criteria.context import FOLDS
 from nooch.data import Dataset, ImageNames, class_name, id_column
-from nooch.data.arrays import float_array, in_main_memory
+from nooch.data.arrays import box_arrays, float_array, in_main_memory
 from nooch.data.box_columns import FORMATS, are_fractions
 from nooch.data.image_names import BY_ID
-from nooch.evaluation.boxes.coordinates import arrays_of, check_scores, checked_boxes
+from nooch.evaluation.boxes.coordinates import check_scores, checked_boxes
 from nooch.evaluation.boxes.matching import Boxes, Detections, FoundObjects
 from nooch.evaluation.metrics import SCALES
 from nooch.suites import ChallengeSet, Suite
@@ -167,7 +167,7 @@ class Predictions:
             problem = f"boxes, labels and scores are of {', '.join(map(str, sizes))} images"
             raise InputError(problem, where=where, allowed=f"{len(ids)}, as image_ids are")
         parts = [
-            arrays_of(box, label, score, f"{where}, image {image}")
+            box_arrays(box, label, score, f"{where}, image {image}")
             for image, box, label, score in zip(ids, boxes, labels, scores, strict=True)
         ]
         names = dict(classes) if isinstance(classes, Mapping) else dict(enumerate(classes or ()))

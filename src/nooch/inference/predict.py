@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -13,11 +15,13 @@ from nooch.base.calls import Count, StepProgress, checked, no_progress
 from nooch.base.errors import InputError, ParameterError, check_one_of
 from nooch.base.limits import spread, usable_cpus
 from nooch.data import Dataset, as_dataset
+from nooch.data.objects import BOX
 from nooch.data.readers.image_files import files_of
 from nooch.data.table_files import write_result
 from nooch.evaluation import Predictions
+from nooch.models.detectors import Detect, ImageBoxes
 from nooch.models.devices import memory_limits, reuse_memory
-from nooch.models.images import Decoding, decode_images, refuse_broken
+from nooch.models.images import Decoding, decode_images, decode_whole, refuse_broken
 from nooch.models.pixel_batches import batches_of, forward, read_in_order
 from nooch.models.task_models import TaskModel
 from nooch.suites import Suite, as_suite
@@ -86,11 +90,11 @@ def predict(
     run: str | None = None,
     progress: StepProgress = no_progress,
 ) -> Predictions:
-    """Logits of every task for every image.
+    """Logits of every task for every image; of a detector the boxes, in their images' pixels.
 
     Images are decoded by threads, a few batches ahead, and resized to the model's input as ``nooch
-    train pixels`` does: the whole image, without its aspect. On a CPU the same batch size and
-    number of threads give the same bytes.
+    train pixels`` does: the whole image, without its aspect (a detector's as its kind demands). On
+    a CPU the same batch size and number of threads give the same bytes.
 
     Args:
         model: from ``load_task_model``.
@@ -108,6 +112,14 @@ def predict(
         NoochError: out of memory; a smaller batch is suggested.
     """
     decoding = Decoding.resolve(codec)
+    if model.detect is not None:
+        boxes, labels, scores = [], [], []
+        for found in detected(model.detect, paths, batch, decoding, readers, progress):
+            boxes.append(found.boxes)
+            labels.append(found.labels)
+            scores.append(found.scores)
+        name = run or model.name
+        return Predictions.from_boxes(ids, boxes, labels, scores, classes=model.tasks, run=name)
 
     def read(rows: range) -> tuple[NDArray[np.uint8], list[str]]:
         return decode_images([paths[row] for row in rows], model.size, decoding)
@@ -116,6 +128,24 @@ def predict(
     return Predictions.from_arrays(
         values, ids, list(model.tasks), scale="logit", run=run or model.name
     )
+
+
+def detected(
+    detect: Detect,
+    paths: Sequence[Path],
+    batch: int,
+    decoding: Decoding,
+    readers: int | None,
+    progress: StepProgress,
+) -> Iterator[ImageBoxes]:
+    """The boxes of each image file, ``batch`` images at a time; errors are as of ``predict``."""
+    read = partial(decode_whole, codec=decoding)
+    images = read_in_order(read, paths, readers or usable_cpus())
+    progress(0, len(paths))
+    for rows in batches_of(range(len(paths)), batch):
+        with memory_limits(batch, "predicting"):
+            yield from detect([*islice(images, len(rows))])
+        progress(rows.stop, len(paths))
 
 
 def read_logits(
@@ -155,13 +185,21 @@ def read_logits(
 def save_predictions(
     predictions: Predictions, path: str | Path, *, overwrite: bool = False
 ) -> Path:
-    """Write predictions atomically as ``image_id, task, run, logit`` (or ``probability``).
+    """Write predictions atomically as ``image_id, task, run, logit`` (or ``probability``); of a
+    detector a row for each box, with ``left, top, width, height``.
 
     Raises:
         ParameterError: another ending than ``.parquet`` and ``.csv``.
         OutputError: the file exists (and ``overwrite`` is false) or cannot be written.
     """
-    scale = predictions.scale
+    scale, found = predictions.scale, predictions.boxes
+    if found is not None:
+        tasks = pl.Series("task", predictions.tasks, dtype=pl.String).gather(found.boxes.label)
+        rows = predictions.image_ids.gather(found.boxes.image).alias("image_id")
+        scores = pl.Series(scale, found.scores)
+        table = pl.DataFrame([rows, tasks, scores]).with_columns(run=pl.lit(predictions.run))
+        table = table.hstack(pl.DataFrame(found.boxes.box, schema=list(BOX)))
+        return write_result(path, "predictions file", table, overwrite=overwrite)
     columns = dict(zip(predictions.tasks, predictions.values, strict=True))
     wide = pl.DataFrame({"image_id": predictions.image_ids, **columns})
     long = wide.unpivot(index="image_id", variable_name="task", value_name=scale)

@@ -17,7 +17,7 @@ import importlib.util
 import io
 import math
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib.metadata import version
@@ -47,6 +47,7 @@ from nooch.data.readers.image_files import (
     regular_file,
     rgb_image,
     stored_values,
+    upright_size,
 )
 
 if TYPE_CHECKING:
@@ -137,6 +138,17 @@ def decode_images(
         except UNREADABLE as error:
             broken.append(f"{path}: {error}")
     return pixels, broken
+
+
+def decode_whole(path: str | Path, codec: str | Decoding) -> NDArray[np.uint8]:
+    """Pixels of an image file in its own size. Raises InputError if it cannot be read."""
+    size = 1, 1
+    # what cannot be opened cannot be decoded, which is refused then
+    with suppress(*UNREADABLE), opened_image(Path(path)) as image:
+        size = upright_size(image)[::-1]
+    pixels, broken = decode_images([path], size, codec)
+    refuse_broken(broken)
+    return pixels.reshape(*size, 3)
 
 
 def dark_notes(paths: Sequence[str | Path], codec: str | Decoding = "auto") -> list[str]:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nooch.base.errors import (
     InputError,
@@ -75,6 +76,7 @@ class OnnxNetwork:
         ends: operator that makes its first output: ``Softmax``, ``Sigmoid``, or another.
         metadata: texts that the file has, by name.
         run: float32 (m, 3, height, width) -> its first output, a tensor in main memory.
+        every: the same -> all outputs by name.
     """
 
     source: ModelSource
@@ -83,6 +85,7 @@ class OnnxNetwork:
     ends: str
     metadata: Mapping[str, str]
     run: Callable[[Tensor], Tensor]
+    every: Callable[[Tensor], dict[str, NDArray[Any]]]
 
 
 def onnx_file(source: str) -> Path | None:
@@ -96,10 +99,17 @@ def onnx_file(source: str) -> Path | None:
     return file if file.is_file() and not any(path.glob(f"*{WEIGHTS}")) else None
 
 
-def load_onnx(source: str, options: InputOptions, device: str) -> OnnxNetwork:
+def load_onnx(
+    source: str,
+    options: InputOptions,
+    device: str,
+    usual: Preprocessing | None = None,
+    labels: Sequence[str] = (),
+) -> OnnxNetwork:
     """Load a network with one input, float32 or float16 (n, 3, height, width) or (n, height, width,
     3). Size, mean, std and labels come from ``options``, else ``preprocessor_config.json``,
-    ``labels.txt`` and ``config.json`` next to it, else of its metadata (ultralytics').
+    ``labels.txt`` and ``config.json`` next to it, else of its metadata (ultralytics'), else they
+    are the ``usual`` mean and std, and ``labels``.
 
     Raises InputError: it cannot be loaded, its input or labels are unknown. MissingExtraError:
     onnxruntime is not installed.
@@ -109,6 +119,7 @@ def load_onnx(source: str, options: InputOptions, device: str) -> OnnxNetwork:
         raise InputError("no such file", where=source, allowed="a network as .onnx")
     folder, whole = file.parent, file.name == MODEL_FILE and Path(source).expanduser().is_dir()
     session = _session(file, device)
+    names = [output.name for output in session.get_outputs()]
     metadata = dict(session.get_modelmeta().custom_metadata_map)
     first, *others = session.get_inputs()
     if others or first.type not in _FLOATS or len(first.shape) != 4:
@@ -116,13 +127,12 @@ def load_onnx(source: str, options: InputOptions, device: str) -> OnnxNetwork:
         allowed = "one input, float (n, 3, height, width)"
         raise InputError(problem, where=file, allowed=allowed)
     last = first.shape[3] == 3 and first.shape[1] != 3
-    prepared = _preprocessing(
-        file, options, metadata, first.shape[1:3] if last else first.shape[2:]
-    )
+    fixed = first.shape[1:3] if last else first.shape[2:]
+    prepared = _preprocessing(file, options, metadata, fixed, usual)
     config = folder / CONFIG_FILE
     facts = read_json(config, "configuration", "JSON") if config.is_file() else {}
     facts = facts if isinstance(facts, dict) else {}
-    labels = labels_of_outputs(file, options, metadata, facts)
+    labels = labels_of_outputs(file, options, metadata, facts, labels)
     ends, weights = _graph(file)
     identity = _identity(folder) if whole else _hash_of_files(file, weights)
     if not whole or any(
@@ -131,23 +141,31 @@ def load_onnx(source: str, options: InputOptions, device: str) -> OnnxNetwork:
         text = f"{identity} {prepared} {labels}"
         identity = hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()
 
-    def run(batch: Tensor) -> Tensor:
-        import torch
-
+    def every(batch: Tensor) -> dict[str, NDArray[Any]]:
         images = batch.cpu().numpy().astype(_FLOATS[first.type])
         images = images.transpose(0, 2, 3, 1) if last else images
         # a network may be exported for one image at a time
         parts = images[:, None] if first.shape[0] == 1 else [images]
-        given = [np.asarray(session.run(None, {first.name: part})[0]) for part in parts]
-        return torch.from_numpy(np.concatenate(given))
+        given = zip(*(session.run(None, {first.name: part}) for part in parts), strict=True)
+        outputs = [np.concatenate([np.atleast_1d(part) for part in output]) for output in given]
+        return dict(zip(names, outputs, strict=True))
+
+    def run(batch: Tensor) -> Tensor:
+        import torch
+
+        return torch.from_numpy(every(batch)[names[0]])
 
     name = folder.resolve().name if whole else file.stem
     found = ModelSource(name, folder, facts, identity)
-    return OnnxNetwork(found, labels, Inputs(prepared, device), ends, metadata, run)
+    return OnnxNetwork(found, labels, Inputs(prepared, device), ends, metadata, run, every)
 
 
 def _preprocessing(
-    file: Path, options: InputOptions, metadata: Mapping[str, str], shape: Sequence[Any]
+    file: Path,
+    options: InputOptions,
+    metadata: Mapping[str, str],
+    shape: Sequence[Any],
+    usual: Preprocessing | None,
 ) -> Preprocessing:
     """The input: options, else the configuration, else the metadata; ``shape`` is height and width
     that the network declares, numbers or names.
@@ -158,7 +176,7 @@ def _preprocessing(
         if size := _literal(file, metadata, "imgsz", list):
             recorded = replace(recorded, size=check_size((size[0], size[-1])))
     fixed = shape[0], shape[1]
-    if recorded is None and (options.mean is None or options.std is None):
+    if recorded is None and usual is None and (options.mean is None or options.std is None):
         raise InputError(
             f"has no {PREPROCESSOR} next to it, so its input is unknown",
             where=file,
@@ -169,7 +187,8 @@ def _preprocessing(
         if options.size is None and not all(isinstance(edge, int) for edge in fixed):
             remedy = f"give `size` in pixels, or write it into {PREPROCESSOR}"
             raise InputError("takes images of any size", where=file, remedy=remedy)
-        recorded = replace(IMAGENET, size=fixed) if options.size is None else IMAGENET
+        recorded = usual or IMAGENET
+        recorded = replace(recorded, size=fixed) if options.size is None else recorded
     if options.mean is not None or options.std is not None:
         plain = recorded.unnormalized()
         as_usual = replace(plain, mean=recorded.mean, std=recorded.std, flip=recorded.flip)
@@ -182,10 +201,15 @@ def _preprocessing(
 
 
 def labels_of_outputs(
-    file: Path, options: InputOptions, metadata: Mapping[str, str], config: Mapping[str, Any]
+    file: Path,
+    options: InputOptions,
+    metadata: Mapping[str, str],
+    config: Mapping[str, Any],
+    usual: Sequence[str] = (),
 ) -> list[str]:
     """Labels in the order of the outputs: options, else ``labels.txt``, ``id2label`` of the
-    configuration, ``names`` of the metadata. Raises InputError: there are none, or not one each.
+    configuration, ``names`` of the metadata, or the ``usual`` ones. Raises InputError: there are
+    none, or not one each.
     """
     given = None if options.classes is None else Path(options.classes).expanduser()
     nearby = file.parent / LABELS_FILE
@@ -201,6 +225,8 @@ def labels_of_outputs(
         listed = config["id2label"]
     elif "names" in metadata:
         listed = _literal(file, metadata, "names", dict | list)
+    if listed is None and usual:
+        listed = list(usual)
     if listed is None:
         problem = f"has no {LABELS_FILE} next to it, so its outputs have no names"
         raise InputError(problem, where=file, remedy=f"give `classes`, {allowed}")
@@ -227,14 +253,25 @@ def _literal(file: Path, metadata: Mapping[str, str], name: str, kind: Any) -> A
     return value
 
 
-def _graph(file: Path) -> tuple[str, list[str]]:
-    """Operator that makes the first output, and the files of weights that the graph names."""
+def declared(file: Path) -> tuple[dict[str, str], dict[str, int]]:
+    """Metadata of a network, and its outputs with their numbers of axes."""
+    model = _loaded(file)
+    outputs = {o.name: len(o.type.tensor_type.shape.dim) for o in model.graph.output}
+    return {entry.key: entry.value for entry in model.metadata_props}, outputs
+
+
+def _loaded(file: Path) -> Any:
     try:
         import onnx
     except ImportError as error:
         raise MissingExtraError("onnx", "onnx", "a network as ONNX") from error
     with as_input_error("cannot be loaded", where=file, allowed="a network as ONNX"):
-        graph = onnx.load(str(file), load_external_data=False).graph
+        return onnx.load(str(file), load_external_data=False)
+
+
+def _graph(file: Path) -> tuple[str, list[str]]:
+    """Operator that makes the first output, and the files of weights that the graph names."""
+    graph = _loaded(file).graph
     makers = {name: node for node in graph.node for name in node.output}
     name, kind = graph.output[0].name, ""
     for _ in range(len(graph.node)):

@@ -16,6 +16,13 @@ from numpy.typing import NDArray
 
 from nooch.base.calls import imported
 from nooch.base.errors import InputError, ParameterError, check_one_of, some_of, unreadable
+from nooch.models.detectors import (
+    Detect,
+    ImageBoxes,
+    custom_detector,
+    is_onnx_detector,
+    load_onnx_detector,
+)
 from nooch.models.devices import choose_device
 from nooch.models.images import Inputs, Preprocessing, black_image, check_size
 from nooch.models.onnx_networks import InputOptions, load_onnx, onnx_file
@@ -60,6 +67,11 @@ class Asked:
         return Path(self.source).expanduser()
 
     @cached_property
+    def own(self) -> Any:
+        """The custom model that the source names. Raises ParameterError."""
+        return imported(self.source, f"model {self.source!r}")()
+
+    @cached_property
     def resolved(self) -> ModelSource:
         """The source as a model of transformers. Raises InputError if it is none."""
         return find_source(self.source)
@@ -77,6 +89,8 @@ class TaskModel:
         inputs: how pixels are made ready.
         outputs: float32 (m, 3, height, width) -> logits, float64 (m, n_tasks), on the device.
         meaning: what stands for each task, as text.
+        detect: of a detector: images of any sizes -> boxes whose labels are positions in ``tasks``;
+            its logits are those of the largest scores.
     """
 
     name: str
@@ -86,6 +100,7 @@ class TaskModel:
     inputs: Inputs
     outputs: Callable[[Tensor], Tensor]
     meaning: Mapping[str, Any] = field(default_factory=dict)
+    detect: Detect | None = None
 
     @property
     def size(self) -> tuple[int, int]:
@@ -232,20 +247,16 @@ def load_onnx_classifier(request: Asked) -> TaskModel:
 
     Its first output is logits, (m, n_labels), or what its last operator makes of them: a softmax,
     whose logarithm is taken, or sigmoids, whose logit is. ``problem_type`` of a ``config.json`` is
-    as for other classifiers. Of ultralytics' detectors the largest score of a label counts.
+    as for other classifiers.
     """
     options = replace(request.options, size=request.size)
     network = load_onnx(request.source, options, request.device)
-    detects = network.metadata.get("task") in {"detect", "segment"}
-    sigmoids = detects or network.ends == "Sigmoid"
+    sigmoids = network.ends == "Sigmoid"
     usual = ("multi" if sigmoids else "single") + "_label_classification"
     problem_type = network.source.config.get("problem_type") or usual
-    count = len(network.labels)
 
     def values(batch: Tensor) -> Tensor:
         given = network.run(batch).double()
-        if detects and given.ndim == 3 and given.shape[1] >= 4 + count:
-            given = given[:, 4 : 4 + count].amax(2)
         given = given.flatten(1) if set(given.shape[2:]) <= {1} else given
         if network.ends == "Softmax":
             given = given.clamp(min=_TINY).log()
@@ -259,6 +270,50 @@ def load_onnx_classifier(request: Asked) -> TaskModel:
 
 _TINY = 1e-12
 """Probabilities that were rounded to 0 are this far from it."""
+
+
+def is_detector(request: Asked) -> bool:
+    """True if the source is a detector as ONNX, or a custom model without a size."""
+    if not is_own(request):
+        return is_onnx_detector(request.source)
+    return request.size is None and getattr(request.own, "size", None) is None
+
+
+def load_detector(request: Asked) -> TaskModel:
+    """A detector, see ``nooch.models.detectors``, of the labels that stand for tasks."""
+    if is_own(request):
+        detector = custom_detector(request.source, request.own, _identity(request))
+    else:
+        options = replace(request.options, size=request.size)
+        detector = load_onnx_detector(request.source, options, request.device)
+    # with what is not an object, a detector of one label has two classes
+    labels, name, skip = [*detector.labels, "background"], detector.name, request.skip_unmapped
+    inside = find_labels(labels, request.tasks, request.words, name, skip_unmapped=skip)
+    stands = np.array([[n in places for places in inside.values()] for n in range(len(labels))])
+
+    def detect(images: Sequence[NDArray[np.uint8]]) -> list[ImageBoxes]:
+        found = []
+        for boxes, numbers, scores in detector.detect(images):
+            if len(numbers) and not 0 <= numbers.min() <= numbers.max() < len(detector.labels):
+                problem = f"gives labels from {numbers.min()} to {numbers.max()}"
+                raise InputError(problem, where=name, allowed=f"0 to {len(detector.labels) - 1}")
+            rows, tasks = np.nonzero(stands[numbers])
+            found.append(ImageBoxes(boxes[rows], tasks, scores[rows]))
+        return found
+
+    def outputs(batch: Tensor) -> Tensor:
+        import torch
+
+        images = [*batch.permute(0, 2, 3, 1).to(torch.uint8).cpu().numpy()]
+        largest = np.zeros((len(images), len(inside)))
+        for row, (_, tasks, scores) in zip(largest, detect(images), strict=True):
+            np.maximum.at(row, tasks, scores)
+        return torch.from_numpy(largest).logit(eps=_TINY).to(request.device)
+
+    inputs = Inputs(Preprocessing(detector.size, 1.0, 0.0, (0.0,) * 3, (1.0,) * 3), request.device)
+    meaning = {task: [labels[place] for place in places] for task, places in inside.items()}
+    tasks = tuple(inside)
+    return TaskModel(name, detector.identity, "detector", tasks, inputs, outputs, meaning, detect)
 
 
 def is_timm(request: Asked) -> bool:
@@ -290,7 +345,7 @@ def load_own(request: Asked) -> TaskModel:
     """
     import torch
 
-    model = imported(request.source, f"model {request.source!r}")()
+    model = request.own
     labels, size = list(getattr(model, "classes", ())), request.size or getattr(model, "size", None)
     if not callable(model) or not labels or size is None:
         problem = "is not called with images, or has no `classes` or no `size`"
@@ -304,13 +359,18 @@ def load_own(request: Asked) -> TaskModel:
 
     several = getattr(model, "multi_label", False)
     problem_type = ("multi" if several else "single") + "_label_classification"
-    facts = json.dumps([request.source, labels, dict(getattr(model, "describe", dict)())])
-    file = Path(getattr(sys.modules[request.source.partition(":")[0]], "__file__", None) or "")
-    content = file.read_bytes() if file.is_file() else b""
-    identity = hashlib.sha256(facts.encode() + content).hexdigest()
-    source = ModelSource(request.source, None, {}, identity)
+    source = ModelSource(request.source, None, {}, _identity(request))
     inputs = Inputs(plain, request.device)
     return _answering(request, source, labels, problem_type, inputs, lambda: values, "custom")
+
+
+def _identity(request: Asked) -> str:
+    """Hash of a custom model's file, classes and what it describes."""
+    classes, described = getattr(request.own, "classes", ()), getattr(request.own, "describe", dict)
+    facts = json.dumps([request.source, list(classes), dict(described())])
+    file = Path(getattr(sys.modules[request.source.partition(":")[0]], "__file__", None) or "")
+    content = file.read_bytes() if file.is_file() else b""
+    return hashlib.sha256(facts.encode() + content).hexdigest()
 
 
 def labels_of(resolved: ModelSource) -> list[str]:
@@ -444,6 +504,7 @@ class ModelKind:
 KINDS: dict[str, ModelKind] = {
     # before the others: its folder is one of transformers too
     "trained": ModelKind(is_trained, load_trained),
+    "detector": ModelKind(is_detector, load_detector),
     "custom": ModelKind(is_own, load_own),
     "onnx": ModelKind(is_onnx, load_onnx_classifier),
     "timm": ModelKind(is_timm, load_timm_classifier),
@@ -471,9 +532,9 @@ def load_task_model(
     Args:
         source: a hub id ``owner/model``, or a folder with weights as safetensors: an image
             classifier, a model of texts and images, or a network that nooch trained and kept; a
-            network as ``.onnx`` or its folder; a classifier of timm (``resnet50``, ``timm/NAME`` or
-            folder; a folder comes first); or ``package.module:Name`` of a custom model, see
-            ``nooch.models.task_models.load_own``.
+            network as ``.onnx`` or its folder, also a detector; a classifier of timm (``resnet50``,
+            ``timm/NAME`` or folder; a folder comes first); or ``package.module:Name`` of a custom
+            model, see ``nooch.models.task_models.load_own`` and ``nooch.models.detectors``.
         tasks: names.
         words: labels (classifier) or prompts (texts and images) of the tasks, from
             ``read_task_map``; by default those that the tasks' names give.
@@ -505,7 +566,7 @@ def load_task_model(
     if not is_onnx(request):
         options.refuse(request.source, "mean", "std")
     kind = next((kind for kind in KINDS.values() if kind.fits(request)), None)
-    if classes is not None and kind not in {KINDS["onnx"], KINDS["timm"]}:
+    if classes is not None and not is_onnx(request) and kind is not KINDS["timm"]:
         options.refuse(request.source, "classes")
     if kind is not None:
         model = kind.load(request)

@@ -23,7 +23,7 @@ def predict_command(
     model: str = Option(
         ...,
         help="Hub id or folder: an image classifier, or a model of texts and images such as CLIP; a"
-        " name of timm's; FILE.onnx; package.module:Name.",
+        " name of timm's; FILE.onnx, also a detector; package.module:Name.",
     ),
     out: Path = Option(..., metavar="PREDICTIONS", help="File to write: .parquet or .csv."),
     task_map: str = shared.TaskMapOption,
@@ -39,7 +39,7 @@ def predict_command(
     where: Any,
     loading: Any,
 ) -> None:
-    """Predict the tasks of a suite with any classifier. Or the classes of a dataset."""
+    """Predict the tasks of a suite with any classifier or detector. Or a dataset's classes."""
     from nooch.data.table_files import result_files
     from nooch.inference import predict as network_predictions
 
@@ -87,12 +87,15 @@ def predict_command(
         "tasks": {task: loaded.meaning[task] for task in loaded.tasks},
         "model": {**model_facts, "size": list(loaded.size)},
     }
+    found = predictions.boxes
+    boxes = "" if found is None else f"{counted(len(found.scores), 'box')}: "
     height, width = loaded.size
     contents = f"{counted(len(loaded.tasks), 'task')} x {counted(len(ids), 'image')}"
     by = f"by {loaded.name} ({loaded.kind}) at {height} x {width}"
     following = f"evaluate {suite} {out}" if challenge_suite else f"check {suite} {out} --out check"
+    following += " --boxes --threshold 0.3" if boxes and challenge_suite else ""
     shown_next = () if "limit" in where else (f"nooch {following}",)
-    print_result(format, facts, f"{out}: {contents} {by}", *shown_next)
+    print_result(format, facts, f"{out}: {boxes}{contents} {by}", *shown_next)
 
 
 def _shown(meaning: Any) -> str:

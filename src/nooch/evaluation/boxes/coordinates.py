@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
-import polars as pl
 from numpy.typing import NDArray
 
-from nooch.base.errors import InputError, unreadable
+from nooch.base.errors import InputError
 from nooch.base.words import counted
-from nooch.data.arrays import float_array, in_main_memory
 from nooch.data.box_columns import FORMATS, NUMBERS, as_boxes
 from nooch.evaluation.boxes.matching import Booleans, Floats
 
@@ -57,32 +54,6 @@ def checked_boxes(written: Floats, box_format: str, place: Place) -> Floats:
         remedy = f"give {others} if they are that" if others else "leave such boxes out"
         _refuse(wrong, written, what, f"{box_format}: {NUMBERS[box_format]}", remedy, place)
     return boxes
-
-
-def arrays_of(
-    boxes: Any, labels: Any, scores: Any, where: object
-) -> tuple[pl.Series, Floats, Floats]:
-    """Labels (Int64 or String), scores (n,) and boxes (n, 4) of one image, of arrays, tensors or
-    lists. Raises InputError for other shapes.
-    """
-    allowed = "boxes (n, 4), labels (n,) and scores (n,)"
-    with unreadable(where, allowed, (TypeError, ValueError, OverflowError)):
-        written, score = (np.asarray(float_array(part)) for part in (boxes, scores))
-        names = in_main_memory(labels)
-        names = names.tolist() if hasattr(names, "tolist") else list(names)
-    written = written.reshape(0, 4) if not written.size else written
-    score = score.reshape(-1) if not score.size else score
-    if written.shape != (len(names), 4) or score.shape != (len(names),):
-        shapes = f"boxes {written.shape}, {len(names)} labels and scores {score.shape}"
-        raise InputError(f"has {shapes}", where=where, allowed=allowed)
-    if all(isinstance(name, str) for name in names):
-        kind: Any = pl.String if names else pl.Int64
-    elif all(type(name) is int and abs(name) < 1 << 31 for name in names):
-        kind = pl.Int64
-    else:
-        raise InputError("has labels that are neither all numbers nor all names", where=where,
-                         allowed=allowed)  # fmt: skip
-    return pl.Series(names, dtype=kind), score, written
 
 
 def _refuse(

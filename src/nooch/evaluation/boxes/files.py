@@ -22,11 +22,11 @@ from nooch.base.errors import InputError, reason_of, some_of, unreadable
 from nooch.base.limits import BROKEN_JSON
 from nooch.base.text_encoding import text_lines
 from nooch.base.words import counted
+from nooch.data.arrays import box_arrays
 from nooch.data.box_columns import box_columns, box_numbers
 from nooch.data.image_names import IMAGE_COLUMNS
 from nooch.data.readers.coco.decoder import Listing, first_element, opened
 from nooch.data.table_schema import CLASS_COLUMNS
-from nooch.evaluation.boxes.coordinates import arrays_of
 from nooch.evaluation.boxes.found import RUN_KEYS, Found
 from nooch.evaluation.boxes.matching import Floats
 from nooch.evaluation.prediction_format import FileFormat
@@ -227,7 +227,7 @@ def _by_image(document: Any, path: Path, how: FileFormat) -> Found:
 def _entry(entry: Any, where: str) -> tuple[pl.Series, Floats, Floats, str]:
     """Classes, scores, boxes of one image, and the order of a box's numbers."""
     if isinstance(entry, dict) and {"boxes", "labels", "scores"} <= entry.keys():
-        return *arrays_of(entry["boxes"], entry["labels"], entry["scores"], where), "xyxy"
+        return *box_arrays(entry["boxes"], entry["labels"], entry["scores"], where), "xyxy"
     if not isinstance(entry, list) or not all(isinstance(record, dict) for record in entry):
         raise _no_layout(where, f"is a {type(entry).__name__} without boxes, labels and scores")
     if not entry:
@@ -253,7 +253,7 @@ def _entry(entry: Any, where: str) -> tuple[pl.Series, Floats, Floats, str]:
                           for name in (columns.category, columns.score))  # fmt: skip
     except (KeyError, TypeError) as error:
         raise _no_layout(where, f"has a record without {reason_of(error)}") from error
-    return *arrays_of(written, labels, scores, where), box_format
+    return *box_arrays(written, labels, scores, where), box_format
 
 
 def _no_layout(where: object, problem: str) -> InputError:

@@ -15,7 +15,7 @@ from nooch.base.words import counted
 from nooch.data import class_name, id_column
 from nooch.data.box_columns import are_fractions, check_inside
 from nooch.data.image_names import UNTYPED
-from nooch.data.readers.cocostuff import COCOSTUFF, COCOSTUFF_IDS
+from nooch.data.readers.cocostuff import COCOSTUFF_IDS, THINGS
 from nooch.evaluation.boxes.coordinates import check_scores, checked_boxes
 from nooch.evaluation.boxes.matching import Boxes, Detections, Floats
 from nooch.evaluation.prediction_format import FileFormat
@@ -105,9 +105,8 @@ class Found:
         found = categories.unique().sort().to_list()
         if categories.dtype == pl.String:
             return {name: class_name(name, self.where) for name in found}
-        things = {COCOSTUFF_IDS[name]: name for name, kind in COCOSTUFF.items() if kind == "thing"}
-        if self.of_yolo:
-            things = dict(enumerate(things[number] for number in sorted(things)))
+        things = {COCOSTUFF_IDS[name]: name for name in THINGS}
+        things = dict(enumerate(THINGS)) if self.of_yolo else things
         names = how.named() or (things if {*things.values()} <= {*images.classes} else {})
         unnamed = [number for number in found if number not in names]
         # names without numbers are counted from 0, and numbers may start at 1
@@ -220,7 +219,7 @@ class DetectedBoxes:
         keys = [key for key in RUN_KEYS if key in self.rows.columns]
         parts = [self.rows.with_row_index("row")]
         if keys:
-            parts = parts[0].partition_by(keys, maintain_order=True)
+            parts = parts[0].partition_by(keys, maintain_order=True) or parts
         return [self._with(run, part) for run, part in zip(runs, parts, strict=True)]
 
     def _with(self, run: Predictions, part: pl.DataFrame) -> Predictions:

@@ -17,6 +17,8 @@ from typing import Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from nooch.data.objects import overlaps
+
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Booleans = NDArray[np.bool_]
@@ -209,18 +211,3 @@ def _chosen(
         if overlap >= largest:
             chosen, largest = target, overlap
     return chosen
-
-
-def overlaps(found: Floats, objects: Floats, crowd: Booleans) -> Floats:
-    """Intersection over union of each pair of boxes, or over the detection for crowds: float64
-    (n,), in [0, 1]. Boxes are left, top, width, height: float64 (n, 4).
-    """
-    left, top, width, height = found.T
-    left_of, top_of, width_of, height_of = objects.T
-    wide = np.minimum(left + width, left_of + width_of) - np.maximum(left, left_of)
-    tall = np.minimum(top + height, top_of + height_of) - np.maximum(top, top_of)
-    shared = np.where((wide > 0) & (tall > 0), wide * tall, 0.0)
-    area = width * height
-    whole = np.where(crowd, area, area + width_of * height_of - shared)
-    # boxes without extent overlap nothing
-    return np.asarray(np.divide(shared, whole, out=np.zeros(len(shared)), where=whole > 0))
