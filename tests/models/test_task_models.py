@@ -186,7 +186,15 @@ def test_no_code_of_a_folder_is_run(tmp_path):
 
 def test_kinds_are_distinguished_by_their_configuration(tmp_path):
     # trained networks are tried in test_network_jobs
-    assert list(KINDS) == ["trained", "custom", "onnx", "timm", "classifier", "zero-shot"]
+    assert list(KINDS) == [
+        "trained",
+        "detector",
+        "custom",
+        "onnx",
+        "timm",
+        "classifier",
+        "zero-shot",
+    ]
     assert len(LABELS) == 6
     for kind, save in (("classifier", save_classifier), ("zero-shot", save_clip)):
         assert loaded(save(tmp_path / kind), ["car"], words=False).kind == kind

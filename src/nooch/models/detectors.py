@@ -27,7 +27,7 @@ T = TypeVar("T")
 LEAST = 0.01
 """Boxes with lower scores are left out, as in YOLOX's evaluation."""
 OVERLAP = 0.65
-"""Of two boxes of a label that overlap by more, only the one with the higher score is left."""
+"""Overlap of two boxes of a label beyond which only the one with the higher score is left."""
 MOST = 100
 """Boxes of a label that are left in an image, as COCO counts them."""
 _PADDING = 114
@@ -40,7 +40,7 @@ _ROLES = {
     "count": {"num_dets", "num_detections", "num", "num_boxes"},
     "logits": {"logits", "pred_logits"},
 }
-"""What an output contains, by its name."""
+"""Content of an output -> its names."""
 LAYOUTS = (
     "YOLOX's or YOLOv5's (1, rows, 5 + labels), ultralytics' (1, 4 + labels, rows), or boxes that"
     " are suppressed (1, n, 6); outputs called boxes, scores and labels (any with num_dets); or"
@@ -107,7 +107,7 @@ def load_onnx_detector(source: str, options: InputOptions, device: str) -> Detec
 
     Boxes of a raw output are suppressed by label; a box counts for each label whose score is at
     least ``LEAST``. Unless options or files set it, the input is as in training: YOLOX's is blue,
-    green, red from 0 to 255 at the top left, that of others red, green, blue from 0 to 1, centered.
+    green, red from 0 to 255 at the top left; others take red, green, blue from 0 to 1, centered.
     Images keep their aspect and are padded with gray; for logits and pred_boxes they are stretched.
 
     Raises InputError: outputs that are not recognized, and as ``load_onnx``.
@@ -125,7 +125,7 @@ def load_onnx_detector(source: str, options: InputOptions, device: str) -> Detec
     if layout is None:
         shapes = some_of(f"{key} {value.shape}" for key, value in given.items())
         raise InputError(
-            f"gives outputs {shapes}, and has {n_labels} labels: not those of a detector",
+            f"gives outputs {shapes}, and has {n_labels} labels: not the ones of a detector",
             where=name, allowed=LAYOUTS,
             remedy="give `classes` with a label for each score, or write package.module:Name",
         )  # fmt: skip

@@ -90,7 +90,7 @@ class TaskModel:
         outputs: float32 (m, 3, height, width) -> logits, float64 (m, n_tasks), on the device.
         meaning: what stands for each task, as text.
         detect: of a detector: images of any sizes -> boxes whose labels are positions in ``tasks``;
-            its logits are those of the largest scores.
+            its logits are of the largest scores.
     """
 
     name: str

@@ -27,7 +27,7 @@ COCOSTUFF_IDS: dict[str, int] = {row["name"]: int(row["id"]) for row in _rows()}
 """Class name -> COCO category id (1 to 182, with gaps)."""
 
 THINGS = tuple(name for name, kind in COCOSTUFF.items() if kind == "thing")
-"""The 80 classes of things, in the order of COCO ids: those of most detectors."""
+"""The 80 classes of things, in the order of COCO ids: the labels of most detectors."""
 
 MAP_VALUES = {
     # the maps of things and stuff: value = id - 1, 255 = unlabeled
