@@ -14,6 +14,7 @@ from scipy.special import expit, softmax
 
 from nooch.base.errors import InputError, ParameterError, some_of
 from nooch.data.arrays import box_arrays
+from nooch.data.box_columns import are_fractions
 from nooch.data.objects import overlaps
 from nooch.data.readers.cocostuff import THINGS
 from nooch.models.images import IMAGENET, black_image
@@ -50,8 +51,6 @@ LAYOUTS = (
 
 
 _ANSWERS = "for each image {boxes: (n, 4), labels: (n,), scores: (n,)}, in a list"
-_FRACTIONS = 1.5
-"""Largest coordinate of boxes that are fractions of the input."""
 _USUAL = (640, 640)
 """Size of a custom detector's images where all must have one."""
 
@@ -261,7 +260,7 @@ def _of_names(size: tuple[int, int], given: Outputs) -> ImageBoxes:
     scores = roles["scores"].reshape(-1).astype(np.float64) if "scores" in roles else boxes[:, 4]
     labels, count = roles["labels"], roles.get("count")
     boxes, labels = boxes[:, :4], labels.reshape(-1).astype(np.int64)
-    if boxes.max(initial=0) <= _FRACTIONS:
+    if are_fractions(boxes):
         boxes = boxes * np.tile(size[::-1], 2)
     kept = np.flatnonzero(scores[: None if count is None else int(count.flat[0])] >= LEAST)
     return ImageBoxes(boxes[kept], labels[kept], scores[kept])
