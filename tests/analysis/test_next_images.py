@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, strategies as st
 from oracles import dataset_of
 from refusals import fails, refused
+from scipy.sparse import csr_array
 
 import nooch
 from nooch.base.errors import UndefinedError
@@ -189,3 +190,36 @@ def test_other_refusals():
     fails(lambda: nooch.collect_next(gone, POOL, **options), "statistics", kind=UndefinedError)
     bare = images(50, 3, ("all",))
     refused(lambda: nooch.collect_next(suite_of(bare), POOL), "train")
+
+
+def test_detections_take_the_place_of_annotations(run_cli, tmp_path):
+    """Boxes of half the areas with certain scores choose what annotations choose."""
+    whole = pl.Series("width", [100] * len(POOL))
+    sized = POOL.images.with_columns(whole, whole.alias("height"))
+    bare = nooch.Dataset.build(sized, ["other"], csr_array((len(POOL), 1)))
+    areas = POOL.areas.tocoo()
+    rows = [
+        {"image_id": int(POOL.images["image_id"][int(row)]), "category": POOL.classes[label],
+         "score": 0.9, "left": 0.0, "top": 0.0, "width": 100.0, "height": 100.0 * float(area)}
+        for row, label, area in zip(areas.row, areas.col, areas.data, strict=True)
+    ]  # fmt: skip
+    low = [row | {"score": 0.2, "category": "road"} for row in rows]
+    pl.DataFrame(rows + low).write_csv(tmp_path / "detections.csv")
+    expected = nooch.collect_next(SUITE, POOL, dataset=DATA, budget=20)
+    found = nooch.collect_next(
+        SUITE, bare, dataset=DATA, budget=20, detections=tmp_path / "detections.csv"
+    )
+    assert found.table.drop("file_name").equals(expected.table.drop("file_name"))
+    loose = nooch.collect_next(
+        SUITE, bare, dataset=DATA, budget=20, detections=tmp_path / "detections.csv", threshold=0.1
+    )
+    assert not loose.table["image_id"].equals(expected.table["image_id"])
+    nooch.data.save_dataset(DATA, tmp_path / "data")
+    nooch.data.save_dataset(bare, tmp_path / "pool")
+    nooch.suites.save_suite(SUITE, tmp_path / "suite")
+    files = f"{tmp_path / 'suite'} --dataset {tmp_path / 'data'} --pool {tmp_path / 'pool'}"
+    out = tmp_path / "next.csv"
+    run_cli(
+        f"collect-next {files} --detections {tmp_path / 'detections.csv'} --budget 20 --out {out}"
+    ).ok()
+    assert pl.read_csv(out)["image_id"].to_list() == expected.table["image_id"].to_list()

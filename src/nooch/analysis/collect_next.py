@@ -13,12 +13,14 @@ from msgspec import Meta
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from nooch.base.calls import Count, checked
+from nooch.base.calls import Count, Share, checked
 from nooch.base.display import DisplayTable, TabularResult
 from nooch.base.errors import InputError, ParameterError, UndefinedError, check_one_of, some_of
 from nooch.base.words import counted
 from nooch.criteria import Fitted
 from nooch.data import Dataset, as_dataset
+from nooch.evaluation import load_predictions
+from nooch.evaluation.boxes.detected import annotated_by
 from nooch.models.caches.features import Features, given_features
 from nooch.suites import CELLS, Suite, as_suite
 from nooch.suites.find import find
@@ -67,6 +69,8 @@ def collect_next(
     tasks: Sequence[str] = (),
     criterion: str | None = None,
     similarity: Annotated[float, Meta(gt=0, le=1)] = 0.95,
+    detections: Any = None,
+    threshold: Share = 0.5,
 ) -> NextImages:
     """Choose the images of a pool whose context misleads in ways that training has few images of.
 
@@ -85,6 +89,9 @@ def collect_next(
         tasks: names; all that have sets under the criterion by default.
         criterion: of the suite, with thresholds of its own; the first by default.
         similarity: cosine of features above which two images are near-duplicates.
+        detections: boxes of a detector in the pool's images (see ``nooch.load_predictions``), which
+            take the place of its annotations.
+        threshold: score above which a box of ``detections`` counts.
 
     Raises:
         ParameterError: no dataset, no split ``train``, the pool is that dataset, unknown names, one
@@ -97,6 +104,12 @@ def collect_next(
     if pool.fingerprint == data.fingerprint:
         problem = "the pool is the dataset that the suite was found in"
         raise ParameterError(problem, allowed="other images")
+    if detections is not None:
+        runs = load_predictions(detections, data=pool, tasks=data.classes)
+        if len(runs) > 1:
+            names = some_of([run.run for run in runs])
+            raise InputError(f"detections are of several runs: {names}", allowed="one run")
+        pool = annotated_by(runs[0], pool, data.classes, threshold)
     vectors = _vectors(features, pool_features, data, pool)
     name = criterion or suite.criteria[0]
     tasks = list(dict.fromkeys(key[1] for key in suite.select_keys([name], tasks)))

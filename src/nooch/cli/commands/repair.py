@@ -139,6 +139,8 @@ def repair_command(
     leave=["dataset"],
     features={"type": Path},
     pool_features={"type": Path},
+    detections={"type": Path},
+    threshold={"type": float},
 )
 def collect_next_command(
     suite: Path = shared.SuiteArgument,

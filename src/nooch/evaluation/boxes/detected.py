@@ -13,7 +13,7 @@ from scipy.sparse import csr_array
 
 from nooch.base.errors import InputError, ParameterError
 from nooch.data import Dataset
-from nooch.data.objects import BOX
+from nooch.data.objects import BOX, objects_table
 from nooch.evaluation.boxes.matching import (
     Boxes,
     Detections,
@@ -208,6 +208,30 @@ class MatchedRun:
             below = scores[best + 1] if best + 1 < len(own) else 0.0
             limits[task] = float(scores[best] + below) / 2
         return limits
+
+
+def annotated_by(
+    run: Predictions, data: Dataset, classes: Sequence[str], threshold: float
+) -> Dataset:
+    """The images of a dataset, annotated by a run's boxes with a score above the threshold, in [0,
+    1]; areas are sums over the boxes of a class, at most the image. Raises ParameterError
+    for a run without boxes, InputError for boxes in pixels of images whose size is not known.
+    """
+    if run.boxes is None:
+        raise ParameterError("the detections have no boxes", where=f"run {run.run}")
+    ids, images = run.image_ids, data.images
+    places = positions(ids.cast(images["image_id"].dtype, strict=False), images["image_id"])
+    found = _in_units_of(run.boxes.boxes, run.boxes.in_fractions, places, images, run.run)
+    labels = np.array([classes.index(task) if task in classes else -1 for task in run.tasks])
+    boxes, kept = found.moved(places, labels)
+    above = np.flatnonzero(run.boxes.scores[kept] > threshold)
+    image, label, box = boxes.image[above], boxes.label[above], boxes.box[above]
+    sizes = images.select(pl.col(_SIDES).cast(pl.Float64).fill_null(1.0)).to_numpy()[image]
+    shape = len(images), len(classes)
+    areas = csr_array((np.prod(box[:, 2:] / sizes, axis=1), (image, label)), shape)
+    areas.data = np.minimum(areas.data, 1.0)
+    objects = objects_table(images["image_id"], classes, image, label, box)
+    return Dataset.build(images, list(classes), areas, objects=objects)
 
 
 FALSE = ("false_boxes", "misplaced", "duplicates")
