@@ -12,6 +12,7 @@ onnx = pytest.importorskip("onnx", reason="onnx is not installed (nooch[onnx])")
 pytest.importorskip("onnxruntime", reason="onnxruntime is not installed (nooch[onnx])")
 
 from nooch.models.segmenters import ModelChoice, load_segmenter  # noqa: E402
+from nooch.models.task_maps import read_task_map  # noqa: E402
 from nooch.models.task_models import load_task_model  # noqa: E402
 
 LABELS = ["car", "tabby, tabby cat", "dog", "bus"]
@@ -110,11 +111,19 @@ def test_files_beside_it_say_what_options_would(tmp_path, form):
 def test_metadata_of_ultralytics(tmp_path):
     names = str(dict(enumerate(LABELS)))
     facts = {"author": "Ultralytics", "task": "classify", "imgsz": "[16, 16]", "names": names}
+    facts |= {"stride": "1", "batch": "1", "channels": "3", "head": "Classify", "end2end": "False"}
     file = save_classifier(tmp_path / "yolo-cls.onnx", "Softmax", metadata=facts,
                            shape=("n", 3, "h", "w"))  # fmt: skip
     model = load_task_model(file, ["car"])
     expected = softmax_logits(outputs_of((0, 0, 0), (1, 1, 1)), 0)
     np.testing.assert_allclose(model.logits(PIXELS).numpy()[:, 0], expected, atol=1e-4)
+    mapped = load_task_model(
+        file, ["cow", "cat"], read_task_map({"cow": ["bus", 2], "cat": "tabby"})
+    )
+    assert mapped.meaning == {"cow": ["dog", "bus"], "cat": ["tabby, tabby cat"]}
+    for broken in ("[]", "['a', 16]", "[None]", "[True]", "16", "[16, 16, 16]", "9" * 5000):
+        file = save_classifier(tmp_path / "broken.onnx", metadata={**facts, "imgsz": broken})
+        fails(lambda file=file: load_task_model(file, ["car"]), "metadata imgsz")
     evil = {**facts, "names": "__import__('os').system('true')"}
     file = save_classifier(tmp_path / "evil.onnx", metadata=evil)
     fails(lambda: load_task_model(file, ["car"]), "cannot be read", "metadata names")

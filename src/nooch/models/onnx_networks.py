@@ -9,9 +9,11 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
+import msgspec
 import numpy as np
+from msgspec import Meta
 from numpy.typing import NDArray
 
 from nooch.base.errors import (
@@ -22,6 +24,7 @@ from nooch.base.errors import (
     unreadable,
 )
 from nooch.base.files import sha256_once
+from nooch.base.limits import BROKEN_JSON
 from nooch.base.text_encoding import text_lines
 from nooch.models.images import (
     IMAGENET,
@@ -42,6 +45,8 @@ LABELS_FILE = "labels.txt"
 CONFIG_FILE = "config.json"
 _ENDING = ".onnx"
 _FLOATS = {"tensor(float)": np.float32, "tensor(float16)": np.float16}
+_SIZES = Annotated[list[int], Meta(min_length=1, max_length=2)]
+_NAMES = dict[int, Any] | list[Any]
 _PASSED = frozenset({"Identity", "Cast", "Reshape", "Flatten", "Squeeze"})
 """Operators after the last one that gives outputs their meaning."""
 
@@ -173,7 +178,7 @@ def _preprocessing(
     recorded = read_preprocessing(file.parent)
     if recorded is None and metadata.get("author") == "Ultralytics":
         recorded = IMAGENET.unnormalized()
-        if size := _literal(file, metadata, "imgsz", list):
+        if size := _literal(file, metadata, "imgsz", _SIZES):
             recorded = replace(recorded, size=check_size((size[0], size[-1])))
     fixed = shape[0], shape[1]
     if recorded is None and usual is None and (options.mean is None or options.std is None):
@@ -224,7 +229,7 @@ def labels_of_outputs(
     elif config.get("id2label"):
         listed = config["id2label"]
     elif "names" in metadata:
-        listed = _literal(file, metadata, "names", dict | list)
+        listed = _literal(file, metadata, "names", _NAMES)
     if listed is None and usual:
         listed = list(usual)
     if listed is None:
@@ -245,12 +250,10 @@ def labels_of_outputs(
 
 def _literal(file: Path, metadata: Mapping[str, str], name: str, kind: Any) -> Any:
     """A value of the metadata that is written as in Python; None if it is not there."""
-    errors = (ValueError, SyntaxError, TypeError, MemoryError, RecursionError)
+    errors = (ValueError, SyntaxError, TypeError, MemoryError, *BROKEN_JSON)
     with unreadable(file, f"metadata {name} as ultralytics writes it", errors):
         value = ast.literal_eval(metadata.get(name, "None"))
-        if value is not None and not (isinstance(value, kind) and value):
-            raise ValueError(name)
-    return value
+        return None if value is None else msgspec.convert(value, kind)
 
 
 def declared(file: Path) -> tuple[dict[str, str], dict[str, int]]:
