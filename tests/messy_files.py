@@ -89,15 +89,19 @@ def parquet(folder):
     return folder / "t.parquet"
 
 
-def excel(folder):
+def write_excel(path, table):
     import openpyxl
 
-    folder.mkdir(parents=True)
     book = openpyxl.Workbook()
-    for row in [frame().columns, *frame().rows()]:
+    for row in [table.columns, *table.rows()]:
         book.active.append(row)
-    book.save(folder / "t.xlsx")
-    return folder / "t.xlsx"
+    book.save(path)
+    return path
+
+
+def excel(folder):
+    folder.mkdir(parents=True)
+    return write_excel(folder / "t.xlsx", frame())
 
 
 def lists(folder):

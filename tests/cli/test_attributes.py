@@ -3,6 +3,7 @@
 import numpy as np
 import polars as pl
 import pytest
+from messy_files import write_excel
 from scipy.sparse import csr_array
 
 from nooch.data import Dataset, divide, load_dataset, open_dataset, save_dataset
@@ -113,3 +114,70 @@ def test_scores_need_a_column(run_cli, folder, tmp_path):
     find = "find data --criterion scores --tau 0.4 --out suite"
     run_cli(find).refused("--scores")
     run_cli(f"{find} --scores plaze").refused("place")
+
+
+FORMS = {
+    "t.csv": lambda table, file: table.write_csv(file),
+    "semicolons.csv": lambda table, file: table.write_csv(file, separator=";"),
+    "utf16.csv": lambda table, file: file.write_bytes(table.write_csv().encode("utf-16")),
+    "t.tsv": lambda table, file: table.write_csv(file, separator="\t"),
+    "t.parquet": lambda table, file: table.write_parquet(file),
+    "t.json": lambda table, file: table.write_json(file),
+    "t.jsonl": lambda table, file: table.write_ndjson(file),
+    "t.xlsx": lambda table, file: write_excel(file, table),
+}
+
+
+@pytest.fixture(params=[1, 3])
+def photos(request, tmp_path):
+    """A dataset of photographs with ids of their own, in so many parts."""
+    names = [f"{place}/{n:03}.jpg" for place in ("sea", "land") for n in range(6)]
+    frame = pl.DataFrame({"image_id": range(100, 112), "file_name": names})
+    data = Dataset.build(frame, ("car",), csr_array(np.ones((12, 1))))
+    size = 12 // request.param
+    save_dataset(data if request.param == 1 else divide(data, size), tmp_path / "photos")
+    return names
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("below", ["{}", "/home/me/{}", "C:\\photos\\{}"])
+def test_file_names_are_matched_by_their_longest_common_end(run_cli, photos, tmp_path, form, below):
+    names = [below.format(name).replace("/", "\\" if "\\" in below else "/") for name in photos]
+    values = {"night": [n % 2 for n in range(12)], "camera": [*"abcabcabcab", None]}
+    table = pl.DataFrame(
+        {"photo": [*names, "other/9.jpg"], **{k: [*v, v[0]] for k, v in values.items()}}
+    )
+    FORMS[form](table.sample(fraction=1, shuffle=True, seed=0), tmp_path / form)
+    done = run_cli(f"tools add-attributes photos {form} new --format json").ok()
+    assert (done.json["images_listed"], done.json["rows_left_out"]) == (12, 1)
+    images = load_dataset(tmp_path / "new").images
+    assert images.select("night", "camera").to_dict(as_series=False) == values
+
+
+@pytest.mark.parametrize(
+    ("table", "words"),
+    [
+        ("photo,a\n003.jpg,1\n", "003.jpg is the name of several images: sea/003.jpg and land/"),
+        ("photo,a\nsea/003.jpg,1\nx/sea/003.jpg,2\n", "stand for one image"),
+        ("photo,a\nsky/1.jpg,1\n", "or files such as sea/000.jpg"),
+        ("image_id,file,a\n100,sea/001.jpg,1\n", "--id image_id gives 1 images; --id file gives 1"),
+    ],
+)
+def test_names_that_are_not_certain_are_refused(run_cli, photos, tmp_path, table, words):
+    (tmp_path / "t.csv").write_text(table)
+    run_cli("tools add-attributes photos t.csv new").refused(words, "t.csv")
+    assert not (tmp_path / "new").exists()
+
+
+def test_each_reading_of_columns_that_disagree_is_what_its_flag_gives(run_cli, photos, tmp_path):
+    (tmp_path / "t.csv").write_text("image_id,file,a\n100,sea/001.jpg,1\n")
+    for column, place in {"image_id": 0, "file": 1}.items():
+        run_cli(f"tools add-attributes photos t.csv {column} --id {column} --columns a").ok()
+        found = load_dataset(tmp_path / column).images["a"]
+        assert found.is_not_null().arg_true().to_list() == [place]
+
+
+def test_a_second_column_of_the_same_images_is_not_an_attribute(run_cli, photos, tmp_path):
+    (tmp_path / "t.csv").write_text("image_id,file_name,a\n100,sea/000.jpg,1\n")
+    run_cli("tools add-attributes photos t.csv new").ok()
+    assert load_dataset(tmp_path / "new").attributes == ("a",)

@@ -44,9 +44,14 @@ class Columns:
     attributes: Sequence[str] | None = None
 
     def attribute_names(
-        self, names: Iterable[str], taken: Sequence[str], path: object
+        self,
+        names: Iterable[str],
+        taken: Sequence[str],
+        path: object,
+        roles: str = "; or name their role: `id`, `file_name`, `split_column`",
     ) -> list[str]:
-        """The attributes among a table's columns; ``taken`` columns have classes and areas.
+        """The attributes among a table's columns; ``taken`` columns have classes and areas, and
+        ``roles`` names the other roles for errors.
 
         Raises:
             InputError: a name that nooch uses itself.
@@ -60,8 +65,7 @@ class Columns:
             raise InputError(
                 f"columns {', '.join(clash)} have a name that nooch uses itself",
                 where=path,
-                remedy="name their role (`id`, `file_name`, `split_column`), rename them, or"
-                " leave them out of `attributes`",
+                remedy=f"leave them out of `attributes`, or rename them{roles}",
             )
         return [name for name in columns if name != "file_name"]
 
