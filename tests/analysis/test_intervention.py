@@ -127,6 +127,25 @@ def test_sentences_and_files(world, tmp_path):
     assert again.table.equals(made.table)
 
 
+def test_a_first_try_predicts_only_the_images_that_it_edits(world, tmp_path):
+    whole = run(world, BY_CONTEXT, tmp_path / "whole")
+    made = run(world, BY_CONTEXT, tmp_path / "out", limit=5)
+    rows, every = (pl.read_parquet(tmp_path / name / "edited.parquet") for name in ("out", "whole"))
+    assert rows.equals(every[[0, 4, 9, 14, 19]])
+    assert made.sentences[0].startswith("Of 2 hard negatives that the model got wrong, 2 are right")
+    for name in ("before", "edit", "control"):
+        few, all_ = (pl.read_parquet(tmp_path / at / f"{name}.parquet") for at in ("out", "whole"))
+        assert few["image_id"].to_list() == rows["image_id"].to_list()
+        assert few.equals(all_.join(few, on="image_id", how="semi"))
+    assert run(world, BY_CONTEXT, tmp_path / "more", limit=99).table.equals(whole.table)
+    maps = tmp_path / "maps"
+    maps.mkdir()
+    (maps / "classes.txt").write_text("0 void\n1 car\n2 road\n")
+    fails(lambda: run(world, BY_CONTEXT, tmp_path / "no", annotations=[maps], limit=3),
+          "no image has a mask")  # fmt: skip
+    fails(lambda: run(world, BY_CONTEXT, tmp_path / "no", limit=0), "`limit`", kind=ParameterError)
+
+
 def test_hiding_agrees_with_pictures_that_never_had_the_cue(world, tmp_path):
     """Logits of the edit against those of the same pictures, drawn without the road."""
     model = network(6, 9, -1.5)
@@ -202,6 +221,9 @@ def test_the_command(world, run_cli, tmp_path, monkeypatch):
     run_cli(_said_next(done)).ok()
     shown = run_cli(f"{command} --edit hide-object --out out --overwrite --format json").ok().json
     assert shown["changes"][0]["run"] == "model, hide-object"
+    tried = run_cli(f"{command} --out tried --bootstrap 10 --limit 8").ok()
+    assert "for a first try; to evaluate, leave --limit out" in tried.out
+    assert "next: nooch" not in tried.out
     run_cli(f"{command} --edit hide --out other").refused("value of --edit", "hide-cue")
     run_cli(f"{command} --out data --overwrite").refused("contains no changes.parquet")
 

@@ -18,6 +18,7 @@ from nooch.base.calls import Count, Progress, checked, no_progress
 from nooch.base.display import DisplayTable, TabularResult
 from nooch.base.errors import InputError, ParameterError, some_of
 from nooch.base.files import atomic_folder, check_output
+from nooch.base.limits import spread
 from nooch.base.words import counted
 from nooch.data import Dataset
 from nooch.data.table_files import csv_bytes, parquet_bytes
@@ -263,6 +264,7 @@ def intervene(
     annotations: Sequence[str | Path] = (),
     split: str | None = None,
     images: str | Path | None = None,
+    limit: Count | None = None,
     threshold: AnswerThreshold = 0.5,
     range: tuple[float, float] | None = None,
     batch: Count = 32,
@@ -280,9 +282,9 @@ def intervene(
         suite: the suite.
         model: from ``nooch.models.load_task_model``; its tasks are asked about.
         out: folder to write: ``before``, ``edit`` and ``control.parquet``, predictions of all
-            images of the split (what is not edited is as before), ``edited.parquet``,
-            ``changes.parquet``, ``thresholds.csv`` (above which an answer is yes) and
-            ``examples.png``.
+            images of the split (what is not edited is as before; with `limit` of its images),
+            ``edited.parquet``, ``changes.parquet``, ``thresholds.csv`` (above which an answer is
+            yes) and ``examples.png``.
         data: the dataset; by default the one that the suite records, if it is there.
         overwrite: replace an earlier intervention.
         edit: ``hide-object``; ``hide-cue`` or ``blur-cue``, all cues of a task at once; or
@@ -290,6 +292,8 @@ def intervene(
         annotations: the COCO files that the dataset was made from, or a folder of label maps.
         split: whose images; ``test`` by default, or the only one.
         images: folder of images; by default the one that the dataset records.
+        limit: this many of the images of each task that can be edited, evenly spread, for a first
+            try; only they are predicted, and for a rule of `threshold` the split valid.
         threshold: the answer is yes above this probability; see ``nooch.evaluate``.
         range: values that become black and white, of images of more than 8 bits a channel.
         batch: images in a batch.
@@ -318,7 +322,13 @@ def intervene(
     files = pl.DataFrame({"image_id": ids, "path": list(map(str, paths))})
     masks: dict[str, Any] = {"annotations": annotations, "decoding": Decoding(range=range)}
     planned = _planned(model, suite, dataset, split, files, edit=edit, seed=seed, **masks)
+    if limit is not None:
+        planned = [replace(p, images=p.images[spread(len(p.images), limit)]) for p in planned]
+        chosen = pl.concat(plan.images["image_id"] for plan in planned)
+        of_rule = dataset.images.filter(pl.col("split").is_in(splits - {split}))["image_id"]
+        files = files.filter(pl.col("image_id").is_in(pl.concat([chosen, of_rule]).implode()))
     how: dict[str, Any] = {"batch": batch, "codec": Decoding(range=range)}
+    ids, paths = files["image_id"], [*map(Path, files["path"])]
     before = predict(model, ids, paths, progress=partial(progress, "predicting"), **how)
     versions, edited = _versions(model, planned, before, edit, batch, progress)
     limits_of, _ = answer_thresholds(threshold, suite, [before], tasks)

@@ -67,7 +67,8 @@ def intervene_command(
     same = f"--threshold {out / 'thresholds.csv'}" + (
         f" --split {settings['split']}" if "split" in settings else ""
     )
-    hint(f"next: nooch evaluate {suite} {files} {same}")
+    tried = "limit" in settings and "for a first try; to evaluate, leave --limit out"
+    hint(tried or f"next: nooch evaluate {suite} {files} {same}")
 
 
 @takes("nooch.training.weights:sample_weights")
