@@ -334,7 +334,7 @@ def odds_ratios(draws: int, rate: float) -> Iterator[Covered]:
 
 
 Chances = Callable[[NDArray[Any], NDArray[Any]], Floats]
-"""Whether images are hard, and sizes of objects (0 to 5) or ranks of the support in [0, 1], (n,)
+"""Hardness of images, and sizes of objects (0 to 5) or ranks of the support in [0, 1], (n,)
 each -> chances (n,).
 """
 
@@ -419,7 +419,7 @@ SCENES: list[tuple[Chances, Chances, str]] = [
     (
         lambda _, size: np.array([0.4, 0.3, 0.2, 0.1, 0.05, 0.05])[size],
         lambda _, rank: np.full(len(rank), 0.04),
-        "by size alone",
+        "by size only",
     ),
 ]
 """Chances that objects are missed and boxes claimed, and the case."""

@@ -163,7 +163,7 @@ def test_objects_of_coco_are_those_of_a_loop(tmp_path_factory, listed, first, sl
     assert _rows(data) == rows
     assert (data.objects is None) == (not rows)
     notes = data.provenance["notes"]
-    expected = f"{boxless} annotations of things have no usable box"
+    expected = f"{boxless} annotations of objects have no usable box"
     assert any(note.startswith(expected) for note in notes) == bool(rows and boxless)
     outside = sum(x < -1 or y < -1 or x + w > 5 or y + h > 5 for _, _, x, y, w, h, *_ in rows)
     expected = f"{outside} boxes reach more than a pixel beyond their image"

@@ -265,7 +265,7 @@ class ScannedRows:
         of which are named. Raises InputError.
         """
         frame, content = self.part(low, high)
-        counts, root = {"bare": 0, "missing": 0}, self.root
+        counts, root = {"bare": 0, "missing": 0, **content.pop("counts", {})}, self.root
         if "bare" in frame.columns:
             counts["bare"] = int(frame["bare"].sum())
         listing = self.listing if self.is_located else images
@@ -289,7 +289,9 @@ class ScannedRows:
     def part(
         self, low: ImageId | None, high: ImageId | None
     ) -> tuple[pl.DataFrame, dict[str, Any]]:
-        """Images, by id, and what else a Dataset of them is built from."""
+        """Images, by id, and what else a Dataset of them is built from; and ``counts``, if there
+        are any.
+        """
         rows = self.rows.read(low, high)
         present_columns = [c for c in (*CORE_COLUMNS, "stem", "bare") if c in rows.columns]
         return rows.select(present_columns), self.content(rows)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
 from pathlib import Path
@@ -15,7 +15,9 @@ from numpy.typing import NDArray
 
 from nooch.base.errors import InputError, ParameterError, check_one_of, some_of, unreadable
 from nooch.base.limits import MOST_AREA
-from nooch.data.readers.image_rows import Entries, columns_of
+from nooch.data.box_columns import NUMBERS, as_boxes, box_numbers
+from nooch.data.objects import objects_table, usable_boxes
+from nooch.data.readers.image_rows import Entries, class_order, columns_of
 from nooch.data.table_files import are_exact_integers
 from nooch.data.table_schema import ANNOTATED, CORE_COLUMNS, check_classes, class_name
 
@@ -247,14 +249,19 @@ class LongTable:
         area_column: areas; without it, and without ``box``, they are unknown.
         label_separator: what is between the classes in a cell: a character, one of the names of
             ``SEPARATORS``, or ``json`` for lists as JSON or Python write them.
-        box: columns of left, top, right and bottom; in pixels followed by the columns of the
-            image's width and height. A box's area stands in for its object's.
+        box: four columns of a box's numbers, or one of lists; with ``box_format``, their order.
+            Without areas, a box's area stands in for its object's.
+        size: columns of the image's width and height, for boxes in pixels; none: fractions.
+        flags: ``crowd`` and ``ignore`` -> the column that is true of such objects.
     """
 
     class_column: str
     area_column: str | None = None
     label_separator: str | None = None
     box: Sequence[str] = ()
+    box_format: str = "xyxy"
+    size: Sequence[str] = ()
+    flags: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def area(self) -> str:
@@ -263,8 +270,9 @@ class LongTable:
 
     @property
     def columns(self) -> Sequence[str]:
-        """Columns of classes and areas."""
-        return [*dict.fromkeys(c for c in (self.class_column, self.area_column, *self.box) if c)]
+        """Columns of classes, areas and boxes."""
+        of_boxes = *self.box, *self.size, *self.flags.values()
+        return [*dict.fromkeys(c for c in (self.class_column, self.area_column, *of_boxes) if c)]
 
     @property
     def named(self) -> Sequence[str]:
@@ -319,10 +327,67 @@ class LongTable:
         tables = {"areas": entries(~stated, areas)}
         return tables | ({"unknown": entries(stated, np.ones(len(which)))} if as_text else {})
 
+    def objects(
+        self,
+        rows: pl.DataFrame,
+        images: tuple[pl.Series, NDArray[np.int64]],
+        names: Mapping[Any, str],
+        path: Path,
+        counts: MutableMapping[str, int],
+    ) -> pl.DataFrame:
+        """Objects of rows that name a class and have a box; ``images``: all ids, and the position
+        among them of each row's image. Others are counted, see ``usable_boxes``.
+        """
+        which, classes = tags_of(rows[self.class_column], self.label_separator)
+        has_class = (classes != "").fill_null(value=False)
+        which, columns = which[has_class.to_numpy()], columns_of(names)
+        numbers = classes.filter(has_class).replace_strict(columns, return_dtype=pl.Int64)
+        boxes, extent = (of[which] for of in self._boxes(rows, path))
+        usable = usable_boxes(boxes, *extent.T, counts)
+        flags = {
+            name: _is_true(rows[column]).to_numpy()[which][usable]
+            for name, column in self.flags.items()
+        }
+        ids, positions = images
+        return objects_table(
+            ids, class_order(names), positions[which][usable], numbers.to_numpy()[usable],
+            boxes[usable], **flags,
+        )  # fmt: skip
+
+    def _boxes(
+        self, rows: pl.DataFrame, path: Path
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Left, top, width, height of each row's box (n, 4), NaN in a row without one; and width
+        and height of its image (n, 2), NaN for fractions.
+        """
+        written, box_format = box_numbers(rows, self.box, self.box_format, path)
+        boxes, extent = as_boxes(written.to_numpy(), box_format), np.full((rows.height, 2), np.nan)
+        if self.size:
+            extent = box_numbers(rows, self.size, "", path)[0].to_numpy()
+            boxes = np.where(np.isnan(extent).any(axis=1, keepdims=True), np.nan, boxes)
+        most = MOST_AREA * np.nan_to_num(extent, nan=1.0).prod(axis=1)
+        wrong = (boxes[:, 2:] < 0).any(axis=1) | (extent <= 0).any(axis=1)
+        wrong |= boxes[:, 2:].prod(axis=1) > most
+        if len(rows_wrong := np.flatnonzero(wrong)):
+            raise InputError(
+                f"row {rows[ROW][int(rows_wrong[0])] + 1} has a box that is turned or too large, as"
+                f" {NUMBERS[box_format]}",
+                where=path,
+                allowed="width and height of at least 0, inside of the image; fractions, or pixels"
+                " with the image's width and height",
+                remedy="correct the box, or leave its cells blank",
+            )
+        return boxes, extent
+
     def _areas(self, rows: pl.DataFrame, path: Path, stated: pl.Series) -> NDArray[np.float64]:
         """Area of each row; NaN in those that are stated as unknown, and if there is none."""
-        if self.box:
-            return _box_areas(rows, self.box, path)
+        if self.area_column is None and self.box:
+            boxes, extent = self._boxes(rows, path)
+            # where there is no extent, boxes are fractions
+            areas: NDArray[np.float64] = boxes[:, 2:].prod(axis=1) / np.nan_to_num(
+                extent, nan=1.0
+            ).prod(axis=1)
+            return areas
         if self.area_column is None:
             return np.full(rows.height, np.nan)
         column = rows[self.area_column]
@@ -351,30 +416,14 @@ class LongTable:
         return values
 
 
-def _box_areas(rows: pl.DataFrame, box: Sequence[str], path: Path) -> NDArray[np.float64]:
-    """The share of its image that each row's box covers; NaN in a row without a box."""
-    try:
-        numbers = [rows[name].cast(pl.Float64).to_numpy() for name in box]
-    except pl.exceptions.PolarsError as error:
-        problem = f"columns {', '.join(box)} are not all numbers"
-        raise InputError(problem, where=path, allowed="corners of boxes") from error
-    left, top, right, bottom, *size = numbers
-    whole = size[0] * size[1] if size else np.ones(rows.height)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        areas: NDArray[np.float64] = (right - left) * (bottom - top) / whole
-    wrong = (right < left) | (bottom < top) | (whole <= 0) | (areas > MOST_AREA)
-    if len(rows_wrong := np.flatnonzero(wrong)):
-        raise InputError(
-            f"row {rows[ROW][int(rows_wrong[0])] + 1} has a box that is turned or too large",
-            where=path,
-            allowed="left <= right, top <= bottom, inside of the image; fractions, or pixels with"
-            " the image's width and height",
-        )
-    return areas
-
-
 SEPARATORS = {"comma": ",", "semicolon": ";", "bar": "|", "space": " ", "tab": "\t"}
 """Names of what separates the classes in a cell."""
+
+
+def _is_true(values: pl.Series) -> pl.Series:
+    """True where a cell says so."""
+    texts = _text(values).str.to_lowercase()
+    return texts.is_in(["1", "1.0", "true", "yes"]).fill_null(value=False)
 
 
 def has_lists(values: pl.Series) -> bool:

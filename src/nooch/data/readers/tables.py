@@ -27,6 +27,7 @@ from nooch.base.split_plan import SplitPlan
 from nooch.base.text_encoding import transcoded
 from nooch.base.work_folder import Steps
 from nooch.data.dataset import Dataset, ImageId
+from nooch.data.objects import NOTES
 from nooch.data.readers.contract import in_range, part_edges, read
 from nooch.data.readers.image_rows import ScannedRows, summed
 from nooch.data.readers.table_layouts import (
@@ -134,8 +135,10 @@ class TableReading:
 
 
 def _notes(counts: Mapping[str, int], n_images: int, images: object) -> list[str]:
-    missing = counts["missing"]
-    return [f"{missing} of {n_images} image files are not below {images}"] if missing else []
+    missing, notes = counts["missing"], []
+    if missing:
+        notes = [f"{missing} of {n_images} image files are not below {images}"]
+    return [*notes, *(text.format(n=counts[n]) for n, text in NOTES.items() if counts.get(n))]
 
 
 @dataclass(frozen=True)
@@ -232,13 +235,19 @@ class ScannedTable(ScannedRows):
             every = every.with_columns(table[columns.file_name].cast(pl.String).alias("file_name"))
         if split := columns.split:
             every = every.with_columns(named_splits(table[split], columns.values, path))
+        if isinstance(layout, LongTable) and layout.size:
+            sizes = zip(("width", "height"), layout.size, strict=True)
+            every = every.with_columns(table[of].cast(pl.Int64).alias(name) for name, of in sizes)
         attributes = columns.attribute_names(table.columns[2:], layout.columns, path)
         every = every.with_columns(table[name] for name in attributes)
         first = np.empty(len(images), np.int64)
         # of an image's rows the first is written last
         first[positions[::-1]] = np.arange(len(positions))[::-1]
         layout.check_repeated(every, first[positions], path)
-        shape, content = (len(images), len(self.classes)), {}
+        shape, content = (len(images), len(self.classes)), dict[str, Any]()
+        if isinstance(layout, LongTable) and layout.box:
+            at, counts = (images, positions), content.setdefault("counts", {})
+            content["objects"] = layout.objects(table, at, self.names, path, counts)
         for name, (entry_rows, entry_columns, values) in layout.entries(
             table, self.names, path
         ).items():
