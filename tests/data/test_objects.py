@@ -17,10 +17,12 @@ from scipy.sparse import csr_array
 from nooch.base.errors import FormatError
 from nooch.data import Dataset, divide, load_dataset, open_dataset, save_dataset
 from nooch.data.importing.import_dataset import import_dataset
+from nooch.data.importing.recognition import recognize
 from nooch.data.objects import rescaled
 from nooch.data.part_files import read_header
 from nooch.data.readers.boxes import BoxReading, read_boxes
 from nooch.data.readers.coco.reader import CocoReading, read_coco
+from nooch.data.readers.contract import read
 from nooch.integrity import fsck
 
 
@@ -177,7 +179,8 @@ def test_objects_of_coco_are_those_of_a_loop(tmp_path_factory, listed, first, sl
 SIZE = (40, 30)
 """Of every image, in pixels."""
 FORMATS = {"yolo": (), "polygons": (), "voc": ("ignore",), "openimages": ("crowd",)}
-"""Format -> the flags of objects that it has."""
+FORMATS |= dict.fromkeys(["xyxy", "xywh", "cxcywh", "fractions", "list"], ("crowd", "ignore"))
+"""Format, or order of numbers in a table -> the flags of objects that it has."""
 
 
 @st.composite
@@ -230,6 +233,8 @@ def _in_format(folder, objects, kind, images):
             text = f"<annotation>{name}{size}{listed}</annotation>"
             write(folder / "voc" / f"{image_id}.xml", text)
         return BoxReading(folder / "voc", "voc")
+    if kind != "openimages":
+        return recognize(_table(folder, objects, kind)).reading
     rows = [
         (i, name, x / width, (x + w) / width, y / height, (y + h) / height, int(crowd))
         for i, name, x, y, w, h, crowd, _ in objects
@@ -237,6 +242,24 @@ def _in_format(folder, objects, kind, images):
     lines = "".join(",".join(map(str, row)) + "\n" for row in rows)
     text = "ImageID,LabelName,XMin,XMax,YMin,YMax,IsGroupOf\n" + lines
     return BoxReading(write(folder / "boxes.csv", text), "openimages", images=images)
+
+
+def _table(folder, objects, kind):
+    """A row for each box, and one without a box or class for each image."""
+    width, height = SIZE
+    names = {"xywh": "left,top,width,height", "cxcywh": "x_center,y_center,w,h"}.get(kind)
+    names = names or ("bbox" if kind == "list" else "xmin,ymin,xmax,ymax")
+    lines = [f"image_id,class,{names},image_width,image_height,iscrowd,difficult"]
+    for i, name, x, y, w, h, crowd, ignore in objects:
+        numbers = {"xywh": (x, y, w, h), "cxcywh": (x + w / 2, y + h / 2, w, h)}
+        box = numbers.get(kind, (x, y, x + w, y + h))
+        if kind == "fractions":
+            box = x / width, y / height, (x + w) / width, (y + h) / height
+        written = ",".join(map(str, box))
+        written = f'"[{x}, {y}, {w}, {h}]"' if kind == "list" else written
+        lines.append(f"{i},{name},{written},{width},{height},{int(crowd)},{ignore}")
+    lines += [f"{i},,{',' * names.count(',')},{width},{height},0,False" for i in "123"]
+    return write(folder / "boxes.csv", "\n".join(lines) + "\n")
 
 
 def _yolo_line(number, box, kind):
@@ -250,8 +273,10 @@ def _yolo_line(number, box, kind):
 
 @pytest.mark.parametrize("kind", FORMATS)
 @settings(deadline=None, max_examples=8)
-@given(objects=st.lists(drawn(), min_size=1, max_size=9))
+@given(objects=st.lists(drawn(), max_size=9))
 def test_every_format_has_the_objects_of_coco(tmp_path_factory, kind, objects):
+    # a table of nothing but the first pixel would look like fractions
+    objects = [*objects, ("2", "cat", 5, 6, 30, 20, False, True)]
     folder = tmp_path_factory.mktemp("formats")
     for name in "123":
         write(folder / "images" / f"{name}.jpg", photo(*SIZE))
@@ -279,6 +304,72 @@ def test_without_image_files_boxes_are_fractions(tmp_path, kind):
     values = data.objects.row(0)
     assert values[:2] == (2, "cat")
     assert values[2:7] == pytest.approx((0.25, 0.1, 0.5, 0.5, 0.25))
+
+
+def _recognized(folder, text):
+    """The reading of a table, and what is said of it."""
+    recognized = recognize(write(folder / "table.csv", text))
+    return read(recognized.reading), recognized.why
+
+
+def test_rows_without_a_box(tmp_path):
+    """They count for presence; boxes outside are kept; both are counted."""
+    head = "filename,width,height,class,xmin,ymin,xmax,ymax\n"
+    rows = ["1.jpg,40,30,cat,1,2,3,4", "1.jpg,40,30,dog,,,,", "2.jpg,,,cat,1,2,3,4"]
+    rows += ["3.jpg,40,30,cat,-3,0,20,30", "4.jpg,40,30,,,,,"]
+    data, _ = _recognized(tmp_path, head + "\n".join(rows))
+    assert data.objects.select("image_id", "left", "area").rows() == [
+        ("1.jpg", 1, 4), ("3.jpg", -3, 690)
+    ]  # fmt: skip
+    assert data.images["width"].to_list() == [40, None, 40, 40]
+    assert data.labels("cat").tolist() == [True, True, True, False]
+    assert np.isnan(data.area("dog")[0])
+    words = [note.split(" ")[:2] for note in data.provenance["notes"]]
+    assert words == [["2", "annotations"], ["1", "boxes"]]
+
+
+def test_the_unit_of_a_table_s_boxes(tmp_path):
+    """Fractions without sizes; pixels without sizes have no objects, and it is said."""
+    head, pixels = "filename,class,x1,y1,x2,y2\n", "a.jpg,cat,5,5,9,9\n"
+    data, _ = _recognized(tmp_path, f"{head}a.jpg,cat,.25,.25,.5,.75\n")
+    assert data.objects.row(0)[2:7] == (0.25, 0.25, 0.25, 0.5, 0.125)
+    data, why = _recognized(tmp_path, head + pixels)
+    assert data.objects is None
+    assert "its boxes are left out: no columns width and height" in why
+    # with w and h, width and height are the image's
+    text = "filename,class,left,top,w,h,width,height\na.jpg,cat,5,6,7,8,40,30\n"
+    data, _ = _recognized(tmp_path, text)
+    assert data.objects.row(0)[2:6] == (5, 6, 7, 8)
+    assert data.images.select("width", "height").rows() == [(40, 30)]
+
+
+def test_the_order_of_a_table_s_numbers(tmp_path):
+    """Corner or center, by what lies within the images; else it is asked."""
+    head = "image_id,class,x,y,w,h,img_width,img_height\n"
+    corner, center, either = ("1,cat,0,0,20,20,40,30\n", "1,cat,35,25,10,10,40,30\n",
+                              "1,cat,15,15,6,6,40,30\n")  # fmt: skip
+    assert _recognized(tmp_path, head + corner)[0].objects["left"].to_list() == [0]
+    assert _recognized(tmp_path, head + center)[0].objects["left"].to_list() == [30]
+    words = "can be a corner or the center", "left, top, width, height", "rename the columns"
+    fails(lambda: _recognized(tmp_path, head + either), *words)
+    corners = "image_id,class,left,top,width,height,image_width,image_height\n"
+    rows = "1,cat,20,20,39,29,40,30\n" * 3
+    words = "these look like boxes xyxy given as xywh", "call the columns xmin, ymin, xmax, ymax"
+    fails(lambda: _recognized(tmp_path, corners + rows), *words)
+
+
+def test_a_column_called_box_may_be_something_else(tmp_path):
+    data, why = _recognized(tmp_path, "image_id,class,box\n1,cat,red\n2,dog,blue\n")
+    assert data.objects is None
+    assert "long table" in why
+
+
+def test_a_turned_box_of_a_table_is_refused(tmp_path):
+    """Where most of the others are as the columns say."""
+    rows = "".join(f"{i},cat,1,1,9,9,40,30\n" for i in range(200))
+    text = "image_id,class,xmin,ymin,xmax,ymax,width,height\n" + rows + "200,cat,9,9,5,5,40,30\n"
+    words = "row 201 has a box that is turned", "left, top, right, bottom", "leave its cells blank"
+    fails(lambda: _recognized(tmp_path, text), *words)
 
 
 def test_without_a_box_there_is_no_table(tmp_path):

@@ -45,6 +45,12 @@ _COLUMNS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ),
 )
 """Order of a box's numbers, and names of its columns, in lower case."""
+COLUMN_NAMES = {
+    "xyxy": "xmin, ymin, xmax, ymax",
+    "xywh": "left, top, width, height",
+    "cxcywh": "x_center, y_center, width, height",
+}
+"""Columns that a format is recognized by, in words."""
 _LISTS = {"bbox": "xywh", "box": "xyxy"}
 """Columns of four numbers in a list, and their order unless it is named: COCO's order, and the
 corners of torchvision and Hugging Face.
@@ -141,7 +147,14 @@ def are_fractions(written: Floats) -> bool:
     return bool(len(written)) and bool(low <= written.min() and written.max() <= high)
 
 
-def check_inside(written: Floats, box_format: str, extent: Floats, where: object) -> str:
+def check_inside(
+    written: Floats,
+    box_format: str,
+    extent: Floats,
+    where: object,
+    *,
+    is_declared: bool = True,
+) -> str:
     """A warning where many boxes leave their image in any order of numbers, else nothing.
 
     Args:
@@ -150,6 +163,7 @@ def check_inside(written: Floats, box_format: str, extent: Floats, where: object
         extent: float64 (n, 2) or (1, 2), width and height of the image in the units of the boxes;
             NaN where they are not known.
         where: the file, for errors.
+        is_declared: whether ``box_format`` is a setting; else the names of columns decide.
 
     Raises:
         InputError: more than 1% of the boxes leave their image by more than ``LEEWAY`` of its side,
@@ -173,7 +187,9 @@ def check_inside(written: Floats, box_format: str, extent: Floats, where: object
         f" like boxes {best} given as {box_format}",
         where=where,
         allowed=f"{box_format}: {NUMBERS[box_format]}, within the image",
-        remedy=f"give `box_format` {best} ({NUMBERS[best]})",
+        remedy=f"give `box_format` {best} ({NUMBERS[best]})"
+        if is_declared
+        else f"call the columns {COLUMN_NAMES[best]}",
     )
 
 

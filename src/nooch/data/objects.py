@@ -28,8 +28,8 @@ outwards. Where its size is known, it is a pixel.
 
 NOTES = {
     "boxless": (
-        "{n} annotations of objects have no usable box (four numbers, a width and height of at least"
-        " 0): they are not among the objects"
+        "{n} annotations of objects have no usable box (four numbers, a width and height of at"
+        " least 0): they are not among the objects"
     ),
     "outside": "{n} boxes reach more than a pixel beyond their image: they are kept as they are",
 }

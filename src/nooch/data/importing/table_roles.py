@@ -9,13 +9,28 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from operator import itemgetter
+from typing import Any
 
+import numpy as np
 import polars as pl
 
 from nooch.base.calls import Options
 from nooch.base.errors import InputError, ParameterError, check_one_of, some_of
 from nooch.base.words import counted, counted_are
+from nooch.data.box_columns import (
+    COLUMN_NAMES,
+    MOST_OUTSIDE,
+    NUMBERS,
+    Floats,
+    are_fractions,
+    box_columns,
+    box_numbers,
+    check_inside,
+    share_outside,
+)
 from nooch.data.image_names import FILE_COLUMNS, IMAGE_COLUMNS, IMAGE_ENDING
+from nooch.data.objects import LEEWAY
 from nooch.data.readers.table_layouts import (
     SEPARATORS,
     YES_NO,
@@ -30,11 +45,11 @@ from nooch.data.splits import SPLIT_NAMES
 from nooch.data.table_schema import CLASS_COLUMNS
 
 _TAGS = ("tags", "labels", "classes", "categories", "keywords", "tag")
-_BOXES = (
-    ("xmin", "ymin", "xmax", "ymax"), ("x_min", "y_min", "x_max", "y_max"),
-    ("x1", "y1", "x2", "y2"), ("left", "top", "right", "bottom"),
-)  # fmt: skip
-_SIZES = (("width", "height"), ("image_width", "image_height"), ("img_width", "img_height"))
+_SIZES = (("image_width", "image_height"), ("img_width", "img_height"), ("width", "height"))
+_FLAGS = {
+    "crowd": ("iscrowd", "is_crowd", "crowd", "isgroupof", "is_group_of"),
+    "ignore": ("ignore", "difficult", "is_difficult"),
+}
 
 
 @dataclass(frozen=True)
@@ -230,15 +245,11 @@ def _long(
 ) -> tuple[LongTable, str]:
     """The layout of a table with a column of classes."""
     area = hints.area_column or names.get("area")
-    box = next(([names[n] for n in box] for box in _BOXES if set(box) <= set(names)), [])
-    numeric = box and all(table[name].dtype.is_numeric() for name in box)
-    if area is None and numeric:
-        size = next(([names[n] for n in size] for size in _SIZES if set(size) <= set(names)), [])
-        within = all((table[name].drop_nulls() <= 1).all() for name in box)
-        if within or size:
-            whole = [] if within else size
-            why = f"a row for each box of {key}, {column}: {', '.join([*box, *whole])}"
-            return LongTable(column, None, None, [*box, *whole]), why
+    boxes, note = _boxes(table, names, where)
+    if boxes:
+        used = boxes["box"] if boxes["in_fractions"] else [*boxes["box"], *boxes["size"]]
+        why = f"a row for each box of {key}, {column}: {', '.join(used)}"
+        return LongTable(column, area, **boxes), f"{why}{note}"
     if area is None and table[key].n_unique() == table.height:
         sign = _separator(table[column], column, where, hints)
         if sign is not None or isinstance(table[column].dtype, pl.List):
@@ -247,7 +258,59 @@ def _long(
             return LongTable(column, None, sign), (
                 f"a row for each {key}; {counted(classes, 'class')} in {column}, {how}"
             )
-    return LongTable(column, area), f"a long table of {key}, {column}"
+    return LongTable(column, area), f"a long table of {key}, {column}{note}"
+
+
+def _boxes(
+    table: pl.DataFrame, names: Mapping[str, str], where: object
+) -> tuple[dict[str, Any], str]:
+    """Fields of a ``LongTable`` for the boxes of a table, none without any; and a note. Raises
+    InputError where the order of their numbers is open, or another one than columns say.
+    """
+    box, box_format = box_columns(names)
+    if not box or not (len(box) == 1 or all(table[name].dtype.is_numeric() for name in box)):
+        return {}, ""
+    try:
+        numbers, box_format = box_numbers(table, box, box_format, where)
+    except InputError:
+        # a column of that name has something else
+        return {}, ""
+    pairs = ([names[n] for n in pair] for pair in _SIZES if set(pair) <= set(names))
+    size = next((pair for pair in pairs if not set(pair) & set(box)), [])
+    written = numbers.to_numpy()
+    has_box = ~np.isnan(written).any(axis=1)
+    in_fractions, extent = are_fractions(written[has_box]), np.ones((table.height, 2))
+    if not has_box.any():
+        return {}, ""
+    if not in_fractions and not size:
+        return {}, "; its boxes are left out: no columns width and height tell the images' sizes"
+    if not in_fractions:
+        extent = box_numbers(table, size, "", where)[0].to_numpy()
+    has_box &= np.isfinite(extent).all(axis=1)
+    known = written[has_box], extent[has_box]
+    box_format = box_format or _box_format(*known, where)
+    note = check_inside(known[0], box_format, known[1], where, is_declared=False)
+    flags = {
+        flag: next(names[name] for name in called if name in names)
+        for flag, called in _FLAGS.items()
+        if {*called} & {*names}
+    }
+    about = {"box_format": box_format, "size": size, "in_fractions": in_fractions, "flags": flags}
+    return {"box": box, **about}, f"; {note}" if note else ""
+
+
+def _box_format(written: Floats, extent: Floats, where: object) -> str:
+    """The order of columns x, y and two sides: the only one in which boxes lie within images."""
+    shares = {f: share_outside(written, f, extent, LEEWAY) for f in ("xywh", "cxcywh")}
+    (best, least), (_, most) = sorted(shares.items(), key=itemgetter(1))
+    if least <= MOST_OUTSIDE < most:
+        return best
+    raise InputError(
+        "columns x, y and sides of boxes can be a corner or the center",
+        where=where,
+        allowed="; ".join(f"{COLUMN_NAMES[f]} ({NUMBERS[f]})" for f in shares),
+        remedy="rename the columns to one of these",
+    )
 
 
 def _word(sign: str) -> str:

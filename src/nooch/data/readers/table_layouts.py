@@ -251,7 +251,8 @@ class LongTable:
             ``SEPARATORS``, or ``json`` for lists as JSON or Python write them.
         box: four columns of a box's numbers, or one of lists; with ``box_format``, their order.
             Without areas, a box's area stands in for its object's.
-        size: columns of the image's width and height, for boxes in pixels; none: fractions.
+        size: columns of the image's width and height in pixels; needed unless boxes are
+            ``in_fractions`` of it.
         flags: ``crowd`` and ``ignore`` -> the column that is true of such objects.
     """
 
@@ -261,6 +262,7 @@ class LongTable:
     box: Sequence[str] = ()
     box_format: str = "xyxy"
     size: Sequence[str] = ()
+    in_fractions: bool = False
     flags: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -343,7 +345,7 @@ class LongTable:
         which, columns = which[has_class.to_numpy()], columns_of(names)
         numbers = classes.filter(has_class).replace_strict(columns, return_dtype=pl.Int64)
         boxes, extent = (of[which] for of in self._boxes(rows, path))
-        usable = usable_boxes(boxes, *extent.T, counts)
+        usable = usable_boxes(boxes, extent[:, 0], extent[:, 1], counts)
         flags = {
             name: _is_true(rows[column]).to_numpy()[which][usable]
             for name, column in self.flags.items()
@@ -358,13 +360,16 @@ class LongTable:
         self, rows: pl.DataFrame, path: Path
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Left, top, width, height of each row's box (n, 4), NaN in a row without one; and width
-        and height of its image (n, 2), NaN for fractions.
+        and height of its image (n, 2), NaN where it is unknown and the box is in fractions.
         """
         written, box_format = box_numbers(rows, self.box, self.box_format, path)
         boxes, extent = as_boxes(written.to_numpy(), box_format), np.full((rows.height, 2), np.nan)
         if self.size:
-            extent = box_numbers(rows, self.size, "", path)[0].to_numpy()
-            boxes = np.where(np.isnan(extent).any(axis=1, keepdims=True), np.nan, boxes)
+            sides = box_numbers(rows, self.size, "", path)[0].to_numpy()
+            known = ~np.isnan(sides).any(axis=1, keepdims=True)
+            extent = np.where(known, sides, np.nan)
+            in_pixels = boxes * np.hstack([sides, sides]) if self.in_fractions else boxes
+            boxes = np.where(known, in_pixels, boxes if self.in_fractions else np.nan)
         most = MOST_AREA * np.nan_to_num(extent, nan=1.0).prod(axis=1)
         wrong = (boxes[:, 2:] < 0).any(axis=1) | (extent <= 0).any(axis=1)
         wrong |= boxes[:, 2:].prod(axis=1) > most
@@ -383,7 +388,7 @@ class LongTable:
         """Area of each row; NaN in those that are stated as unknown, and if there is none."""
         if self.area_column is None and self.box:
             boxes, extent = self._boxes(rows, path)
-            # where there is no extent, boxes are fractions
+            # without an extent, boxes are fractions
             areas: NDArray[np.float64] = boxes[:, 2:].prod(axis=1) / np.nan_to_num(
                 extent, nan=1.0
             ).prod(axis=1)
@@ -421,7 +426,7 @@ SEPARATORS = {"comma": ",", "semicolon": ";", "bar": "|", "space": " ", "tab": "
 
 
 def _is_true(values: pl.Series) -> pl.Series:
-    """True where a cell says so."""
+    """Mask of the cells that mean yes."""
     texts = _text(values).str.to_lowercase()
     return texts.is_in(["1", "1.0", "true", "yes"]).fill_null(value=False)
 
