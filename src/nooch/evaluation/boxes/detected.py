@@ -93,8 +93,8 @@ class MatchedRun:
         if table is None:
             raise ParameterError(
                 "the dataset has no objects with boxes",
-                remedy="import the annotations again, with boxes: COCO or LVIS instances, YOLO, Pascal"
-                " VOC, Open Images, or a table with a row per box",
+                remedy="import the annotations again, with boxes: COCO or LVIS instances, YOLO,"
+                " Pascal VOC, Open Images, or a table with a row per box",
             )  # fmt: skip
         ids, images = run.image_ids, data.images
         rows = positions(ids.cast(images["image_id"].dtype, strict=False), images["image_id"])
