@@ -54,6 +54,26 @@ def test_labels(photos, run_cli):
     np.testing.assert_array_equal(load_dataset(photos / "data").labels("cow"), np.arange(12) % 2)
 
 
+def test_a_table_of_labels_takes_the_hints_of_an_import(photos, run_cli):
+    """What its columns leave open is asked, and answered by the same options."""
+    rows = [f"{n};{('out', 'in')[n % 2]};p{n // 9};{n % 3}" for n in range(12)]
+    (photos / "labels.csv").write_text("\n".join(["id;cow;part;light", *rows]))
+    command = "annotate photos data --segmenter model --labels labels.csv"
+    run_cli(command).refused("cow, part contain two texts each", "--positive cow=in")
+    hints = "--positive cow=in --label cow --split-column part --split-values p0=train,p1=test"
+    run_cli(f"{command} {hints}").ok()
+    data = load_dataset(photos / "data")
+    np.testing.assert_array_equal(data.labels("cow"), np.arange(12) % 2)
+    assert data.images["split"].to_list() == ["train"] * 9 + ["test"] * 3
+    assert {*data.attributes} >= {"light"}
+    both = f"{command} {hints} --split 50/50 --overwrite"
+    run_cli(both).refused("--split and --split-column exclude")
+    alone = "annotate photos other --segmenter model --split-values 0=train"
+    run_cli(alone).refused("options of tables are about --labels", "also give --labels")
+    given = "annotate photos other --segmenter model --labels data --label cow"
+    run_cli(given).refused("--labels: is a dataset", "leave the options of tables out")
+
+
 def test_a_full_disk_loses_nothing(photos, run_cli):
     command = "annotate photos data --segmenter model --maps maps --batch 1"
     with full_disk(1000):

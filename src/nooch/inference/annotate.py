@@ -38,6 +38,7 @@ from nooch.data import (
 from nooch.data.coverage import KNOWN, UNKNOWN
 from nooch.data.importing.broken_images import BrokenImage, check_broken
 from nooch.data.importing.recognition import recognize
+from nooch.data.importing.table_roles import Hints
 from nooch.data.objects import of_classes, rescaled
 from nooch.data.readers.contract import ImageListing, read
 from nooch.data.readers.image_files import UNREADABLE, ImageIndex, opened_image, upright_size
@@ -212,13 +213,17 @@ def task_labels(
     tasks: Sequence[str] | None,
     index: ImageIndex,
     ids: Mapping[ImageId, str],
+    hints: Hints | None = None,
 ) -> Dataset:
     """Labels of some classes, by default of all, for the images that are there; file names become
     the names in the index. Images are found by file name, else by id; ``ids`` are of the files.
     """
     local = isinstance(source, str | Path) and not is_address(source)
     if local and not (Path(str(source)) / DATASET_MARKER).is_file():
-        data = read(recognize(str(source)).reading)
+        data = read(recognize(str(source), hints).reading)
+    elif hints is not None:
+        problem = "is a dataset: there are no columns to choose, or splits to name"
+        raise ParameterError(problem, where="`labels`", remedy="leave the options of tables out")
     else:
         data = as_dataset(source).in_memory()
     columns = np.array([data.column(task) for task in tasks or data.classes])
@@ -303,6 +308,7 @@ class AnnotationReading(Options):
             ``nooch.models.PredictedClasses``.
         labels: known labels, which take precedence for their classes: a dataset, or files that
             ``nooch import auto`` recognizes. Images without labels are left out.
+        hints: what the files of ``labels`` leave open, such as the column of labels.
         tasks: classes of the labels that are taken; by default all.
         merge: name -> classes that it stands for, such as ``{"road": ["road", "sidewalk"]}``.
         min_area: a class is present where its predicted area is above this fraction.
@@ -326,6 +332,7 @@ class AnnotationReading(Options):
     images: str | Path
     segmenter: str
     labels: Dataset | Path | str | None = None
+    hints: Hints | None = None
     tasks: Sequence[str] | None = None
     merge: Mapping[str, Sequence[str]] = field(default_factory=dict)
     min_area: Share = 0.01
@@ -343,8 +350,9 @@ class AnnotationReading(Options):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.tasks is not None and self.labels is None:
-            raise ParameterError("`tasks` are classes of `labels`", remedy="also give `labels`")
+        if self.labels is None and (self.tasks is not None or self.hints is not None):
+            what = "options of tables are about" if self.tasks is None else "`tasks` are classes of"
+            raise ParameterError(f"{what} `labels`", remedy="also give `labels`")
 
     def files(self) -> list[tuple[str, Path]]:
         """None beyond the images, which ``dependencies`` has."""
@@ -447,7 +455,8 @@ class AnnotationReading(Options):
     def _labels(self) -> Dataset | None:
         if self.labels is None:
             return None
-        return task_labels(self.labels, self.tasks, self._index, dict(self._files.iter_rows()))
+        ids = dict(self._files.iter_rows())
+        return task_labels(self.labels, self.tasks, self._index, ids, self.hints)
 
     @cached_property
     def _files(self) -> pl.DataFrame:

@@ -234,10 +234,14 @@ def with_hints(*leave: str) -> Callable[[Callable[..., None]], Callable[..., Non
     )
 
 
-def hints_of(typed: Mapping[str, Any]) -> Hints:
-    """The hints that were typed."""
+def hints_of(typed: Mapping[str, Any], options: Mapping[str, Any] | None = None) -> Hints:
+    """The hints that were typed, in an import with the meaning of splits of its ``options``."""
     from nooch.data.importing.table_roles import Hints
 
+    if options is not None:
+        typed = {**typed, "split_values": options.get("values")}
+        if "split_column" in typed and "source" in options:
+            raise ParameterError("--split and --split-column exclude each other")
     pairs = {
         name: parse_pairs(typed.get(name), f"--{name.replace('_', '-')}", example)
         for name, example in (("positive", "sky=yes"), ("split_values", "0=train,1=valid,2=test"))
@@ -290,10 +294,7 @@ def _run_recognized(
     typed: Mapping[str, Any],
 ) -> None:
     """Import what is recognized with the hints that were typed."""
-    hints = hints_of({**typed, "split_values": options.get("values")})
-    if hints.split_column and "source" in options:
-        raise ParameterError("--split and --split-column exclude each other")
-    found = recognize(path, hints)
+    found = recognize(path, hints_of(typed, options))
     if found.why:
         note(f"recognized {found.kind}: {found.why}")
     reading: Any = found.reading
@@ -325,10 +326,11 @@ def waterbirds(
 
 
 @with_import_options
+@with_hints("split_values")
 @takes(
     "nooch.inference.annotate:AnnotationReading",
     "reading",
-    leave=["images"],
+    leave=["images", "hints"],
     labels={"type": str},
     merge={"type": list[str], "metavar": "NAME=CLASSES"},
     batch={"flags": ["--batch", "--batch-size"]},
@@ -343,6 +345,7 @@ def annotate_command(
     *,
     options: Any,
     reading: Any,
+    hints: Any,
 ) -> None:  # fmt: skip
     """Annotate images with a segmenter. Areas are predicted, labels may be known."""
     check_output(out, overwrite="overwrite" in options, marker=DATASET_MARKER)
@@ -363,5 +366,9 @@ def annotate_command(
         "device": device,
         "range": shared.parse_range(range),
     }
+    if hints or ("values" in options and "source" not in options):
+        reading["hints"] = hints_of(hints, options)
+        # these are the meaning of the labels' column of splits
+        _ = "source" in options or options.pop("values", None)
     gpus = int(device != "cpu" and not alone)
     run_import(AnnotationReading(images, **reading), out, options, gpus=gpus)
