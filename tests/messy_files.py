@@ -146,6 +146,12 @@ def more(*columns, yes="1", no="0", **options):
     return make
 
 
+def indexed(name):
+    """The table with row numbers in front."""
+    head, *rows = wide().splitlines()
+    return "\n".join([f"{name},{head}", *(f"{n},{row}" for n, row in enumerate(rows))])
+
+
 def marked(mark, name="car"):
     """The table with a class of a mark, or blank; and what that is with blanks as absent."""
     return more([name, mark, "", mark, ""])
@@ -256,6 +262,21 @@ Y = {"a": {"y"}, "b": set(), "c": {"y"}, "d": set()}
 Y_PLACE = {"a": {"y"}, "b": set(), "c": {"y", "place"}, "d": {"place"}}
 TRAIN = more(["is_train", "1", "0", "1", "0"])
 FLASH = more(["flash", "1", "0", "0", "1"], yes="yes", no="no")
+NUMBERS = {"a": {"3"}, "b": {"5"}, "c": {"3"}, "d": {"7"}}
+KINDS = {"a": {"light,_red"}, "b": {"car"}, "c": {"car"}, "d": {"bus"}}
+
+
+def one_each(column, *cells):
+    """A table with a class for each image."""
+    rows = [*zip(TRUTH, cells, strict=True)]
+    return lambda f: text(f, f"image,{column}\n" + "".join(f"{s}.jpg,{c}\n" for s, c in rows))
+
+
+def replaced(old, new, **options):
+    """The table with a cell, or all of such, that are neither yes nor no."""
+    return lambda f: text(f, wide(**options).replace(old, new))
+
+
 FOUR = tuple(f"images/{stem}.jpg" for stem in TRUTH)
 BOX_LINE = "0 0.5 0.5 0.2 0.2\n"
 LABELME = {"version": "5", "flags": {}, "shapes": [{"label": "cat"}], "imagePath": "a.jpg"}
@@ -310,6 +331,58 @@ FORMS: dict[str, Messy] = {
         more(["car", *"1111"], yes="1", no="-1"),
         truth={stem: {*found, "car"} for stem, found in TRUTH.items()},
     ),
+    "1/0/NA": Messy(
+        more(["car", "1", "NA", "1", "0"]), "asked", words=("--positive car=1 gives 3",)
+    ),
+    "1/0/NA, absent": Messy(
+        more(["car", "1", "NA", "1", "0"]), flags="--positive car=1", truth=CARS
+    ),
+    "yes/no/unknown": Messy(
+        more(["car", "yes", "unknown", "yes", "no"]), "asked", words=("unknown", "an attribute")
+    ),
+    "1/0/-1": Messy(
+        more(["car", "1", "-1", "1", "0"]), "asked", words=("-1", "--positive car=1 gives 3")
+    ),
+    "a blank in quotes": Messy(
+        more(["car", "1", '" "', "1", "0"]), "asked", words=("' '", "--positive car=1 gives 3")
+    ),
+    "1/0/? in all columns": Messy(
+        replaced("a.jpg,1,0", "a.jpg,1,?"), "asked", words=("--positive road=1 gives 2",)
+    ),
+    "an index without a name": Messy(lambda f: text(f, indexed(""))),
+    "an index of pandas": Messy(lambda f: text(f, indexed("Unnamed: 0"))),
+    "no header": Messy(
+        lambda f: text(f, wide().split("\n", 1)[1]), "refused", words=("a.jpg", "filename,label")
+    ),
+    "a line above the header": Messy(
+        lambda f: text(f, "# labels\n" + wide()), "refused", words=("names of columns",)
+    ),
+    "fractions": Messy(csv(yes="0.9", no="0.2"), "refused", words=("fractions", "predictions")),
+    "numbers of classes": Messy(one_each("label", *"3537"), truth=NUMBERS),
+    "numbers of classes as COCO's": Messy(one_each("category_id", *"3537"), truth=NUMBERS),
+    "a class of 0 and 1": Messy(
+        one_each("class", *"0110"), "asked", words=("--class class gives 2", "--label class gives")
+    ),
+    "a label of 0 and 1": Messy(
+        one_each("label", *"0110"), truth={"a": set(), "b": {"label"}, "c": {"label"}, "d": set()}
+    ),
+    "a class with a comma": Messy(
+        one_each("class", '"light, red"', "car", "car", "bus"),
+        "asked",
+        words=("--label-separator none gives 3", "--label-separator comma gives 4"),
+    ),
+    "a class with a comma, said": Messy(
+        one_each("class", '"light, red"', "car", "car", "bus"),
+        flags="--label-separator none",
+        truth=KINDS,
+    ),
+    "splits with blanks": Messy(
+        more(["split", "train", "", "test", "test"]), "refused", words=("split is blank",)
+    ),
+    "areas with commas": Messy(
+        per_label("image_id;class;area", lambda f, c: f"{f};{c};0,25"), truth=TRUTH
+    ),
+    "areas in percent": Messy(per_label("image_id,class,area", lambda f, c: f"{f},{c},25 %")),
     "semicolons": Messy(csv(sign=";")),
     "semicolons and commas": Messy(
         csv(sign=";", names=("sky, blue", "road")),

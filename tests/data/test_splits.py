@@ -259,7 +259,7 @@ TABLES = {
     "unknown names": (
         f"{HEAD} 1,day 2,night", "split values day, night are not known", "`values`"
     ),
-    "no name": (f"{HEAD} 1,train 2,", "split values None are not known"),
+    "no name": (f"{HEAD} 1,train 2,", "column split is blank in some rows"),
     "an image in two splits": (f"{HEAD} 1,train 2,test 1,test", "images are in two splits: 1"),
     "an image that is left out": (f"{HEAD} 1,train", "leaves out 1 of 2 images: 2", "70/10/20"),
     "ids of another kind": (f"{HEAD} x,train y,test", "leaves out 2 of 2 images"),

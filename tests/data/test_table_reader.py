@@ -186,7 +186,7 @@ WIDE = {
     "an unknown split": ("id,y,s\n1,1,train\n2,1,night\n", {"split": "s"},
         "split values night are not known", "`values`"),
     "no split in a row": ("id,y,s\n1,1,train\n2,1,\n", {"split": "s"},
-        "split values None are not known"),
+        "column s is blank in some rows"),
     "a column called split": ("id,y,split\n1,1,train\n", {},
         "columns split have a name that nooch uses", "`split_column`"),
     "a column called image_id": ("id,y,image_id\n1,1,7\n", {},
@@ -340,3 +340,20 @@ def test_waterbirds(shared_data):
     groups = Counter(zip(train.labels("y").tolist(), train.images["place"], strict=True))
     assert groups == {(False, 0): 3498, (False, 1): 184, (True, 0): 56, (True, 1): 1057}
     assert "place_filename" in data.attributes
+
+
+@pytest.mark.parametrize("form", ["{:.3f}", "{:.1%}", "{:.1%} ", "comma", "comma %"])
+def test_areas_are_the_same_in_every_notation(tmp_path, form):
+    areas = [0.125, 0.5, 0.0, 1.0]
+    texts = [f"{a:.3f}" if form == "comma" else f"{a:.1%}" for a in areas]
+    texts = [t.replace(".", ",") for t in texts] if "comma" in form else map(form.format, areas)
+    rows = "".join(f"{n};car;{text}\n" for n, text in enumerate(texts))
+    data = _long(tmp_path, f"id;class;area\n{rows}4;car;\n5;car;unknown\n")
+    assert data.areas.data[:4].tolist() == areas
+    assert math.isnan(data.areas.data[4])
+    assert data.areas.nnz == 5
+
+
+@pytest.mark.parametrize("area", ["1.234,5", "0,2,5", "25 % of it", "a"])
+def test_an_area_that_is_no_number_is_refused(tmp_path, area):
+    fails(lambda: _long(tmp_path, f"id;class;area\n1;car;{area}\n2;car;0,5\n"), "contains String")

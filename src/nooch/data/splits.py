@@ -47,9 +47,15 @@ def named_splits(column: pl.Series, values: Mapping[str, str], where: object = N
     unknown = [
         v for v in text.unique().to_list() if v not in values and _usual(v) not in SPLIT_NAMES
     ]
+    if text.null_count():
+        problem = f"column {column.name} is blank in some rows"
+        remedy = "fill in the cells, or leave these rows out"
+        raise InputError(problem, where=where, allowed=", ".join(SPLITS), remedy=remedy)
     if unknown:
-        problem = f"split values {some_of(sorted(map(str, unknown)))} are not known"
-        remedy = "map them with `values`, such as 0=train,1=valid,2=test"
+        problem = f"split values {some_of(sorted(unknown))} are not known"
+        likely = {2: ("train", "test"), 3: SPLITS}.get(len(unknown), SPLITS)
+        pairs = (f"{value}={split}" for value, split in zip(sorted(unknown), likely, strict=False))
+        remedy = f"map them with `values`, such as {','.join(pairs)}"
         raise InputError(problem, where=where, allowed=", ".join(SPLITS), remedy=remedy)
     wrong = [v for v in values.values() if v not in SPLITS]
     if wrong:

@@ -258,7 +258,9 @@ _Kind = TypeVar("_Kind")
 
 def checked_read(where: object, read: Callable[[], _T]) -> _T:
     """The result of reading a table. Raises InputError for errors of polars or the disk."""
-    with unreadable(where, errors=BROKEN_TABLE):
+    text = str(where).lower().endswith((".csv", ".tsv"))
+    remedy = "start it with the names of columns, with as many cells in every row" if text else None
+    with unreadable(where, errors=BROKEN_TABLE, remedy=remedy):
         return read()
 
 

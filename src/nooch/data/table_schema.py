@@ -46,6 +46,8 @@ NAMES = (pl.Enum, pl.Categorical, pl.String)
 
 CLASS_COLUMNS = ("class", "label", "category", "class_name", "label_name", "category_name")
 """Columns that names of classes are in, in labels, predictions and boxes."""
+CLASS_NUMBERS = ("category_id", "class_id", "cls")
+"""Columns that numbers of classes are in, in labels and boxes."""
 
 
 def unsafe_names(names: pl.Series) -> pl.Series:

@@ -6,7 +6,6 @@ What the columns do not decide is refused, with each reading, the keyword for it
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import itemgetter
@@ -17,7 +16,7 @@ import polars as pl
 
 from nooch.base.calls import Options
 from nooch.base.errors import InputError, ParameterError, check_one_of, some_of
-from nooch.base.words import counted, counted_are
+from nooch.base.words import counted
 from nooch.data.box_columns import (
     COLUMN_NAMES,
     MOST_OUTSIDE,
@@ -30,19 +29,29 @@ from nooch.data.box_columns import (
     share_outside,
 )
 from nooch.data.image_names import FILE_COLUMNS, IMAGE_COLUMNS, IMAGE_ENDING
+from nooch.data.importing.table_questions import (
+    TARGETS,
+    ask_attributes,
+    ask_blank,
+    ask_positive,
+    ask_unsure,
+    columns_seen,
+    pair_of,
+    question,
+)
 from nooch.data.objects import LEEWAY
 from nooch.data.readers.table_layouts import (
     SEPARATORS,
-    YES_NO,
     Columns,
     LongTable,
     TableLayout,
     TableOfImages,
     has_lists,
+    is_unnamed,
     tags_of,
 )
 from nooch.data.splits import SPLIT_NAMES
-from nooch.data.table_schema import CLASS_COLUMNS
+from nooch.data.table_schema import CLASS_COLUMNS, CLASS_NUMBERS
 
 _TAGS = ("tags", "labels", "classes", "categories", "keywords", "tag")
 _SIZES = (("image_width", "image_height"), ("img_width", "img_height"), ("width", "height"))
@@ -147,7 +156,7 @@ def table_roles(
     file_name = hints.file_name or (None if is_file else next(iter(others), None))
     columns = _columns(key, file_name, split, hints)
     taken = {key, split, file_name, *hints.attributes} - {*hints.label, hints.class_column}
-    class_column = hints.class_column or _class_column(table, names, taken, hints)
+    class_column = hints.class_column or _class_column(table, key, names, taken, where, hints)
     _check_layout(hints, class_column)
     if class_column is None:
         layout, why = _wide(table, taken, where, hints, key)
@@ -158,19 +167,6 @@ def table_roles(
     if table[key].n_unique() < table.height and not hints.attributes:
         columns = replace(columns, attributes=of_images)
     return columns, long, why, is_file
-
-
-def _seen(table: pl.DataFrame) -> str:
-    """Columns, each with a few of its values."""
-    nested = {name for name, kind in table.schema.items() if kind.is_nested()}
-    values = (
-        "lists or objects"
-        if name in nested
-        else some_of(table[name].drop_nulls().unique().sort().head(3))
-        for name in table.columns
-    )
-    shown = [f"{name} ({some})" for name, some in zip(table.columns, values, strict=True)]
-    return some_of(shown, 12)
 
 
 def _share_of_files(column: pl.Series) -> float:
@@ -187,6 +183,10 @@ def image_columns(table: pl.DataFrame, id: str | None, where: object) -> list[st
     """Columns that may name the images, the likeliest first: ``id``; or all that are called so; or
     the first whose cells are names of image files. Raises ParameterError, InputError without any.
     """
+    if first := [name for name in table.columns if re.search(IMAGE_ENDING, name)]:
+        problem = f"its first line has an image, {first[0]}, and no names of columns"
+        remedy = "put a line such as filename,label on top"
+        raise InputError(problem, where=where, allowed="a table with a header", remedy=remedy)
     if id is not None:
         return [check_one_of("column", id, table.columns, owner=str(where))]
     names = _small(table)
@@ -195,7 +195,7 @@ def image_columns(table: pl.DataFrame, id: str | None, where: object) -> list[st
     if found := [names[name] for name in IMAGE_COLUMNS if name in names] or files[:1]:
         return found
     raise InputError(
-        f"no column contains image ids or file names; columns: {_seen(table)}",
+        f"no column contains image ids or file names; columns: {columns_seen(table)}",
         where=where,
         allowed=f"a column called {', '.join(IMAGE_COLUMNS[:8])}, or one of file names",
         remedy="name the column with `id`",
@@ -210,22 +210,37 @@ def _are_splits(column: pl.Series) -> bool:
 
 
 def _class_column(
-    table: pl.DataFrame, names: Mapping[str, str], taken: set[str | None], hints: Hints
+    table: pl.DataFrame,
+    key: str,
+    names: Mapping[str, str],
+    taken: set[str | None],
+    where: object,
+    hints: Hints,
 ) -> str | None:
-    """The column of class names: one of that name with texts that are not yes and no."""
+    """The column of class names: one of that name with texts that are not yes and no, or with
+    numbers of classes. Raises InputError for one of 0 and 1 that may be a class itself.
+    """
     if hints.label:
         return None
-    for name in ("class", *_TAGS, *CLASS_COLUMNS):
+    for name in ("class", *_TAGS, *CLASS_COLUMNS, *CLASS_NUMBERS):
         column = names.get(name)
         if column is None or column in taken or column in hints.positive:
             continue
-        texts = table[column].dtype == pl.String and _pair(table[column]) is None
-        if (
-            has_lists(table[column])
-            or texts
-            or (name == "class" and not table[column].dtype.is_nested())
-        ):
+        cells = table[column]
+        is_pair, is_number = pair_of(cells) is not None, cells.dtype.is_integer()
+        several = table[key].n_unique() < table.height
+        if has_lists(cells) or (cells.dtype == pl.String and not is_pair):
             return column
+        if is_number and (several or not is_pair):
+            return column
+        if is_number and name not in TARGETS:
+            values = cells.drop_nulls().unique().sort()
+            raise question(
+                f"{column} has {some_of(values)}: numbers of classes, or absent and present?",
+                where,
+                f"`class_column` {column} gives {counted(len(values), 'class')}, {some_of(values)}",
+                f"`label` {column} gives 1 class, {column}",
+            )
     return None
 
 
@@ -339,61 +354,48 @@ def _separator(column: pl.Series, name: str, where: object, hints: Hints) -> str
             remedy="write lists in all rows",
         )
     found = [sign for sign in ",;|\t" if cells.str.contains(sign, literal=True).any()]
-    if len(found) == 1:
-        return found[0]
     plural = name.strip().lower() in _TAGS
+    if len(found) == 1 and (plural or found != [","] or _recur(cells)):
+        return found[0]
     if not found and not (plural and cells.str.contains(" ").any()):
         return None
     readings = []
     for sign in [*map(_word, found or [" "]), "none"]:
         classes = tags_of(cells, None if sign == "none" else sign)[1].unique().drop_nulls().sort()
-        what = f"{counted(len(classes), 'class')}: {some_of(classes, 4)}"
+        what = f"{counted(len(classes), 'class')}: {some_of(map(repr, classes), 4)}"
         readings.append(f"`label_separator` {sign} gives {what}")
-    raise InputError(
-        f"several classes may be in a cell of {name}, such as {cells[0]!r}",
-        where=where,
-        allowed="; ".join(readings),
-        remedy="give one of them",
+    example = next((cell for cell in cells if any(sign in cell for sign in found or " ")), "")
+    raise question(
+        f"several classes may be in a cell of {name}, such as {example!r}", where, *readings
     )
 
 
-def _pair(column: pl.Series) -> tuple[str, str] | None:
-    """The pair of values, such as no and yes, that the cells of a column are, blanks left out."""
-    texts = _texts(column)
-    return next((pair for pair in YES_NO if texts and texts <= set(pair)), None)
-
-
-def _texts(column: pl.Series) -> set[str]:
-    """A few different values of a column in small letters; none of one that has no labels."""
-    if column.dtype.is_nested() or column.dtype == pl.Binary:
-        return set()
-    values = column.drop_nulls()
-    if column.dtype.is_float():
-        if not (values == values.round()).all():
-            return set()
-        values = values.cast(pl.Int64, strict=False)
-    return set(values.unique().head(5).cast(pl.String).str.to_lowercase())
+def _recur(cells: pl.Series) -> bool:
+    """True if a text between commas is in several different cells, as in lists of classes."""
+    return tags_of(cells.unique(), ",")[1].is_duplicated().any()
 
 
 def _wide(
     table: pl.DataFrame, taken: set[str | None], where: object, hints: Hints, key: str
 ) -> tuple[TableOfImages, str]:
     """The layout of a table with a column for each class."""
-    rest = [name for name in table.columns if name not in taken]
-    pairs = {name: pair for name in rest if (pair := _pair(table[name])) is not None}
+    rest = [name for name in table.columns if name not in taken and not is_unnamed(name)]
+    pairs = {name: pair for name in rest if (pair := pair_of(table[name])) is not None}
     marks = {name: text for name in rest if (text := _mark(table[name])) is not None}
     # other single texts, such as a remark, only if nothing else is a label
     short = [n for n, text in marks.items() if text.lower() in {*_MARKS, n.strip().lower()}]
     known = [n for n in rest if n in pairs or n in short or n in hints.positive]
     labels = [*hints.label] or known or [*marks]
+    if not hints.label:
+        ask_unsure(table, [name for name in rest if name not in labels], labels, where)
     if not labels:
-        _ask_positive(table, rest, where)
+        ask_positive(table, rest, where)
     blank = [name for name in labels if table[name].null_count()]
     if blank and not hints.blank_is_no:
         full = [] if hints.label else [name for name in labels if name not in blank]
-        _ask_blank(table, blank, full, where)
+        ask_blank(table, blank, full, where)
     if not hints.label:
-        _ask_attributes(table, labels, rest, where)
+        ask_attributes(table, labels, rest, where)
     why = f"a row for each {key}; columns of 0 and 1 or yes and no are labels: {', '.join(labels)}"
     return TableOfImages(labels, dict(hints.positive), hints.blank_is_no), why
 
@@ -408,102 +410,3 @@ def _mark(column: pl.Series) -> str | None:
         return None
     texts = column.drop_nulls().unique()
     return str(texts[0]) if len(texts) == 1 else None
-
-
-def _ask_blank(
-    table: pl.DataFrame, blank: Sequence[str], others: Sequence[str], where: object
-) -> None:
-    n = sum(table[name].null_count() for name in blank)
-    classes = counted(len(blank) + len(others), "class")
-    other = "otherwise a label in every row"
-    if others:
-        kept = f"{some_of(blank)} as {'attributes' if len(blank) > 1 else 'an attribute'}"
-        other = f"`label` {','.join(others)} gives {counted(len(others), 'class')}, and {kept}"
-    raise InputError(
-        f"{counted_are(n, 'cell')} blank in {some_of(blank)}: absent, or not looked at?",
-        where=where,
-        allowed=f"`blank_is_no` gives {classes}, absent where the cell is blank; {other}",
-        remedy="give one of them, or fill in the cells",
-    )
-
-
-_TARGETS = ("y", "label", "labels", "target", "class", "gt", "ground_truth")
-"""Names of the one column of labels of a table."""
-_RECORDS = {
-    "train", "training", "test", "testing", "val", "valid", "validation", "holdout", "flip",
-    "flipped", "augmented", "synthetic", "reviewed", "verified", "validated", "checked",
-    "confirmed", "approved", "done", "duplicate", "corrupt", "corrupted", "broken", "blurry",
-    "blurred", "grayscale", "difficult", "truncated", "occluded", "crowd", "iscrowd", "ignore",
-    "ignored", "exclude", "excluded", "usable", "flagged", "gold",
-}  # fmt: skip
-"""Words of columns that record something about an image, its file or its annotation."""
-
-
-def _ask_attributes(
-    table: pl.DataFrame, labels: Sequence[str], rest: Sequence[str], where: object
-) -> None:
-    """Refuse columns of 0 and 1 that may be attributes: next to the one of labels, called after a
-    record, or written in another way than most.
-    """
-    target = [name for name in labels if name.strip().lower() in _TARGETS]
-    forms = Counter(filter(None, (_pair(table[name]) for name in labels))).most_common(1)
-    records = {n: re.sub(r"^(is|in)_?", "", n.strip().lower()) for n in labels}
-    if target:
-        why, asked = f"next to {target[0]}", [name for name in labels if name not in target]
-    elif asked := [name for name, word in records.items() if word in _RECORDS]:
-        why = "called after what is recorded of an image"
-    else:
-        why, (most, count) = "written in another way than the others", (forms or [(("", ""), 0)])[0]
-        asked = [
-            name for name in labels if _pair(table[name]) and not _texts(table[name]) <= {*most}
-        ]
-        asked = asked if len(asked) < count else []
-    classes = [name for name in labels if name not in asked]
-    if not asked or not classes:
-        return
-    kept, s = [name for name in rest if name not in classes], "s" if len(asked) > 1 else ""
-    one = f"{counted(len(classes), 'class')}, {some_of(classes)}"
-    allowed = [
-        f"`attributes` {','.join(kept)} gives {one}, and {some_of(asked)} as attribute{s}",
-        f"`label` {','.join(labels)} gives {counted(len(labels), 'class')}",
-    ]
-    found = SPLIT_NAMES.get(records[asked[0]])
-    values = table[asked[0]].cast(pl.String).unique().sort()
-    if found and len(asked) == 1 and len(values) == 2:
-        other = "test" if found == "train" else "train"
-        meaning = f"{values[1]}={found},{values[0]}={other}"
-        allowed.append(f"`split_column` {asked[0]} with `split_values` {meaning} gives splits")
-    raise InputError(
-        f"{some_of(asked)}, {why}: {'classes' if s else 'a class'}, or"
-        f" {'attributes' if s else 'an attribute'}?",
-        where=where,
-        allowed="; ".join(allowed),
-        remedy="give one of them",
-    )
-
-
-def _ask_positive(table: pl.DataFrame, rest: Sequence[str], where: object) -> None:
-    """Refuse a table without a column that is certain to be a label."""
-    two: dict[str, list[str]] = {}
-    for name in rest:
-        if table[name].dtype == pl.String and not table[name].null_count():
-            values = table[name].unique().sort()
-            two |= {name: values.to_list()} if len(values) == 2 else {}
-    if not two:
-        raise InputError(
-            f"no column contains labels that are known; columns: {_seen(table)}",
-            where=where,
-            allowed="columns of 0 and 1, true and false, yes and no; or one called class, label or"
-            " tags",
-            remedy="name the columns with `label`, or `class_column` for a row per label",
-        )
-    one = ",".join(f"{name}={values[0]}" for name, values in two.items())
-    other = ",".join(f"{name}=*" for name in two)
-    each = ", ".join(f"{name}={value}" for name, values in two.items() for value in values)
-    raise InputError(
-        f"{some_of(two)} contain two texts each: one class, or two?",
-        where=where,
-        allowed=f"`positive` {one} gives {counted(len(two), 'class')} of present and"
-        f" absent (or the other text); `positive` {other} gives {2 * len(two)} classes, {each}",
-        remedy="give one of them",
-    )

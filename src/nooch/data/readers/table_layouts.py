@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
@@ -59,7 +60,7 @@ class Columns:
             InputError: a name that nooch uses itself.
         """
         used = {self.id, self.split, *taken}
-        unused = [name for name in names if name not in used]
+        unused = [name for name in names if name not in used and not is_unnamed(name)]
         columns = unused if self.attributes is None else [*dict.fromkeys(self.attributes)]
         reserved = {*CORE_COLUMNS, *ANNOTATED} - {"width", "height"}
         reserved -= {"file_name"} if self.file_name == "file_name" else set()
@@ -80,6 +81,11 @@ class Columns:
         if not kind.is_integer() and kind != pl.String:
             allowed = "integers or text as image ids"
             raise InputError(f"column {self.id} contains {kind}", where=path, allowed=allowed)
+
+
+def is_unnamed(name: str) -> bool:
+    """True for a column of row numbers as pandas writes it: neither label nor attribute."""
+    return re.fullmatch(r"\s*|Unnamed: \d+", name) is not None
 
 
 class DistinctValues:
@@ -396,17 +402,12 @@ class LongTable:
         if self.area_column is None:
             return np.full(rows.height, np.nan)
         column = rows[self.area_column]
-        refused = InputError(
-            f"column {self.area_column} contains {column.dtype}", where=path, allowed="numbers"
-        )
-        # a structure of numbers can also be cast
-        if column.dtype.is_nested():
-            raise refused
         try:
             numbers = column.set(stated, value=None) if stated.any() else column
-            values = numbers.cast(pl.Float64).to_numpy()
+            values = _numbers(numbers).to_numpy()
         except pl.exceptions.PolarsError as error:
-            raise refused from error
+            problem = f"column {self.area_column} contains {column.dtype}"
+            raise InputError(problem, where=path, allowed="numbers") from error
         if len(wrong := np.flatnonzero((values < 0) | (values > MOST_AREA))):
             raise InputError(
                 f"row {rows[ROW][int(wrong[0])] + 1} has area {values[wrong[0]]}",
@@ -474,6 +475,19 @@ _UNKNOWN = "unknown"
 
 def _text(values: pl.Series) -> pl.Series:
     return values.cast(pl.String).str.strip_chars()
+
+
+def _numbers(column: pl.Series) -> pl.Series:
+    """Float64; of text also with decimal commas and percent signs. Raises an error of polars."""
+    if column.dtype.is_nested():
+        # of a structure of numbers the cast is one
+        raise pl.exceptions.InvalidOperationError
+    if column.dtype != pl.String:
+        return column.cast(pl.Float64)
+    texts = column.str.strip_chars()
+    share = pl.Series(np.where(texts.str.ends_with("%").fill_null(value=False), 0.01, 1.0))
+    plain = texts.str.strip_suffix("%").str.strip_chars().str.replace(",", ".", literal=True)
+    return plain.cast(pl.Float64) * share
 
 
 TableLayout = TableOfImages | LongTable

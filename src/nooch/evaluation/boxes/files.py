@@ -26,12 +26,12 @@ from nooch.data.arrays import box_arrays
 from nooch.data.box_columns import box_columns, box_numbers
 from nooch.data.image_names import IMAGE_COLUMNS
 from nooch.data.readers.coco.decoder import Listing, first_element, opened
-from nooch.data.table_schema import CLASS_COLUMNS
+from nooch.data.table_schema import CLASS_COLUMNS, CLASS_NUMBERS
 from nooch.evaluation.boxes.found import RUN_KEYS, Found
 from nooch.evaluation.boxes.matching import Floats
 from nooch.evaluation.prediction_format import FileFormat
 
-_CLASSES = ("task", *CLASS_COLUMNS, "name", "category_id", "class_id", "cls")
+_CLASSES = ("task", *CLASS_COLUMNS, "name", *CLASS_NUMBERS)
 _SCORES = ("probability", "score", "confidence", "conf", "prob")
 LAYOUTS = (
     "COCO results [{image_id, category_id, bbox [left, top, width, height], score}]; records with"

@@ -1,0 +1,204 @@
+"""Questions about a table: what its columns leave open is refused, with each reading, the keyword
+for it, and what it gives.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from typing import NoReturn
+
+import polars as pl
+
+from nooch.base.errors import InputError, some_of
+from nooch.base.words import counted, counted_are
+from nooch.data.readers.table_layouts import YES_NO
+from nooch.data.splits import SPLIT_NAMES
+
+
+def pair_of(column: pl.Series) -> tuple[str, str] | None:
+    """The pair of values, such as no and yes, that the cells of a column are, blanks left out."""
+    texts = texts_of(column)
+    return next((pair for pair in YES_NO if texts and texts <= set(pair)), None)
+
+
+def texts_of(column: pl.Series) -> set[str]:
+    """A few different values of a column in small letters; none of one that has no labels."""
+    if column.dtype.is_nested() or column.dtype == pl.Binary:
+        return set()
+    values = column.drop_nulls()
+    if column.dtype.is_float():
+        if not (values == values.round()).all():
+            return set()
+        values = values.cast(pl.Int64, strict=False)
+    return set(values.unique().head(5).cast(pl.String).str.to_lowercase())
+
+
+def columns_seen(table: pl.DataFrame) -> str:
+    """Columns, each with a few of its values."""
+    nested = {name for name, kind in table.schema.items() if kind.is_nested()}
+    values = (
+        "lists or objects"
+        if name in nested
+        else some_of(table[name].drop_nulls().unique().sort().head(3))
+        for name in table.columns
+    )
+    shown = [f"{name} ({some})" for name, some in zip(table.columns, values, strict=True)]
+    return some_of(shown, 12)
+
+
+def question(problem: str, where: object, *readings: str) -> InputError:
+    """The error for what can be read in several ways."""
+    return InputError(problem, where=where, allowed="; ".join(readings), remedy="give one of them")
+
+
+def _labels(names: Sequence[str], attributes: Sequence[str] = ()) -> str:
+    """A reading: these columns are labels, those are attributes."""
+    gives = f"`label` {','.join(names)} gives {counted(len(names), 'class')}"
+    return gives + (f", and {_as_attributes(attributes)}" if attributes else "")
+
+
+def _as_attributes(names: Sequence[str]) -> str:
+    return f"{some_of(names)} as {'attributes' if len(names) > 1 else 'an attribute'}"
+
+
+_NO_OTHER = "otherwise a label in every row"
+
+
+def ask_blank(
+    table: pl.DataFrame, blank: Sequence[str], others: Sequence[str], where: object
+) -> NoReturn:
+    """Refuse columns with blanks, next to ``others`` without."""
+    n = sum(table[name].null_count() for name in blank)
+    classes = counted(len(blank) + len(others), "class")
+    raise question(
+        f"{counted_are(n, 'cell')} blank in {some_of(blank)}: absent, or not looked at?",
+        where,
+        f"`blank_is_no` gives {classes}, absent where the cell is blank",
+        _labels(others, blank) if others else _NO_OTHER,
+    )
+
+
+_UNSURE = {
+    "", "na", "n/a", "nan", "null", "none", "?", "-", "unknown", "unsure", "uncertain", "unclear",
+    "maybe",
+}  # fmt: skip
+"""Texts, in small letters, of a cell that is neither yes nor no."""
+
+
+def ask_unsure(
+    table: pl.DataFrame, others: Sequence[str], labels: Sequence[str], where: object
+) -> None:
+    """Refuse columns of yes, no and what is neither; 1, 0 and -1 are such."""
+    positive, words = dict[str, str](), set[str]()
+    for name in others:
+        texts = texts_of(table[name])
+        sure = {text for text in texts if text.strip() not in _UNSURE}
+        sure -= {"-1"} if {"0", "1"} <= sure else set()
+        pair = next((pair for pair in YES_NO if pair[1] in sure and sure <= {*pair}), None)
+        if pair is not None and texts != sure:
+            spelled = table[name].drop_nulls().unique()
+            spelled = (spelled.cast(pl.Int64) if spelled.dtype.is_float() else spelled).cast(
+                pl.String
+            )
+            positive[name] = spelled.filter(spelled.str.to_lowercase() == pair[1]).sort()[0]
+            words |= {repr(text) if text.strip() != text else text or "''" for text in texts - sure}
+    if not positive:
+        return
+    given = ",".join(f"{name}={text}" for name, text in positive.items())
+    raise question(
+        f"{some_of(positive)} {'has' if len(positive) == 1 else 'have'} {some_of(sorted(words))}"
+        " next to yes and no: absent, or not looked at?",
+        where,
+        f"`positive` {given} gives {counted(len(labels) + len(positive), 'class')}, absent in all"
+        " other cells",
+        _labels(labels, [*positive]) if labels else _NO_OTHER,
+    )
+
+
+TARGETS = ("y", "label", "labels", "target", "gt", "ground_truth")
+"""Names of the one column of labels of a table."""
+_RECORDS = {
+    "train", "training", "test", "testing", "val", "valid", "validation", "holdout", "flip",
+    "flipped", "augmented", "synthetic", "reviewed", "verified", "validated", "checked",
+    "confirmed", "approved", "done", "duplicate", "corrupt", "corrupted", "broken", "blurry",
+    "blurred", "grayscale", "difficult", "truncated", "occluded", "crowd", "iscrowd", "ignore",
+    "ignored", "exclude", "excluded", "usable", "flagged", "gold",
+}  # fmt: skip
+"""Words of columns that record something about an image, its file or its annotation."""
+
+
+def ask_attributes(
+    table: pl.DataFrame, labels: Sequence[str], rest: Sequence[str], where: object
+) -> None:
+    """Refuse columns of 0 and 1 that may be attributes: next to the one of labels, called after a
+    record, or written in another way than most.
+    """
+    target = [name for name in labels if name.strip().lower() in TARGETS]
+    records = {name: re.sub(r"^(is|in)_?", "", name.strip().lower()) for name in labels}
+    if target:
+        why, asked = f"next to {target[0]}", [name for name in labels if name not in target]
+    elif asked := [name for name, word in records.items() if word in _RECORDS]:
+        why = "called after what is recorded of an image"
+    else:
+        why, asked = "written in another way than the others", _written_alone(table, labels)
+    classes = [name for name in labels if name not in asked]
+    if not asked or not classes:
+        return
+    kept = ",".join(name for name in rest if name not in classes)
+    gives = f"{counted(len(classes), 'class')}, {some_of(classes)}, and {_as_attributes(asked)}"
+    readings = [f"`attributes` {kept} gives {gives}", _labels(labels)]
+    split, values = SPLIT_NAMES.get(records[asked[0]]), table[asked[0]].cast(pl.String).unique()
+    if split and len(asked) == 1 and len(values) == 2:
+        no, yes = values.sort()
+        meaning = f"{yes}={split},{no}={'test' if split == 'train' else 'train'}"
+        readings.append(f"`split_column` {asked[0]} with `split_values` {meaning} gives splits")
+    what = "classes, or attributes" if len(asked) > 1 else "a class, or an attribute"
+    raise question(f"{some_of(asked)}, {why}: {what}?", where, *readings)
+
+
+def _written_alone(table: pl.DataFrame, labels: Sequence[str]) -> list[str]:
+    """The columns of labels, fewer than the others, that are not written as most are."""
+    pairs = {name: pair for name in labels if (pair := pair_of(table[name])) is not None}
+    if not pairs:
+        return []
+    most, count = Counter(pairs.values()).most_common(1)[0]
+    others = [name for name in pairs if not texts_of(table[name]) <= {*most}]
+    return others if len(others) < count else []
+
+
+def ask_positive(table: pl.DataFrame, rest: Sequence[str], where: object) -> NoReturn:
+    """Refuse a table without a column that is certain to be a label."""
+    two: dict[str, list[str]] = {}
+    for name in rest:
+        if table[name].dtype == pl.String and not table[name].null_count():
+            values = table[name].unique().sort()
+            two |= {name: values.to_list()} if len(values) == 2 else {}
+    if two:
+        one = ",".join(f"{name}={values[0]}" for name, values in two.items())
+        other = ",".join(f"{name}=*" for name in two)
+        each = ", ".join(f"{name}={value}" for name, values in two.items() for value in values)
+        raise question(
+            f"{some_of(two)} contain two texts each: one class, or two?",
+            where,
+            f"`positive` {one} gives {counted(len(two), 'class')} of present and absent (or the"
+            " other text)",
+            f"`positive` {other} gives {2 * len(two)} classes, {each}",
+        )
+    floats = [name for name in rest if table[name].dtype.is_float()]
+    if floats and all(table[name].drop_nulls().is_between(0, 1).all() for name in floats):
+        raise InputError(
+            f"columns {some_of(floats)} have fractions, not labels",
+            where=where,
+            allowed="0 and 1; areas in a table with a row for each image, class, area;"
+            " probabilities of a model as predictions",
+            remedy="round them, or give them as what they are",
+        )
+    raise InputError(
+        f"no column contains labels that are known; columns: {columns_seen(table)}",
+        where=where,
+        allowed="columns of 0 and 1, true and false, yes and no; or one called class, label or"
+        " tags",
+        remedy="name the columns with `label`, or `class_column` for a row per label",
+    )
