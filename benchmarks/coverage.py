@@ -11,6 +11,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -346,12 +347,7 @@ def boxes_of_scenes(
     are claimed by chance, by support: effects of the context, each with the share of draws in which
     p is below .05.
     """
-    with TemporaryDirectory() as folder:
-        scenes = generate(ScenesPlan(images=images, size=64, seed=5), Path(folder, "scenes"))
-        kinds = ([scenes / "annotations" / f"{k}_scenes.json"] for k in ("instances", "stuff"))
-        data = with_split(read_coco(*kinds), SplitPlan("50/10/40"))
-    tasks = data.objects["class"].unique().sort().cast(pl.String).to_list()
-    suite = nooch.find(data, criteria="context", tasks=tasks)
+    data, suite = _scenes(images)
     keys = [key for key in suite.keys if key[2] == "test"]
     run, hard, rank = _every_box(data, suite, keys)
     of_objects, of_boxes = run.objects, run.detections.boxes
@@ -374,6 +370,17 @@ def boxes_of_scenes(
         truth = _gap(chances, at[number], strata[number])
         bounds = rows.select("low", "high").to_numpy()
         yield _covered(about, bounds, truth, draws), float((rows["p"] < 0.05).mean())
+
+
+@cache
+def _scenes(images: int) -> tuple[nooch.Dataset, Suite]:
+    """Generated scenes, and their sets by the context."""
+    with TemporaryDirectory() as folder:
+        scenes = generate(ScenesPlan(images=images, size=64, seed=5), Path(folder, "scenes"))
+        kinds = ([scenes / "annotations" / f"{k}_scenes.json"] for k in ("instances", "stuff"))
+        data = with_split(read_coco(*kinds), SplitPlan("50/10/40"))
+    tasks = data.objects["class"].unique().sort().cast(pl.String).to_list()
+    return data, nooch.find(data, criteria="context", tasks=tasks)
 
 
 def _every_box(

@@ -56,6 +56,19 @@ def test_sensitivity(n, recall, fpr):
         holds(row, most=1.0)
 
 
+@pytest.mark.parametrize("case", coverage.SCENES, ids=lambda case: case[2])
+def test_boxes_of_scenes(case):
+    """Missed by .1 + .3 out of context and claimed by support; or by size only: no effect."""
+    rows = list(coverage.boxes_of_scenes(DRAWS, 800, *case))
+    assert [row.what for row, _ in rows] == ["effect, boxes missed", "effect, boxes claimed"]
+    for row, is_claimed in rows:
+        holds(row, least=0.935, most=0.97)
+        if case[2] == "by size only":
+            assert is_claimed * DRAWS <= binom.ppf(1 - 1e-5, DRAWS, 0.06)
+        else:
+            assert is_claimed > 0.9
+
+
 def test_areas_and_losses():
     rows = list(coverage.scores(DRAWS, 20, 1.5))
     assert {row.what for row in rows} == {"AUC", "NLL", "difference of AUC", "difference of NLL"}
