@@ -421,6 +421,11 @@ FORMS: dict[str, Messy] = {
         per_label("image_id,class,area", lambda f, c: f"{f},{c},0.25")
     ),
     "a row per box": Messy(per_label(BOXED, lambda f, c: f"{f}.jpg,10,10,{c},0,0,5,5")),
+    "boxes with decimal commas": Messy(
+        per_label(BOXED.replace(",", ";"), lambda f, c: f"{f}.jpg;10;10;{c};0,5;0;5;5"),
+        "refused",
+        words=("xmin has numbers as text, such as 0,5", "decimal points"),
+    ),
     "splits of any spelling": Messy(splits),
     "splits as numbers": Messy(numbered, "refused", words=("--split-values", "0=train")),
     "splits as numbers, said": Messy(numbered, flags="--split-values 0=train,1=test"),

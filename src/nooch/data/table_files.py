@@ -232,6 +232,16 @@ def _without_zeros(column: pl.Series) -> pl.Series:
     return column
 
 
+def as_numbers(column: pl.Series, *, comma: bool = True, percent: bool = True) -> pl.Series:
+    """Text as Float64, null where it is not a number; with decimal commas if there are any, and
+    percent signs left out.
+    """
+    texts = column.str.strip_chars()
+    texts = texts.str.strip_chars_end("% ") if percent else texts
+    texts = texts.str.replace(",", ".", literal=True) if comma else texts
+    return texts.cast(pl.Float64, strict=False)
+
+
 def as_polars(source: Any, where: object, allowed: str) -> pl.DataFrame | None:
     """A frame of polars, pandas or Arrow, with a pandas index that has a name as columns; None for
     another object. Raises InputError for one that polars cannot read.

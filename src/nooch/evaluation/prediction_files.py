@@ -20,7 +20,7 @@ from nooch.data import Dataset, class_name, id_column, read_arrays, read_table
 from nooch.data.arrays import float_array
 from nooch.data.box_columns import FORMATS
 from nooch.data.image_names import IMAGE_COLUMNS, UNTYPED
-from nooch.data.table_files import as_polars, checked_read, table_files
+from nooch.data.table_files import as_numbers, as_polars, checked_read, table_files
 from nooch.data.table_schema import CLASS_COLUMNS
 from nooch.evaluation.answer_rules import RULES
 from nooch.evaluation.answer_sample import answers_as_predictions
@@ -87,12 +87,7 @@ def read_prediction_table(path: Path, how: FileFormat) -> pl.DataFrame:
 
 def _numbers(column: pl.Series, how: FileFormat) -> pl.Series:
     """Text as float64 where all of it is numbers as the format has them."""
-    text = column.str.strip_chars()
-    if how.percent:
-        text = text.str.strip_chars_end("% ")
-    if how.decimal == ",":
-        text = text.str.replace(",", ".", literal=True)
-    values = text.cast(pl.Float64, strict=False)
+    values = as_numbers(column, comma=how.decimal == ",", percent=how.percent)
     return values if values.null_count() == column.null_count() else column
 
 

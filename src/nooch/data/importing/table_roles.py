@@ -51,6 +51,7 @@ from nooch.data.readers.table_layouts import (
     tags_of,
 )
 from nooch.data.splits import SPLIT_NAMES
+from nooch.data.table_files import as_numbers
 from nooch.data.table_schema import CLASS_COLUMNS, CLASS_NUMBERS
 
 _TAGS = ("tags", "labels", "classes", "categories", "keywords", "tag")
@@ -283,6 +284,12 @@ def _boxes(
     InputError where the order of their numbers is open, or another one than columns say.
     """
     box, box_format = box_columns(names)
+    cells = [table[name].drop_nulls() for name in box if len(box) == 4]
+    texts = [text for text in cells if text.dtype == pl.String and len(text)]
+    if commas := [text for text in texts if not as_numbers(text).null_count()]:
+        problem = f"column {commas[0].name} has numbers as text, such as {commas[0][0]}"
+        remedy = "write decimal points, and no separators of thousands"
+        raise InputError(problem, where=where, allowed="numbers", remedy=remedy)
     if not box or not (len(box) == 1 or all(table[name].dtype.is_numeric() for name in box)):
         return {}, ""
     try:

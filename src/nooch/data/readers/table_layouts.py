@@ -19,7 +19,7 @@ from nooch.base.limits import MOST_AREA
 from nooch.data.box_columns import NUMBERS, as_boxes, box_numbers
 from nooch.data.objects import objects_table, usable_boxes
 from nooch.data.readers.image_rows import Entries, class_order, columns_of
-from nooch.data.table_files import are_exact_integers
+from nooch.data.table_files import are_exact_integers, as_numbers
 from nooch.data.table_schema import ANNOTATED, CORE_COLUMNS, check_classes, class_name
 
 ROW = "nooch:row"
@@ -402,12 +402,11 @@ class LongTable:
         if self.area_column is None:
             return np.full(rows.height, np.nan)
         column = rows[self.area_column]
-        try:
-            numbers = column.set(stated, value=None) if stated.any() else column
-            values = _numbers(numbers).to_numpy()
-        except pl.exceptions.PolarsError as error:
+        shares = _shares(column.set(stated, value=None) if stated.any() else column)
+        if shares is None:
             problem = f"column {self.area_column} contains {column.dtype}"
-            raise InputError(problem, where=path, allowed="numbers") from error
+            raise InputError(problem, where=path, allowed="numbers")
+        values = shares.to_numpy()
         if len(wrong := np.flatnonzero((values < 0) | (values > MOST_AREA))):
             raise InputError(
                 f"row {rows[ROW][int(wrong[0])] + 1} has area {values[wrong[0]]}",
@@ -477,17 +476,16 @@ def _text(values: pl.Series) -> pl.Series:
     return values.cast(pl.String).str.strip_chars()
 
 
-def _numbers(column: pl.Series) -> pl.Series:
-    """Float64; of text also with decimal commas and percent signs. Raises an error of polars."""
-    if column.dtype.is_nested():
-        # of a structure of numbers the cast is one
-        raise pl.exceptions.InvalidOperationError
-    if column.dtype != pl.String:
-        return column.cast(pl.Float64)
-    texts = column.str.strip_chars()
-    share = pl.Series(np.where(texts.str.ends_with("%").fill_null(value=False), 0.01, 1.0))
-    plain = texts.str.strip_suffix("%").str.strip_chars().str.replace(",", ".", literal=True)
-    return plain.cast(pl.Float64) * share
+def _shares(column: pl.Series) -> pl.Series | None:
+    """Float64, None if it is not numbers; of text also with decimal commas and percent signs."""
+    if column.dtype.is_nested() or column.dtype == pl.Binary:
+        return None
+    as_text = column.dtype == pl.String
+    values = as_numbers(column) if as_text else column.cast(pl.Float64, strict=False)
+    if values.null_count() > column.null_count():
+        return None
+    is_percent = as_text and column.str.strip_chars().str.ends_with("%").fill_null(value=False)
+    return values * np.where(is_percent, 0.01, 1.0)
 
 
 TableLayout = TableOfImages | LongTable
