@@ -14,6 +14,7 @@ import polars as pl
 from numpy.typing import NDArray
 from PIL import Image, ImageFilter
 
+from nooch.analysis.hide_background import compared_ways, objects_of, shown_objects
 from nooch.base.calls import Count, Progress, checked, no_progress
 from nooch.base.display import DisplayTable, TabularResult
 from nooch.base.errors import InputError, ParameterError, some_of
@@ -79,7 +80,8 @@ def control_patch(mask: Mask, free: Mask, random: np.random.Generator) -> Mask |
     return patch
 
 
-EDITS = ("hide-object", "hide-cue", "blur-cue", "swap-background")
+_BACKGROUND = "hide-background"
+EDITS = ("hide-object", "hide-cue", "blur-cue", "swap-background", _BACKGROUND)
 _OF_OBJECTS = ("hide-object", "swap-background")
 
 Masks = Callable[[int], Sequence[tuple[str, NDArray[np.bool_]]]]
@@ -235,21 +237,26 @@ class Intervention(TabularResult):
     Attributes:
         table: differences of scores as ``nooch.evaluate`` gives them, with paired intervals: of the
             edit from before, and on the images that have a control, of the edit and the control
-            from before and from each other.
-        scores: before and with the edit, of only the edited images.
+            from before and from each other. Of objects whose background is hidden, recall and its
+            changes, see ``nooch.analysis.hide_background.compared_ways``.
+        scores: before and with the edit, of only the edited images; None for objects.
         sentences: the main results.
         notes: what a reader should know.
     """
 
     table: pl.DataFrame
-    scores: Scores
+    scores: Scores | None
     sentences: Sequence[str]
     notes: Sequence[str] = ()
 
     @property
     def display(self) -> DisplayTable:
         """The scores, and the sentences below."""
-        return replace(self.scores.display, notes=[*self.sentences, *self.notes])
+        notes = [*self.sentences, *self.notes]
+        if self.scores is None:
+            title = "objects found, and changes"
+            return DisplayTable(title, self.table.columns, self.table.rows(), 5, notes)
+        return replace(self.scores.display, notes=notes)
 
 
 @checked
@@ -276,7 +283,9 @@ def intervene(
 
     Pixels are edited in the size of the network's input: filled with the mean color of the others,
     or blurred by a Gaussian of 5% of the longer side. The control is the same for as many pixels
-    without object and cue, if there are; of ``swap-background``, a hard negative's background.
+    without object and cue, if there are; of ``swap-background``, a hard negative's background. A
+    detector's ``hide-background`` shows each object by itself, by its mask and, as a control, with
+    its box and 10% around it, in the size of the image; what is hidden has its mean color.
 
     Args:
         suite: the suite.
@@ -284,11 +293,12 @@ def intervene(
         out: folder to write: ``before``, ``edit`` and ``control.parquet``, predictions of all
             images of the split (what is not edited is as before; with `limit` of its images),
             ``edited.parquet``, ``changes.parquet``, ``thresholds.csv`` (above which an answer is
-            yes) and ``examples.png``.
+            yes) and ``examples.png``; of objects there are no other images and predictions.
         data: the dataset; by default the one that the suite records, if it is there.
         overwrite: replace an earlier intervention.
         edit: ``hide-object``; ``hide-cue`` or ``blur-cue``, all cues of a task at once; or
-            ``swap-background``, the object pasted onto an image without object and cue.
+            ``swap-background``, the object pasted onto an image without object and cue; or, of a
+            detector, ``hide-background``.
         annotations: the COCO files that the dataset was made from, or a folder of label maps.
         split: whose images; ``test`` by default, or the only one.
         images: folder of images; by default the one that the dataset records.
@@ -308,6 +318,9 @@ def intervene(
     """
     suite = as_suite(suite)
     check_output(out, overwrite=overwrite, marker=CHANGES)
+    if edit == _BACKGROUND and model.detect is None:
+        problem = f"{model.name} is not a detector, whose objects can be shown by themselves"
+        raise ParameterError(problem, where="`edit`", allowed=", ".join(EDITS[:-1]))
     dataset = suite.found_in() if data is None else suite.require_dataset(data)
     if dataset is None or not annotations:
         problem = "an edit needs the suite's dataset, and masks"
@@ -321,18 +334,31 @@ def intervene(
     ids, paths = find_images(suite, tasks, splits=[*splits], data=dataset, images=images)
     files = pl.DataFrame({"image_id": ids, "path": list(map(str, paths))})
     masks: dict[str, Any] = {"annotations": annotations, "decoding": Decoding(range=range)}
-    planned = _planned(model, suite, dataset, split, files, edit=edit, seed=seed, **masks)
+    if edit == _BACKGROUND:
+        objects = objects_of(dataset.select(split), files, model.tasks)
+        planned, chosen = [], [objects["image_id"].unique(maintain_order=True)]
+        chosen = [own[spread(len(own), limit)] for own in chosen]
+    else:
+        planned = _planned(model, suite, dataset, split, files, edit=edit, seed=seed, **masks)
+        if limit is not None:
+            planned = [replace(p, images=p.images[spread(len(p.images), limit)]) for p in planned]
+        chosen = [plan.images["image_id"] for plan in planned]
     if limit is not None:
-        planned = [replace(p, images=p.images[spread(len(p.images), limit)]) for p in planned]
-        chosen = pl.concat(plan.images["image_id"] for plan in planned)
         of_rule = dataset.images.filter(pl.col("split").is_in(splits - {split}))["image_id"]
-        files = files.filter(pl.col("image_id").is_in(pl.concat([chosen, of_rule]).implode()))
+        files = files.filter(pl.col("image_id").is_in(pl.concat([*chosen, of_rule]).implode()))
     how: dict[str, Any] = {"batch": batch, "codec": Decoding(range=range)}
     ids, paths = files["image_id"], [*map(Path, files["path"])]
     before = predict(model, ids, paths, progress=partial(progress, "predicting"), **how)
-    versions, edited = _versions(model, planned, before, edit, batch, progress)
-    limits_of, _ = answer_thresholds(threshold, suite, [before], tasks)
+    limits_of, notes = answer_thresholds(threshold, suite, [before], tasks)
     limits = limits_of[before.run]
+    if edit == _BACKGROUND:
+        objects = objects.filter(pl.col("image_id").is_in(files["image_id"].implode()))
+        objects, bare = shown_objects(model, before, dataset, objects, **masks, progress=progress)
+        table, sentences = compared_ways(objects, limits, suite, split, bootstrap, seed)
+        with atomic_folder(out, overwrite=overwrite, marker=CHANGES) as folder:
+            _write(folder, {"before": before}, limits, objects, table)
+        return Intervention(table, None, sentences, notes + bare)
+    versions, edited = _versions(model, planned, before, edit, batch, progress)
     how = {"split": split, "metrics": _METRICS, "threshold": limits}
     how |= {"bootstrap": bootstrap, "seed": seed}
     compared = [
@@ -344,15 +370,25 @@ def intervene(
     sentences = list(_sentences(suite, split, rows, edit, bootstrap, seed))
     table = pl.concat(scores.differences for scores in compared)
     with atomic_folder(out, overwrite=overwrite, marker=CHANGES) as folder:
-        for name, run in versions.items():
-            save_predictions(run, folder / f"{name}.parquet")
-        # above which an answer is yes
-        thresholds = pl.DataFrame({"task": [*limits], "threshold": [*limits.values()]})
-        (folder / "thresholds.csv").write_bytes(csv_bytes(thresholds))
-        (folder / "edited.parquet").write_bytes(parquet_bytes(rows))
         draw_examples(folder / "examples.png", suite, rows, planned)
-        (folder / CHANGES).write_bytes(parquet_bytes(table))
+        _write(folder, versions, limits, rows, table)
     return Intervention(table, compared[0], sentences, [*compared[0].notes, *_left_out(planned)])
+
+
+def _write(
+    folder: Path,
+    versions: Mapping[str, Predictions],
+    limits: Mapping[str, float],
+    edited: pl.DataFrame,
+    changes: pl.DataFrame,
+) -> None:
+    """Write all but the examples; ``limits`` are what an answer is yes above."""
+    for name, run in versions.items():
+        save_predictions(run, folder / f"{name}.parquet")
+    thresholds = pl.DataFrame({"task": [*limits], "threshold": [*limits.values()]})
+    (folder / "thresholds.csv").write_bytes(csv_bytes(thresholds))
+    (folder / "edited.parquet").write_bytes(parquet_bytes(edited))
+    (folder / CHANGES).write_bytes(parquet_bytes(changes))
 
 
 def _planned(

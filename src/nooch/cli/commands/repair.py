@@ -20,7 +20,7 @@ from nooch.cli.terminal import hint, note, print_json, print_shown, print_table,
 @takes("nooch.models.task_models:load_task_model", "loading", leave=["skip_unmapped"])
 def intervene_command(
     suite: Path = shared.SuiteArgument,
-    model: str = Option(..., help="Hub id or folder, as for nooch predict."),
+    model: str = Option(..., help="As for nooch predict, also a detector."),
     annotations: list[Path] = Option(
         ..., help="COCO file of the dataset, repeated for several, or a folder of label maps."
     ),
@@ -60,7 +60,7 @@ def intervene_command(
     if format is shared.Format.json:
         print_json({"sentences": result.sentences, "changes": result.table.to_dicts()})
         return
-    print_shown(tables_of(result.scores, ["yes_rate"]))
+    print_shown(tables_of(result.scores, ["yes_rate"]) if result.scores else [])
     for text in result.sentences:
         say(text)
     files = " ".join(f"{out / name}" for name in ("before.parquet", "edit.parquet"))
@@ -68,7 +68,8 @@ def intervene_command(
         f" --split {settings['split']}" if "split" in settings else ""
     )
     tried = "limit" in settings and "for a first try; to evaluate, leave --limit out"
-    hint(tried or f"next: nooch evaluate {suite} {files} {same}")
+    if tried or result.scores:
+        hint(tried or f"next: nooch evaluate {suite} {files} {same}")
 
 
 @takes("nooch.training.weights:sample_weights")

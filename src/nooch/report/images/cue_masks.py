@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -53,25 +53,46 @@ def cue_masks(
     if any(not isinstance(image_id, int) for image_id in ids.values()):
         problem = "image ids are text, but integers in `annotations`"
         raise InputError(problem, remedy="give a folder of label maps, or leave `annotations` out")
-    content = read_annotations(
-        [Path(path) for path in annotations],
-        set(ids.values()),
-        list(data.provenance.get("sources", [])),
-    )
-    names = {number: class_name(name) for number, (name, _) in content.categories.items()}
+    of_image = object_masks(data, annotations, set(ids.values()), cues)
     order = {cue: place for place, cue in enumerate(cues)}
 
     def masks(split: str, row: int) -> list[tuple[str, NDArray[np.bool_]]]:
-        image_id = ids[split, row]
-        height, width = (int(content.images[image_id][side]) for side in ("height", "width"))
         by_cue: dict[str, NDArray[np.bool_]] = {}
+        for name, _, mask in of_image(ids[split, row]):
+            by_cue[name] = by_cue[name] | mask if name in by_cue else mask
+        return sorted(by_cue.items(), key=lambda item: order[item[0]])
+
+    return masks
+
+
+ObjectMasks = Callable[[int], Iterator[tuple[str, list[float] | None, NDArray[np.bool_]]]]
+"""Id of an image -> its annotations: class, COCO's ``bbox``, and mask, bool (height, width)."""
+
+
+def object_masks(
+    data: Dataset,
+    annotations: Sequence[str | Path],
+    ids: Collection[int],
+    classes: Collection[str],
+    *,
+    with_boxes: bool = True,
+) -> ObjectMasks:
+    """The annotations of classes in COCO files, decoded image by image. Unless ``with_boxes``, one
+    that has only a box is left out; else its mask is the box.
+    """
+    paths, recorded = [Path(path) for path in annotations], data.provenance.get("sources", [])
+    content = read_annotations(paths, ids, list(recorded))
+    names = {number: class_name(name) for number, (name, _) in content.categories.items()}
+
+    def masks(image_id: int) -> Iterator[tuple[str, list[float] | None, NDArray[np.bool_]]]:
+        height, width = (int(content.images[image_id][side]) for side in ("height", "width"))
         for _, raw in content.annotations.get(image_id, []):
             annotation = msgspec.json.decode(raw, type=_Shape)
             name = names.get(annotation.category_id)
-            mask = _mask(annotation, height, width) if name in order else None
-            if name is not None and mask is not None:
-                by_cue[name] = by_cue[name] | mask if name in by_cue else mask
-        return sorted(by_cue.items(), key=lambda item: order[item[0]])
+            if name is None or name not in classes or not (annotation.segmentation or with_boxes):
+                continue
+            if (mask := _mask(annotation, height, width)) is not None:
+                yield name, annotation.bbox, mask
 
     return masks
 
