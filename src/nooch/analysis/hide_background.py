@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from nooch.base.calls import Progress
 from nooch.base.errors import InputError, ParameterError, some_of
-from nooch.base.limits import usable_cpus
+from nooch.base.limits import spread, usable_cpus
 from nooch.base.words import counted
 from nooch.data import Dataset
 from nooch.data.box_columns import as_boxes
@@ -61,8 +61,11 @@ def around(box: Floats, shape: Sequence[int]) -> Mask:
     return mask
 
 
-def objects_of(data: Dataset, files: pl.DataFrame, tasks: Sequence[str]) -> pl.DataFrame:
-    """The objects of a split that count, with the ``path`` of their images, which ``files`` has.
+def objects_of(
+    data: Dataset, files: pl.DataFrame, tasks: Sequence[str], limit: int | None
+) -> pl.DataFrame:
+    """The objects of a split that count, with the ``path`` of their images, which ``files`` has; in
+    ``limit`` of these, evenly spread.
     Raises ParameterError: a dataset without objects; InputError: a split without one.
     """
     if data.objects is None:
@@ -73,7 +76,9 @@ def objects_of(data: Dataset, files: pl.DataFrame, tasks: Sequence[str]) -> pl.D
     objects = data.objects.filter(counts).join(files, on="image_id", maintain_order="left")
     if not objects.height:
         raise InputError(f"the split has no object of {some_of(tasks)}", allowed="at least one")
-    return objects
+    images = objects["image_id"].unique(maintain_order=True)
+    chosen = images[spread(len(images), limit)]
+    return objects.filter(pl.col("image_id").is_in(chosen.implode()))
 
 
 def shown_objects(

@@ -335,9 +335,8 @@ def intervene(
     files = pl.DataFrame({"image_id": ids, "path": list(map(str, paths))})
     masks: dict[str, Any] = {"annotations": annotations, "decoding": Decoding(range=range)}
     if edit == _BACKGROUND:
-        objects = objects_of(dataset.select(split), files, model.tasks)
-        planned, chosen = [], [objects["image_id"].unique(maintain_order=True)]
-        chosen = [own[spread(len(own), limit)] for own in chosen]
+        objects = objects_of(dataset.select(split), files, model.tasks, limit)
+        planned, chosen = [], [objects["image_id"]]
     else:
         planned = _planned(model, suite, dataset, split, files, edit=edit, seed=seed, **masks)
         if limit is not None:
@@ -352,7 +351,6 @@ def intervene(
     limits_of, notes = answer_thresholds(threshold, suite, [before], tasks)
     limits = limits_of[before.run]
     if edit == _BACKGROUND:
-        objects = objects.filter(pl.col("image_id").is_in(files["image_id"].implode()))
         objects, bare = shown_objects(model, before, dataset, objects, **masks, progress=progress)
         table, sentences = compared_ways(objects, limits, suite, split, bootstrap, seed)
         with atomic_folder(out, overwrite=overwrite, marker=CHANGES) as folder:
