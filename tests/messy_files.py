@@ -349,6 +349,12 @@ FORMS: dict[str, Messy] = {
     "1/0/? in all columns": Messy(
         replaced("a.jpg,1,0", "a.jpg,1,?"), "asked", words=("--positive road=1 gives 2",)
     ),
+    "x/blank in quotes": Messy(
+        more(["car", "x", '""', "x", '""']), "asked", words=("--positive car=x gives 3",)
+    ),
+    "all x/blank in quotes": Messy(
+        csv(yes='"x"', no='""'), "asked", words=("--positive sky=x,road=x gives 2",)
+    ),
     "an index without a name": Messy(lambda f: text(f, indexed(""))),
     "an index of pandas": Messy(lambda f: text(f, indexed("Unnamed: 0"))),
     "no header": Messy(

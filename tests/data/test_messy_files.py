@@ -185,3 +185,36 @@ def test_what_is_not_a_frame_of_labels_is_refused(name, tmp_path):
     kind = ParameterError if name == "no frame" else InputError
     fails(lambda: nooch.import_dataset(made, tmp_path / "out"), *words, kind=kind)
     fails(lambda: nooch.dataset(made), *words, kind=kind)
+
+
+KINDS = {
+    "bit": ["1", "0", "1", "0"],
+    "blank": ["1", "", "0", "1"],
+    "mark": ["x", "", "x", ""],
+    "unsure": ["1", "0", "na", "1"],
+    "year": ["2019", "2020", "2021", "2019"],
+    "remark": ["", "a tree", "", ""],
+    "word": ["in", "out", "off", "in"],
+    "y": ["0", "1", "1", "0"],
+}
+"""Columns of a table; those of one kind are certain labels, of the next three are asked about."""
+
+
+@settings(deadline=None)
+@given(st.lists(st.sampled_from([*KINDS]), max_size=5).map(lambda kinds: ["bit", *kinds]))
+def test_columns_are_labels_or_attributes_or_asked_about(tmp_path_factory, kinds):
+    file = tmp_path_factory.mktemp("kinds") / "t.csv"
+    named = {kind if kind == "y" else f"{kind}{n}": KINDS[kind] for n, kind in enumerate(kinds)}
+    pl.DataFrame({"image": [*TRUTH], **named}).write_csv(file)
+    bits = [name for name in named if name.startswith("bit")]
+    if set(kinds) & {"blank", "mark", "unsure", "y"}:
+        words = fails(lambda: nooch.dataset(file), "gives")
+        assert "absent" in words or "`attributes`" in words
+        # named labels leave the others as attributes
+        data = nooch.dataset(file, labels=bits)
+    else:
+        data = nooch.dataset(file)
+    assert sorted(data.classes) == sorted(bits)
+    assert sorted(data.attributes) == sorted(set(named) - {*bits})
+    for name in bits:
+        assert data.labels(name).tolist() == [True, False, True, False]

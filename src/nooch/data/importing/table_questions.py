@@ -63,6 +63,15 @@ def _as_attributes(names: Sequence[str]) -> str:
     return f"{some_of(names)} as {'attributes' if len(names) > 1 else 'an attribute'}"
 
 
+_MARKS = ("x", "v", "*", "+", "✓", "✔", "present", "positive")
+"""Texts, in small letters, that mark what is present in a column of nothing else and blanks."""
+
+
+def is_mark(text: str, name: str) -> bool:
+    """True for a text that can mark what is present in the column of that name."""
+    return text.strip().lower() in {*_MARKS, name.strip().lower()}
+
+
 _NO_OTHER = "otherwise a label in every row"
 
 
@@ -96,13 +105,12 @@ def ask_unsure(
         texts = texts_of(table[name])
         sure = {text for text in texts if text.strip() not in _UNSURE}
         sure -= {"-1"} if {"0", "1"} <= sure else set()
-        pair = next((pair for pair in YES_NO if pair[1] in sure and sure <= {*pair}), None)
-        if pair is not None and texts != sure:
-            spelled = table[name].drop_nulls().unique()
-            spelled = (spelled.cast(pl.Int64) if spelled.dtype.is_float() else spelled).cast(
-                pl.String
-            )
-            positive[name] = spelled.filter(spelled.str.to_lowercase() == pair[1]).sort()[0]
+        yes = [pair[1] for pair in YES_NO if pair[1] in sure and sure <= {*pair}]
+        yes += [text for text in sure if len(sure) == 1 and is_mark(text, name)]
+        if yes and texts != sure:
+            cells = table[name].cast(pl.Int64) if table[name].dtype.is_float() else table[name]
+            spelled = cells.cast(pl.String).drop_nulls().unique().sort()
+            positive[name] = spelled.filter(spelled.str.to_lowercase() == yes[0])[0]
             words |= {repr(text) if text.strip() != text else text or "''" for text in texts - sure}
     if not positive:
         return

@@ -36,6 +36,7 @@ from nooch.data.importing.table_questions import (
     ask_positive,
     ask_unsure,
     columns_seen,
+    is_mark,
     pair_of,
     question,
 )
@@ -390,7 +391,7 @@ def _wide(
     pairs = {name: pair for name in rest if (pair := pair_of(table[name])) is not None}
     marks = {name: text for name in rest if (text := _mark(table[name])) is not None}
     # other single texts, such as a remark, only if nothing else is a label
-    short = [n for n, text in marks.items() if text.lower() in {*_MARKS, n.strip().lower()}]
+    short = [name for name, text in marks.items() if is_mark(text, name)]
     known = [n for n in rest if n in pairs or n in short or n in hints.positive]
     labels = [*hints.label] or known or [*marks]
     if not hints.label:
@@ -405,10 +406,6 @@ def _wide(
         ask_attributes(table, labels, rest, where)
     why = f"a row for each {key}; columns of 0 and 1 or yes and no are labels: {', '.join(labels)}"
     return TableOfImages(labels, dict(hints.positive), hints.blank_is_no), why
-
-
-_MARKS = ("x", "v", "*", "+", "✓", "✔", "present", "positive")
-"""Texts, in small letters, that mark what is present in a column of nothing else and blanks."""
 
 
 def _mark(column: pl.Series) -> str | None:
