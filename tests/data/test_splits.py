@@ -14,6 +14,7 @@ from nooch.base.errors import ParameterError
 from nooch.base.split_plan import SplitPlan
 from nooch.data import Dataset, apply_split, named_splits
 from nooch.data.importing.import_dataset import with_split
+from nooch.data.table_schema import check_split
 
 _no_parameter = partial(fails, kind=ParameterError)
 
@@ -250,6 +251,30 @@ def test_tables_whose_values_are_explained_and_text_ids(tmp_path):
     plan = SplitPlan(str(write(path, "image_id,split\n10_1_s,train\n7,test\n")))
     sides = _sides(apply_split(_images(["10_1_s", "7"]), plan))
     assert sides == {"10_1_s": "train", "7": "test"}
+
+
+@pytest.mark.parametrize(
+    ("split", "splits", "owner", "words"),
+    [
+        ("test", ["train"], "the dataset", "give `split` train; or divide its images"),
+        (None, ["train"], "the dataset", "give `split` train; or divide its images"),
+        ("train", ["valid", "test"], "the dataset", "remedy: divide its images: nooch import auto"),
+        (
+            "valid",
+            ["test"],
+            "the suite",
+            "give `split` test; or find the suite again",
+        ),
+        ("night", ["test"], "the suite", "remedy: give `split` test"),
+        ("tset", ["train", "test"], "the dataset", "remedy: did you mean test?"),
+        ("test", [], "the dataset", "divide its images"),
+    ],
+)
+def test_a_split_that_is_not_there_says_which_are_and_how_to_get_it(split, splits, owner, words):
+    assert all(check_split(name, splits, owner) == name for name in splits)
+    said = f"'{split}' is not a split of {owner}"
+    said = said if split else f"{owner} has neither a test nor a valid split"
+    _no_parameter(lambda: check_split(split, splits, owner), said, *splits, words)
 
 
 HEAD = "image_id,split"

@@ -14,9 +14,9 @@ from scipy.stats import false_discovery_control
 
 from nooch.base.calls import Progress, no_progress, tracked
 from nooch.base.display import DisplayTable, TabularResult
-from nooch.base.errors import check_one_of
 from nooch.base.words import plural
 from nooch.data import Dataset
+from nooch.data.table_schema import check_split
 from nooch.evaluation import Predictions, load_predictions
 from nooch.evaluation.answer_sample import AskedSample
 from nooch.evaluation.boxes.detected import IOU, by_object
@@ -247,8 +247,8 @@ def _said_once(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 def checked_split(data: Dataset, split: str | None) -> str:
     """The split to look at: the one asked for, else test, valid or all, whichever comes first."""
     if split is None:
-        split = next((s for s in ("test", "valid", "all") if s in data.splits), "test")
-    return check_one_of("split", split, data.splits, owner="the dataset")
+        split = next((s for s in ("test", "valid", "all") if s in data.splits), None)
+    return check_split(split, data.splits)
 
 
 SIDES = ("positive", "negative")

@@ -139,8 +139,12 @@ def some_of(values: Iterable[object], most: int = 5) -> str:
     return shown + (f" and {len(listed) - most} more" if len(listed) > most else "")
 
 
-def check_one_of(name: str, value: str, options: Collection[str], *, owner: str = "") -> str:
-    """``value`` if it is one of ``options``, else a ParameterError with the nearest."""
+def check_one_of(
+    name: str, value: str, options: Collection[str], *, owner: str = "", remedy: str | None = None
+) -> str:
+    """``value`` if it is one of ``options``, else a ParameterError with the nearest, or a remedy
+    where none is near.
+    """
     if value in options:
         return value
     near = difflib.get_close_matches(value, list(options), n=3, cutoff=0.6)
@@ -148,7 +152,7 @@ def check_one_of(name: str, value: str, options: Collection[str], *, owner: str 
         f"{value!r} is not {'an' if name[:1] in 'aeiou' else 'a'} {name}"
         + (f" of {owner}" if owner else ""),
         allowed=some_of(sorted(options), 12) or "nothing: there are none",
-        remedy=f"did you mean {' or '.join(near)}?" if near else None,
+        remedy=f"did you mean {' or '.join(near)}?" if near else remedy,
     )
 
 

@@ -39,6 +39,7 @@ from nooch.data.table_schema import (
     check_captions,
     check_classes,
     check_images,
+    check_split,
     complete_columns,
 )
 
@@ -428,7 +429,7 @@ class Dataset(Displayed):
     ) -> Dataset:
         """The images of a split, these rows (mask or positions) or these ids; classes stay."""
         if split is not None:
-            check_one_of("split", split, self.splits, owner="the dataset")
+            check_split(split, self.splits)
             rows = (self.images["split"] == split).to_numpy()
         elif image_ids is not None:
             rows = np.sort(np.array([self.row(i) for i in image_ids], dtype=np.int64))

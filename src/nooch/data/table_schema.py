@@ -4,7 +4,7 @@ built.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from textwrap import shorten
 from typing import Any
@@ -13,7 +13,14 @@ import numpy as np
 import polars as pl
 from scipy.sparse import csr_array
 
-from nooch.base.errors import FormatError, InputError, some_of, unreadable
+from nooch.base.errors import (
+    FormatError,
+    InputError,
+    ParameterError,
+    check_one_of,
+    some_of,
+    unreadable,
+)
 from nooch.base.limits import MOST_AREA
 from nooch.data.table_files import id_column
 
@@ -48,6 +55,26 @@ CLASS_COLUMNS = ("class", "label", "category", "class_name", "label_name", "cate
 """Columns that names of classes are in, in labels, predictions and boxes."""
 CLASS_NUMBERS = ("category_id", "class_id", "cls")
 """Columns that numbers of classes are in, in labels and boxes."""
+
+
+def check_split(split: str | None, splits: Collection[str], owner: str = "the dataset") -> str:
+    """A split, if ``owner``, a dataset or suite, has it; None: no usual one is there to be chosen.
+    Raises ParameterError, with how to get it.
+    """
+    if split in splits:
+        return str(split)
+    is_suite, remedies = owner == "the suite", list[str]()
+    if splits and (split != "train" or is_suite):
+        remedies.append(f"give `split` {' or '.join(splits)}")
+    if split is None or split in SPLITS:
+        again = f"find the suite again with `splits` {split}"
+        divide = "divide its images: nooch import auto with `split` 60/20/20"
+        remedies.append(again if is_suite else divide)
+    remedy = "; or ".join(remedies) or None
+    if split is None:
+        problem = f"{owner} has neither a test nor a valid split"
+        raise ParameterError(problem, allowed=", ".join(splits), remedy=remedy)
+    return check_one_of("split", split, splits, owner=owner, remedy=remedy)
 
 
 def unsafe_names(names: pl.Series) -> pl.Series:

@@ -13,9 +13,10 @@ import polars as pl
 from numpy.typing import NDArray
 
 from nooch.base.calls import Progress, checked, no_progress
-from nooch.base.errors import InputError, check_one_of, some_of
+from nooch.base.errors import InputError, some_of
 from nooch.base.split_plan import LOSS_SPLIT
 from nooch.data import Dataset, as_dataset
+from nooch.data.table_schema import check_split
 from nooch.evaluation.metrics.pointwise import losses
 from nooch.evaluation.prediction_files import load_predictions
 from nooch.evaluation.predictions import Aligned, Predictions, predicted_tasks, values_of
@@ -38,7 +39,7 @@ def class_losses(
     there is no image, then the counts ``n, positives, negatives, hard_positives, hard_negatives``
     and ``runs``. Tasks without predictions are missing; other predicted classes are ignored.
     """
-    check_one_of("split", split, suite.splits, owner="the suite")
+    check_split(split, suite.splits, "the suite")
     suite.require_easy("the loss of a class")
     rows = []
     for criterion, task, split_of_set in suite.keys:
@@ -112,7 +113,7 @@ def sweep_losses(
     """
     data = as_dataset(data)
     grids = Grids.checked(data, alpha, beta, tau, (), embedding)
-    check_one_of("split", split, data.splits, owner="the dataset")
+    check_split(split, data.splits)
     runs = load_predictions(predictions, data=data, scale=scale)
     task_names = None if tasks is None else resolve_tasks(data.classes, tasks)
     names = predicted_tasks(runs, data.classes, task_names, owner="the dataset", kind="class")

@@ -18,6 +18,7 @@ from nooch.data import Dataset, as_dataset
 from nooch.data.objects import BOX
 from nooch.data.readers.image_files import files_of
 from nooch.data.table_files import write_result
+from nooch.data.table_schema import check_split
 from nooch.evaluation import Predictions
 from nooch.models.detectors import Detect, ImageBoxes
 from nooch.models.devices import memory_limits, reuse_memory
@@ -67,7 +68,7 @@ def find_images(
     """
     if isinstance(suite, Dataset):
         for split in splits or ():
-            check_one_of("split", split, suite.splits, owner="the dataset")
+            check_split(split, suite.splits)
         ids = suite.images.filter(pl.col("split").is_in(splits or [*suite.splits]))["image_id"]
         ids = ids.gather(spread(len(ids), limit))
         return ids, files_of(ids.to_list(), suite, images)

@@ -21,6 +21,7 @@ from nooch.base.files import place
 from nooch.criteria import Combination, Criterion, Fitted, FittedCE, MarkFitted, SupportFitted
 from nooch.criteria.contract import TaskThresholds
 from nooch.data import Dataset, replaced_columns
+from nooch.data.table_schema import check_split
 from nooch.suites.challenge_set import ChallengeSet
 from nooch.suites.hard_easy import HARD, Mark, mark_by_matching, mark_by_phi, mark_by_threshold
 from nooch.suites.label_overlay import LabelOverlay
@@ -363,15 +364,7 @@ def splits_to_search(splits: Collection[str], requested: Sequence[str] | None) -
     """The requested splits, else valid and test if the dataset has them, or all."""
     if requested is None:
         requested = [split for split in ("valid", "test", "all") if split in splits]
-    for split in requested:
-        check_one_of("split", split, splits, owner="the dataset")
-    if not requested:
-        raise InputError(
-            "the dataset has neither a valid nor a test split to find in",
-            allowed=", ".join(splits) or "images in some split",
-            remedy="name a split with `splits`, or import with `split`",
-        )
-    return list(requested)
+    return [check_split(split, splits) for split in requested] or [check_split(None, splits)]
 
 
 def code_of(criterion: object) -> list[str]:

@@ -19,6 +19,7 @@ from nooch.base.words import counted
 from nooch.criteria import FITTED, Fitted
 from nooch.criteria.cue_stability import CueStability
 from nooch.data import Dataset, ImageNames, MatchedNames, as_dataset, open_dataset
+from nooch.data.table_schema import check_split
 from nooch.suites.challenge_set import ChallengeSet, Counts
 from nooch.suites.hard_easy import Side
 
@@ -305,7 +306,7 @@ class Suite(Displayed):
             return record
         check_one_of("criterion", criterion, self.criteria, owner="the suite")
         check_one_of("task", task, self.tasks, owner="the suite")
-        check_one_of("split", split, self.splits, owner="the suite")
+        check_split(split, self.splits, "the suite")
         skipped = (s for s in self.header.skipped if (s.criterion, s.task) == (criterion, task))
         reasons = "; ".join(s.reason for s in skipped)
         raise ParameterError(f"task {task} has no {criterion} set: {reasons or 'it was not found'}")
@@ -358,7 +359,10 @@ class Suite(Displayed):
             ("criterion", "task", "split"), requested, available, strict=True
         ):
             for name in names:
-                check_one_of(kind, name, options, owner="the suite")
+                if kind == "split":
+                    check_split(name, options, "the suite")
+                else:
+                    check_one_of(kind, name, options, owner="the suite")
         keys = tuple(
             key
             for key in self.keys
@@ -392,9 +396,7 @@ class Suite(Displayed):
         if split is None:
             split = "test" if "test" in self.splits else self.splits
         names = [split] if isinstance(split, str) else list(dict.fromkeys(split))
-        for name in names:
-            check_one_of("split", name, self.splits, owner="the suite")
-        return names
+        return [check_split(name, self.splits, "the suite") for name in names]
 
     def require_dataset(self, data: Dataset | str | Path | None) -> Dataset:
         """The dataset, opened; None: where it was found. Raises ParameterError if it is not

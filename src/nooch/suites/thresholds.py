@@ -6,7 +6,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from nooch.base.errors import ParameterError, check_one_of, some_of
+from nooch.base.errors import ParameterError, some_of
+from nooch.data.table_schema import check_split
 from nooch.suites.suite import SetRecord, Suite
 
 Pair = tuple[float, float]
@@ -47,7 +48,7 @@ def suite_thresholds(suite: Suite, kind: str = "gist", split: str | None = None)
     criterion = _criterion(suite, kind)
     if split is None:
         split = _split(suite.splits)
-    check_one_of("split", split, suite.splits, owner="the suite")
+    check_split(split, suite.splits, "the suite")
     records = {
         record.task: record
         for record in suite.header.sets

@@ -13,6 +13,7 @@ from nooch.base.calls import checked
 from nooch.base.errors import InputError, ParameterError, check_one_of
 from nooch.criteria import CE, FittedCE
 from nooch.data import Dataset, as_dataset
+from nooch.data.table_schema import check_split
 from nooch.training.methods import METHODS
 from nooch.training.samplers import RandomStreams, Redraw, in_order
 from nooch.training.training_data import Environments, known_labels
@@ -158,5 +159,5 @@ class EnvironmentSampler:
 
 
 def _training_rows(data: Dataset) -> NDArray[np.bool_]:
-    check_one_of("split", "train", data.splits, owner="the dataset")
+    check_split("train", data.splits)
     return (data.images["split"] == "train").to_numpy()

@@ -7,7 +7,7 @@ from typing import Any
 
 from typer import Argument, Option
 
-from nooch.base.errors import ParameterError, check_one_of
+from nooch.base.errors import ParameterError
 from nooch.base.files import check_output
 from nooch.base.words import counted
 from nooch.cli import options as shared
@@ -126,11 +126,12 @@ def waterbirds_command(
     reading: Any = None,
 ) -> None:
     """Score predictions as in the paper's Table 5. Worst group, AUC-hard, averages."""
+    from nooch.data.table_schema import check_split
     from nooch.report.results.waterbirds import QUANTITIES, score_waterbirds, waterbirds_table
     from nooch.suites.summary import suite_with_dataset
 
     scored, data = suite_with_dataset(suite, dataset)
-    check_one_of("split", split, scored.splits, owner="the suite")
+    check_split(split, scored.splits, "the suite")
     if data is None:
         raise ParameterError(
             "the dataset was not found at its recorded path", remedy="give --dataset"
