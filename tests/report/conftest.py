@@ -93,6 +93,7 @@ def _annotation(image_id: int, category: int, area: float) -> dict[str, Any]:
     side = float(area)
     shape = [[0.0, 0.0, side, 0.0, side, 1.0, 0.0, 1.0]]
     about = {"image_id": image_id, "category_id": category, "area": side}
+    about["bbox"] = [0.0, 0.0, side, 1.0]
     return {**about, "iscrowd": 0, "segmentation": shape}
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from nooch.base.errors import InputError, some_of
+from nooch.base.errors import InputError, ParameterError, some_of
 from nooch.base.files import DATASET_MARKER
 from nooch.data.table_schema import OBJECTS, check_columns, dataset_error
 
@@ -94,6 +94,17 @@ def objects_table(
             **{name: (none if flag is None else flag)[order] for name, flag in flags.items()},
         }
     )
+
+
+def needed_objects(objects: pl.DataFrame | None) -> pl.DataFrame:
+    """The objects of a dataset. Raises ParameterError if it has none."""
+    if objects is None:
+        raise ParameterError(
+            "the dataset has no objects with boxes",
+            remedy="import the annotations again, with boxes: COCO or LVIS instances, YOLO, Pascal"
+            " VOC, Open Images, or a table with a row per box",
+        )
+    return objects
 
 
 def check_objects(

@@ -31,8 +31,8 @@ def export_command(
     out: str = Argument(..., metavar="OUT", help="File (ids), folder, or FiftyOne dataset."),
     to: str = Option(
         ...,
-        help="ids, npy, coco, csv, hf, table, fiftyone, pope, lmms-eval, vlmevalkit, or"
-        " package.module:name.",
+        help="ids, npy, coco, coco-slices, csv, hf, table, fiftyone, pope, lmms-eval, vlmevalkit,"
+        " or package.module:name.",
     ),
     dataset: str = shared.DatasetOption,
     overwrite: bool = shared.OverwriteOption,

@@ -13,7 +13,7 @@ from scipy.sparse import csr_array
 
 from nooch.base.errors import InputError, ParameterError
 from nooch.data import Dataset
-from nooch.data.objects import BOX, objects_table
+from nooch.data.objects import BOX, needed_objects, objects_table
 from nooch.evaluation.boxes.matching import (
     Boxes,
     Detections,
@@ -84,17 +84,11 @@ class MatchedRun:
             InputError: boxes in pixels of images whose size is not known.
             ParameterError: a run without boxes, a dataset without objects.
         """
-        detections, table = run.boxes, data.objects
+        detections, table = run.boxes, needed_objects(data.objects)
         if detections is None:
             raise ParameterError(
                 "the predictions have no boxes", where=f"run {run.run}",
                 allowed="detections with boxes, such as COCO results",
-            )  # fmt: skip
-        if table is None:
-            raise ParameterError(
-                "the dataset has no objects with boxes",
-                remedy="import the annotations again, with boxes: COCO or LVIS instances, YOLO,"
-                " Pascal VOC, Open Images, or a table with a row per box",
             )  # fmt: skip
         ids, images = run.image_ids, data.images
         rows = positions(ids.cast(images["image_id"].dtype, strict=False), images["image_id"])

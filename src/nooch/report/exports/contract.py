@@ -6,17 +6,21 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import polars as pl
 
-from nooch.base.errors import InputError, ParameterError, check_one_of
+from nooch.base.errors import InputError, ParameterError, check_one_of, some_of
 from nooch.base.files import atomic_folder, sha256_of
 from nooch.base.version import __version__
 from nooch.base.work_folder import key_of
 from nooch.data import Dataset, sealed_header
 from nooch.suites import SUBSETS, ChallengeSet, Suite
+
+if TYPE_CHECKING:
+    from nooch.evaluation import Predictions
+    from nooch.evaluation.prediction_files import PredictionSource
 
 LICENSES = "LICENSES.txt"
 
@@ -203,6 +207,26 @@ def table_of(challenge: ChallengeSet) -> pl.DataFrame:
         subset=pl.Series(SUBSETS, dtype=pl.String).gather(challenge.subset),
         support=pl.lit(None, pl.Float64) if challenge.support is None else challenge.support,
     )
+
+
+def runs_of(
+    content: Content, predictions: PredictionSource, reading: Mapping[str, Any]
+) -> list[Predictions]:
+    """The runs of predictions, none by default. Raises InputError for a run of other tasks, and as
+    ``nooch.load_predictions``, whose keywords ``reading`` has.
+    """
+    # bool(DataFrame) raises
+    if isinstance(predictions, Sequence) and not len(predictions):
+        return []
+    # most exports need no predictions
+    from nooch.evaluation import load_predictions
+
+    runs = load_predictions(predictions, content.suite, content.data, **reading)
+    task_names = {task for _, task, _ in content.keys}
+    if idle := [run.run for run in runs if not task_names & set(run.tasks)]:
+        problem = f"runs predict none of the chosen tasks: {some_of(idle)}"
+        raise InputError(problem, allowed=some_of(sorted(task_names)))
+    return runs
 
 
 def write_folder(

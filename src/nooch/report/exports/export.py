@@ -48,8 +48,8 @@ def export(
 
     Args:
         suite: the suite.
-        to: ``ids``, ``npy``, ``coco``, ``csv``, ``hf``, ``table``, ``fiftyone``, ``pope``,
-            ``lmms-eval``, ``vlmevalkit``, or a custom ``package.module:function``.
+        to: ``ids``, ``npy``, ``coco``, ``coco-slices``, ``csv``, ``hf``, ``table``, ``fiftyone``,
+            ``pope``, ``lmms-eval``, ``vlmevalkit``, or a custom ``package.module:function``.
         out: file, folder or FiftyOne dataset to write to.
         data: the dataset that the suite was found in; some formats need its file names.
         criteria: names of criteria; by default all.
@@ -62,7 +62,8 @@ def export(
             hard ones.
         id_field: field of image ids, for fiftyone; by default ``image_id`` or ``coco_id``, else the
             files' paths.
-        predictions: predictions whose losses are written, as for ``nooch.evaluate``, for table.
+        predictions: predictions, as for ``nooch.evaluate``, whose losses are written for table, and
+            whose boxes for coco-slices.
         reading: how files of predictions are read: keywords of ``nooch.load_predictions``.
         images: folder of the images, for pope, lmms-eval and vlmevalkit, if not the one that the
             dataset records; for table, what is put before the image paths.

@@ -8,13 +8,19 @@ from typing import Any
 
 import polars as pl
 
-from nooch.base.errors import InputError, some_of
 from nooch.data import csv_bytes
-from nooch.evaluation import Predictions, load_predictions
+from nooch.evaluation import Predictions
 from nooch.evaluation.metrics.pointwise import losses
 from nooch.evaluation.prediction_files import PredictionSource
 from nooch.evaluation.predictions import Aligned
-from nooch.report.exports.contract import Content, Exported, table_of, write_folder, written
+from nooch.report.exports.contract import (
+    Content,
+    Exported,
+    runs_of,
+    table_of,
+    write_folder,
+    written,
+)
 from nooch.suites import ChallengeSet
 
 
@@ -34,7 +40,7 @@ def export_table(
     ``nll:RUN``: the negative log-likelihood of the image (natural logarithm), null for tasks that
     the run does not predict.
     """
-    runs = _runs(content, predictions, reading or {})
+    runs = runs_of(content, predictions, reading or {})
     paths = _paths(content, images)
 
     def fill(folder: Path) -> list[str]:
@@ -46,20 +52,6 @@ def export_table(
         return [] if paths.height else [none]
 
     return write_folder(content, "table", out, fill, overwrite=overwrite)
-
-
-def _runs(
-    content: Content, predictions: PredictionSource, reading: Mapping[str, Any]
-) -> list[Predictions]:
-    # bool(DataFrame) raises
-    if isinstance(predictions, Sequence) and not len(predictions):
-        return []
-    runs = load_predictions(predictions, content.suite, content.data, **reading)
-    task_names = {task for _, task, _ in content.keys}
-    if idle := [run.run for run in runs if not task_names & set(run.tasks)]:
-        problem = f"runs predict none of the chosen tasks: {some_of(idle)}"
-        raise InputError(problem, allowed=some_of(sorted(task_names)))
-    return runs
 
 
 def _paths(content: Content, images: str | Path | None) -> pl.DataFrame:
