@@ -43,8 +43,8 @@ def export_coco_slices(
 
     A file of a side has the images that are on it for any of the tasks. Where an image is not on it
     for a task, a region of that class with ``ignore`` and ``iscrowd`` covers it, so that nothing
-    counts there: the AP of a class is over its own set. Objects that are ignored in the dataset get
-    both marks, too, since pycocotools reads only ``iscrowd``. Categories are COCO's where all tasks
+    counts there: the AP of a class is over its own set. Objects that are ignored in the dataset also
+    get both marks, since pycocotools reads only ``iscrowd``. Categories are COCO's where all tasks
     are things of COCO, else they are counted from 1 in the order of the dataset's classes.
 
     Raises:
@@ -120,7 +120,7 @@ def _union(lists: Mapping[Any, Sequence[ImageId]]) -> list[ImageId]:
 
 
 class _Annotations:
-    """What the annotation files have in common."""
+    """Content that the annotation files share: images, objects, categories."""
 
     def __init__(
         self,
