@@ -43,9 +43,9 @@ def export_coco_slices(
 
     A file of a side has the images that are on it for any of the tasks. Where an image is not on it
     for a task, a region of that class with ``ignore`` and ``iscrowd`` covers it, so that nothing
-    counts there: the AP of a class is over its own set. Objects that are ignored in the dataset also
-    get both marks, since pycocotools reads only ``iscrowd``. Categories are COCO's where all tasks
-    are things of COCO, else they are counted from 1 in the order of the dataset's classes.
+    counts there: the AP of a class is over its own set. Objects that the dataset ignores also get
+    both marks, since pycocotools reads only ``iscrowd``. Categories are COCO's where all tasks are
+    things of COCO, else they are counted from 1 in the order of the dataset's classes.
 
     Raises:
         InputError: objects of images whose size is not known, predictions without boxes.
