@@ -145,9 +145,10 @@ def _coco_file(file: Path, _: Hints) -> Recognized | None:
     """COCO, by the keys of the object; other JSON is a table."""
     if file.suffix.lower() != ".json":
         return None
-    keys, valid = object_keys(file)
+    needed = {"annotations", "categories"}
+    keys, valid = object_keys(file, needed)
     # its own reader tells what is wrong with damaged ones
-    if not keys & ({"annotations", "categories"} if valid else _COCO_KEYS):
+    if not keys & (needed if valid else _COCO_KEYS):
         return None
     return _coco([file], _images_near(file.parent), "a JSON file")
 
