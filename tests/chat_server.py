@@ -107,10 +107,10 @@ class ChatHandler(BaseHTTPRequestHandler):
             self.server.here += 1
 
 
-def reply(text: str | None, logprobs: Any = None, **message: Any) -> bytes:
-    """A completion as vLLM 0.6 writes it."""
+def reply(text: Any, logprobs: Any = None, *, finish: str = "stop", **message: Any) -> bytes:
+    """A completion as vLLM 0.6 writes it; ``text`` may be a list of parts."""
     message = {"role": "assistant", "content": text, "tool_calls": [], **message}
-    choice = {"index": 0, "message": message, "logprobs": logprobs, "finish_reason": "stop"}
+    choice = {"index": 0, "message": message, "logprobs": logprobs, "finish_reason": finish}
     usage = {"prompt_tokens": 9, "total_tokens": 11, "completion_tokens": 2}
     made = {"id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": "m"}
     whole = {**made, "choices": [choice], "usage": usage, "prompt_logprobs": None}
@@ -123,7 +123,23 @@ def token(text: str, *alternatives: tuple[str, float]) -> dict[str, Any]:
     return {"token": text, "logprob": -0.1, "bytes": [*text.encode()], "top_logprobs": listed}
 
 
-def says(text: str | None, *tokens: dict[str, Any], **message: Any) -> Act:
+def stream(pieces: list[dict[str, Any]], *, ends: bool = True, line: str = "\n") -> bytes:
+    """A completion as events, though none was asked for; each piece is a ``delta``, its key
+    ``logprobs`` next to it.
+    """
+    written = [": a comment"]
+    for piece in [{"role": "assistant", "content": ""}, *pieces]:
+        delta = {name: value for name, value in piece.items() if name != "logprobs"}
+        choice = {"index": 0, "delta": delta, "logprobs": piece.get("logprobs")}
+        written.append(f"data: {json.dumps({'choices': [{**choice, 'finish_reason': None}]})}")
+    if ends:
+        last = [{"index": 0, "delta": {}, "finish_reason": "stop"}]
+        written += [f"data: {json.dumps({'choices': last})}", 'data: {"choices": []}']
+        written.append("data: [DONE]")
+    return "".join(f"{event}{line}{line}" for event in written).encode()
+
+
+def says(text: Any, *tokens: dict[str, Any], **message: Any) -> Act:
     logprobs = {"content": list(tokens)} if tokens else None
     return lambda handler: handler.send(200, reply(text, logprobs, **message))
 
@@ -155,9 +171,25 @@ def cuts(handler: ChatHandler) -> None:
     hangs_up(handler)
 
 
-def refuses_field(name: str, message: str, otherwise: Act) -> Act:
-    """400 where a request has the field."""
-    return lambda handler: (refuses(400, message) if name in handler.body else otherwise)(handler)
+def refuses_field(name: str, message: str, otherwise: Act, code: int = 400) -> Act:
+    """An error where a request has the field."""
+    return lambda handler: (refuses(code, message) if name in handler.body else otherwise)(handler)
+
+
+def thinks(thought: int, *, apart: bool = True) -> Act:
+    """A model that says Yes after so many tokens of reasoning, if it may be so long."""
+
+    def act(handler: ChatHandler) -> None:
+        most = handler.body.get("max_tokens", 10**6)
+        text = "No, wait. " * (min(most, thought) // 3)
+        ends = most > thought
+        if apart:
+            content, more = "Yes" if ends else None, {"reasoning_content": text}
+        else:
+            content, more = f"<think>{text}{'</think>Yes' if ends else ''}", {}
+        handler.send(200, reply(content, finish="stop" if ends else "length", **more))
+
+    return act
 
 
 def chatting() -> contextlib.AbstractContextManager[ChatServer]:

@@ -222,6 +222,47 @@ def test_a_model_that_thinks_is_read_by_its_answer(run_cli, command, server, fol
     assert "0.0 to 100.0% [" in line
 
 
+def test_thinking_is_kept_and_a_body_is_another_run(run_cli, command, server, folder, tmp_path):
+    server.always = acts.thinks(3000)
+    out = tmp_path / "answers.parquet"
+    asked = run_cli(f"{command} --no-logprobs --concurrency 1 --format json").ok()
+    assert (asked.json["max_tokens"], asked.json["more_tokens"]) == (16, 16384)
+    assert "cut off" not in asked.err
+    assert len(server.asked) == 49
+    assert not any("logprobs" in body for body in server.asked)
+    frame = pl.read_parquet(out)
+    assert frame["reasoning"].str.starts_with("No, wait.").all()
+    # reasoning is no answer
+    line = run_cli(f"evaluate {folder / 'suite'} {out}").ok().out.splitlines()[0]
+    assert "yes to an absent object: 100.0% [" in line
+    server.asked.clear()
+    words = [*argv(command), "--overwrite", "--extra-body", '{"reasoning_effort": "low"}']
+    subprocess.run(words, check=True, capture_output=True, timeout=HANGS)
+    assert {body["reasoning_effort"] for body in server.asked} == {"low"}
+    recorded = json.loads(pl.read_parquet_metadata(out)["nooch"])
+    assert recorded["reasoning_effort"] == "low"
+    words[-1] = '{"api_key": "x"}'
+    failed = subprocess.run(words, check=False, capture_output=True, timeout=HANGS)
+    assert b"--extra-body: contains a key or a password" in failed.stderr
+    assert failed.returncode != 0
+    short = run_cli(f"{command} --overwrite --max-tokens 9 --per-set 1").ok()
+    assert "answers are cut off within their reasoning" in short.err
+
+
+def test_captions_after_thinking(run_cli, command, server, folder, tmp_path):
+    server.always = acts.thinks(3000)
+    run_cli(f"{command} --describe").ok()
+    frame = pl.read_parquet(tmp_path / "answers.parquet")
+    assert frame.columns == ["image_id", "text", "prompt", "caption", "reasoning"]
+    assert set(frame["caption"]) == {"Yes"}
+    words = tmp_path / "words.yaml"
+    words.write_text("mentions: {car: [wait], water_bird: [bird]}\n")
+    said = run_cli(
+        f"captions {folder / 'suite'} {tmp_path / 'answers.parquet'} --synonyms {words}"
+    ).ok()
+    assert "0.0% [" in said.out.splitlines()[0]
+
+
 def test_a_killed_command_asks_no_question_twice(command, server, tmp_path):
     words = argv(f"{command} --concurrency 1")
     gate = threading.Semaphore(0)
@@ -314,7 +355,10 @@ def test_bad_options(run_cli, command, server, tmp_path, more, messages):
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("option", ["--max-side 9", "--rate-limit 9", "--allow-unanswered"])
+@pytest.mark.parametrize(
+    "option",
+    ["--max-side 9", "--rate-limit 9", "--allow-unanswered", "--no-logprobs", "--extra-body {}"],
+)
 def test_options_of_a_server_alone(run_cli, folder, tmp_path, option):
     command = f"ask {folder / 'suite'} --model m --out {tmp_path / 'a.parquet'} {option}"
     run_cli(command).refused(f"{option.split()[0]} has no effect without --endpoint")

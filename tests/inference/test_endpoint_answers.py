@@ -11,7 +11,17 @@ from functools import partial
 
 import chat_server as acts
 import pytest
-from chat_server import chatting, chatting_alone, refuses, refuses_field, says, sends, token
+from chat_server import (
+    chatting,
+    chatting_alone,
+    refuses,
+    refuses_field,
+    says,
+    sends,
+    stream,
+    thinks,
+    token,
+)
 from hypothesis import given, strategies as st
 from image_folders import smooth
 from PIL import Image
@@ -20,12 +30,12 @@ from waiting import HANGS
 
 from nooch.base.download import Patience
 from nooch.base.errors import NoochError
+from nooch.inference.completions import NO_COMPLETION, read_completion
 from nooch.inference.endpoint import (
     Endpoint,
     RateLimit,
     endpoint_replies,
     image_url,
-    read_completion,
     request_fields,
 )
 from nooch.inference.requests import Reply, Request
@@ -61,10 +71,12 @@ def ask(server, requests, tmp_path, waits):
     """Ask, one request at a time unless told otherwise; nothing is waited for."""
     (tmp_path / "work").mkdir()
 
-    def run(asked=requests, fields=FIELDS, *, attempts=3, read=HANGS, **options):
+    def run(asked=requests, fields=FIELDS, *, attempts=3, read=HANGS, kept=None, **options):
         patience = Patience(read=read, attempts=attempts, longest=600, wait=waits.append)
         endpoint = Endpoint(server.url, **{"concurrency": 1, **options})
-        replies = list(endpoint_replies(asked, fields, endpoint, tmp_path / "work", patience))
+        told = {"more_tokens": kept, "describe": "logprobs" not in fields}
+        work = tmp_path / "work"
+        replies = list(endpoint_replies(asked, fields, endpoint, work, patience, **told))
         return sorted(replies, key=lambda reply: int(reply.key.partition("/")[0]))
 
     return run
@@ -120,7 +132,7 @@ def test_every_request_gets_its_reply(server, ask, requests):
 )
 def test_probability_of_yes_is_read_from_the_first_word(tokens, expected):
     said = read_completion(acts.reply("Yes.", {"content": tokens}))
-    assert said == ("Yes.", *map(pytest.approx, expected))
+    assert said == ("Yes.", *map(pytest.approx, expected), None, False)
 
 
 REASONED = [token(word, (word, -0.1), ("Yes", -9.0), ("No", -9.5)) for word in ("No", " wheels")]
@@ -147,9 +159,139 @@ def test_probability_is_that_of_the_token_of_the_answer(content, tokens):
     said = read_completion(acts.reply(content, {"content": tokens}))
     yes, no = math.exp(-0.1), math.exp(-3.0)
     if YES_SAID in tokens:
-        assert said == (content, pytest.approx(yes / (yes + no)), pytest.approx(yes + no))
+        assert said[:3] == (content, pytest.approx(yes / (yes + no)), pytest.approx(yes + no))
     else:
-        assert said == (content, None, None)
+        assert said[:3] == (content, None, None)
+
+
+LOGS = {"content": [token("Yes", ("Yes", -0.1), ("No", -3.0))]}
+TEXT = {"type": "text", "text": "Yes"}
+THOUGHT = {"type": "thinking", "thinking": [{"type": "text", "text": "No wheels"}]}
+STREAMED = [{"reasoning_content": "No "}, {"reasoning_content": "wheels"}, {"content": "Y"}]
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (acts.reply([TEXT]), ("Yes", None)),
+        (acts.reply([THOUGHT, {"type": "output_text", "text": "Yes"}]), ("Yes", "No wheels")),
+        (acts.reply([{"type": "reasoning", "text": "No wheels"}, "Yes"]), ("Yes", "No wheels")),
+        (acts.reply([{"type": "image_url", "image_url": None}, TEXT]), ("Yes", None)),
+        (acts.reply([], refusal="I'm sorry."), ("I'm sorry.", None)),
+        (acts.reply("Yes", reasoning="No wheels"), ("Yes", "No wheels")),
+        (acts.reply("Yes", reasoning_content=None, reasoning={"effort": 1}), ("Yes", None)),
+        (stream([{"content": "Ye"}, {"content": "s"}]), ("Yes", None)),
+        (stream([*STREAMED, {"content": "es"}], line="\r\n"), ("Yes", "No wheels")),
+        (stream([{"content": [THOUGHT]}, {"content": [TEXT]}]), ("Yes", "No wheels")),
+        (stream([{"refusal": "I'm "}, {"refusal": "sorry."}]), ("I'm sorry.", None)),
+    ],
+)
+def test_forms_of_a_completion(server, ask, requests, content, expected):
+    server.acts = [sends(content)]
+    assert ask(requests[:1]) == [Reply("1/0", expected[0], None, None, expected[1])]
+    # from the journal, too
+    assert ask(requests[:1]) == [Reply("1/0", expected[0], None, None, expected[1])]
+    assert len(server.asked) == 1
+
+
+@given(st.text(max_size=40), st.text(max_size=40), st.lists(st.integers(0, 40), max_size=6))
+def test_a_stream_says_what_one_body_says(answer, thought, cuts):
+    """However the text is cut into events; in a list of parts, too."""
+    cuts = sorted(cuts)
+
+    def pieces(name, text):
+        bounds = [0, *cuts, len(text)]
+        return [{name: text[a:b]} for a, b in itertools.pairwise(bounds) if a < b]
+
+    whole = read_completion(acts.reply(answer, reasoning_content=thought))
+    streamed = stream([*pieces("reasoning_content", thought), *pieces("content", answer)])
+    assert read_completion(streamed) == whole
+    parts = [{"type": "thinking", "thinking": thought}, {"type": "text", "text": answer}]
+    assert read_completion(acts.reply(parts)) == whole
+
+
+def test_probabilities_of_a_stream():
+    streamed = stream([{"content": "Yes", "logprobs": LOGS}])
+    assert read_completion(streamed) == read_completion(acts.reply("Yes", LOGS))
+    for broken in (stream([{"content": "Yes"}], ends=False), b"data: {", b'data: {"error": 1}'):
+        with pytest.raises(NO_COMPLETION):
+            read_completion(broken)
+
+
+@pytest.mark.parametrize("apart", [True, False])
+def test_thinking_is_given_room_to_end(server, ask, apart):
+    server.always = thinks(3000, apart=apart)
+    replies = ask(kept=16384)
+    assert {reply.answer.rpartition(">")[2] for reply in replies} == {"Yes"}
+    assert {reply.reasoning is not None for reply in replies} == {apart}
+    # the first request is sent twice; after it the server is known to think
+    assert [body["max_tokens"] for body in server.asked] == [16, *[16384] * 6]
+
+
+def test_thinking_without_end_is_kept_as_it_is(server, ask, requests):
+    server.always = thinks(10**5)
+    (reply,) = ask(requests[:1], kept=100)
+    assert (reply.answer, reply.reasoning[:9]) == ("", "No, wait.")
+    assert [body["max_tokens"] for body in server.asked] == [16, 100]
+
+
+@pytest.mark.parametrize(
+    ("text", "finish", "fields", "sent"),
+    [
+        ("The image shows a street with", "length", FIELDS, [16, 16384, 16, 16384]),
+        ("Yes, the image shows a street", "length", FIELDS, [16, 16]),
+        ("The image shows a street.", "stop", FIELDS, [16, 16]),
+        ("A street with", "length", request_fields("m", describe=True), [128, 128]),
+        ("", "length", request_fields("m", describe=True), [128, 16384, 128, 16384]),
+    ],
+)
+def test_replies_without_an_answer_are_asked_for_again(
+    server, ask, requests, text, finish, fields, sent
+):
+    server.always = sends(acts.reply(text, finish=finish))
+    assert answers(ask(requests[:2], fields, kept=16384)) == [text] * 2
+    assert [body["max_tokens"] for body in server.asked] == sent
+
+
+def test_a_length_that_is_given_is_kept(server, ask, requests):
+    server.always = thinks(3000)
+    assert answers(ask(requests[:1])) == [""]
+    assert len(server.asked) == 1
+
+
+BODY = {"chat_template_kwargs": {"enable_thinking": False}, "temperature": None, "top_logprobs": 5}
+
+
+def test_a_body_is_merged_into_requests(server, ask, requests):
+    endpoint = Endpoint("http://a", extra_body=BODY)
+    assert endpoint.extra_fields == BODY
+    assert Endpoint("http://a", extra_body=acts.json.dumps(BODY)).extra_fields == BODY
+    fields = request_fields("m", 9, extra=BODY)
+    assert fields == {
+        "model": "m", "max_tokens": 9, "logprobs": True, "top_logprobs": 5,
+        "chat_template_kwargs": {"enable_thinking": False},
+    }  # fmt: skip
+    assert "max_tokens" not in request_fields("m", extra={"max_completion_tokens": 9})
+    ask(requests[:1], fields)
+    assert server.asked[0].items() >= fields.items()
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ("thinking", "is not one"),
+        ("[1]", "is not one"),
+        ({"top_k": object()}, "is not one"),
+        ({"messages": []}, "may not replace messages"),
+        ('{"model": "n"}', "may not replace model"),
+        ({"options": {"api_key": "x"}}, "contains a key or a password"),
+        ({"user": KEY}, "contains a key or a password"),
+    ],
+)
+def test_bodies_that_are_refused(monkeypatch, body, reason):
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    text = refused(lambda: Endpoint("http://a", extra_body=body), "`extra_body`", reason)
+    assert KEY not in text
 
 
 SPELLINGS = st.sampled_from(["yes", " Yes", "YES", "no", "No", "▁no", "maybe", ""])
@@ -158,7 +300,7 @@ SPELLINGS = st.sampled_from(["yes", " Yes", "YES", "no", "No", "▁no", "maybe",
 @given(st.lists(st.tuples(SPELLINGS, st.floats(-30, 0)), min_size=1, max_size=20))
 def test_probabilities_equal_a_sum_over_spellings(alternatives):
     content = acts.reply("x", {"content": [token("x", *alternatives)]})
-    _, probability, mass = read_completion(content)
+    probability, mass = read_completion(content)[1:3]
     yes = sum(math.exp(p) for word, p in alternatives if word in {"yes", " Yes", "YES"})
     no = sum(math.exp(p) for word, p in alternatives if word in {"no", "No", "▁no"})
     assert mass == pytest.approx(yes + no)
@@ -197,7 +339,7 @@ def test_a_busy_server_is_asked_again(server, ask, waits, code, after, waited):
     assert len(waits) == (6 if after else 1)
 
 
-TEXT = token("x", ("yes", "1"))
+WORDS = token("x", ("yes", "1"))
 
 
 def test_waits_double_with_jitter():
@@ -225,7 +367,7 @@ def test_waits_double_with_jitter():
         (sends(b'{"choices": [{"message": {"content": [1]}}]}'), "sends no chat completion"),
         (sends(b'{"choices": [{"message": null}]}'), "sends no chat completion"),
         (sends(acts.reply("x", {"content": [{"token": 1}]})), "sends no chat completion"),
-        (sends(acts.reply("x", {"content": [TEXT]})), "sends no chat completion"),
+        (sends(acts.reply("x", {"content": [WORDS]})), "sends no chat completion"),
         (acts.cuts, "Connection broken"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
@@ -369,15 +511,24 @@ def test_no_server(server, ask, waits, monkeypatch):
         ("top_logprobs", "top_logprobs is not supported", {"logprobs", "top_logprobs"}),
         ("temperature", "'temperature' does not support 0", {"temperature"}),
         ("max_tokens", "'max_tokens': use 'max_completion_tokens'", {"max_tokens"}),
+        ("logprobs", "Logprobs is not enabled for this model", {"logprobs", "top_logprobs"}),
     ],
 )
-def test_fields_that_a_server_refuses_are_left_out(server, ask, name, message, absent):
-    server.always = refuses_field(name, message, says("Yes"))
+@pytest.mark.parametrize("code", [400, 403, 404, 501])
+def test_fields_that_a_server_refuses_are_left_out(server, ask, name, message, absent, code):
+    message = message if code == 400 else f"You are not allowed to request {name} from this model"
+    server.always = refuses_field(name, message, says("Yes"), code)
     assert answers(ask()) == ["Yes"] * 6
     assert len(server.asked) == 7
     for body in server.asked[1:]:
         left = {field: value for field, value in body.items() if field != "messages"}
         assert left == {k: v for k, v in FIELDS.items() if k not in absent}
+
+
+def test_a_model_that_is_forbidden(server, ask, requests):
+    server.always = refuses(403, "this key may not use m")
+    _fails(lambda: ask(requests), "answers 403 Forbidden: this key may not use m")
+    assert len(server.asked) == 6
 
 
 def test_fields_are_kept_where_leaving_them_out_does_not_help(server, ask):

@@ -6,7 +6,7 @@ import builtins
 import glob
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, Self
@@ -29,7 +29,12 @@ from nooch.evaluation.answer_rules import (
     read_verdicts,
 )
 from nooch.evaluation.answer_words import AskedQuestion
-from nooch.inference.endpoint import Endpoint, endpoint_replies, request_fields
+from nooch.inference.endpoint import (
+    THINKING_TOKENS,
+    Endpoint,
+    endpoint_replies,
+    request_fields,
+)
 from nooch.inference.requests import CAPTION_TOKENS, AskPlan, Reply, Request, plan_requests
 from nooch.models.devices import choose_device, memory_limits
 from nooch.models.images import Decoding, dark_notes, refuse_broken
@@ -180,7 +185,7 @@ def ask(
         suite: the suite.
         out: file to write, ``.parquet``: ``question_id, image_id, task, split, text, label,
             weight``, one column for each criterion, ``prompt, answer, probability, mass``; or
-            ``image_id, text, prompt, caption``.
+            ``image_id, text, prompt, caption``; and ``reasoning`` where a server sends it apart.
         model: a hub id ``owner/model``, or a folder with weights as safetensors. No code that
             comes with a model is run. With ``endpoint``, its name there.
         endpoint: address of a server of OpenAI's protocol that has the model (in Python also an
@@ -197,7 +202,7 @@ def ask(
         prompts: several phrasings in place of ``template``; with ``describe``, instructions.
         describe: ask for a caption of each image, not for yes or no.
         max_tokens: longest reply, in tokens; by default 1 token for yes or no (16 where a server is
-            asked), 128 for a caption.
+            asked), 128 for a caption, and on a server 16,384 where these end before the answer.
         images: folder of images, if not the one that the dataset records.
         range: two values that become black and white, of images of more than 8 bits a channel.
         limit: this many of the questions (of captions: images), evenly spread, for a first try.
@@ -235,9 +240,14 @@ def ask(
         replies = partial(model_replies, requests, source, options, map=map)
     else:
         server = Endpoint(endpoint) if isinstance(endpoint, str) else endpoint
-        fields = request_fields(str(model), max_tokens, describe=describe)
-        made = {**fields, "endpoint": server.url, "max_side": server.max_side}
-        replies = partial(endpoint_replies, requests, fields, server)
+        extra, longer = server.extra_fields, {"max_tokens", "max_completion_tokens"}
+        sent = request_fields(
+            str(model), max_tokens, describe=describe, logprobs=server.logprobs, extra=extra
+        )
+        more = None if max_tokens or longer & extra.keys() else THINKING_TOKENS
+        made = {**sent, "endpoint": server.url, "max_side": server.max_side, "more_tokens": more}
+        asked = partial(endpoint_replies, more_tokens=more, describe=describe)
+        replies = partial(asked, requests, sent, server)
     made |= {"nooch": __version__, "prompts": list(plan.phrasings), "orientation": UPRIGHT}
     if range is not None:
         made["range"] = list(range)
@@ -265,12 +275,17 @@ def ask(
 
 def _joined(plan: AskPlan, replies: Iterable[Reply], *, describe: bool) -> pl.DataFrame:
     """Requests and replies; images without a caption are left out."""
-    rows = [(reply.key, reply.answer, reply.probability, reply.mass) for reply in replies]
-    kinds = {"key": pl.String, "answer": pl.String, "probability": pl.Float64, "mass": pl.Float64}
-    replied = pl.DataFrame(rows, kinds, orient="row")
+    numbers = ("probability", "mass")
+    kinds = {f.name: pl.Float64 if f.name in numbers else pl.String for f in fields(Reply)}
+    replied = pl.DataFrame([asdict(reply) for reply in replies], kinds)
+    thoughts = ["reasoning"] if replied["reasoning"].count() else []
+    replied = replied.select("key", "answer", "probability", "mass", *thoughts)
     frame = plan.frame.join(replied, on="key", how="left", maintain_order="left").drop("key")
     if describe:
-        return frame.select("image_id", "text", "prompt", caption="answer").drop_nulls("caption")
+        told = frame.select(
+            "image_id", "text", "prompt", pl.col("answer").alias("caption"), *thoughts
+        )
+        return told.drop_nulls("caption")
     return frame
 
 
@@ -284,7 +299,12 @@ def _notes(frame: pl.DataFrame) -> list[str]:
             " the answer: their words count; `max_tokens` 16 gives more of these"
         )
     opened = any(map(closes_reasoning, texts))
-    if cut := sum(opens_reasoning(t) or (opened and not ends_reasoning(t)) for t in texts):
+    thoughts = frame["reasoning"] if "reasoning" in frame.columns else [None] * n
+    cut = sum(
+        opens_reasoning(text) or (opened and not ends_reasoning(text)) or bool(thought and not text)
+        for text, thought in zip(texts, thoughts, strict=True)
+    )
+    if cut:
         notes.append(
             f"{cut:,} of {n:,} answers are cut off within their reasoning, and unknown: ask again"
             " with more `max_tokens`, such as 4096"

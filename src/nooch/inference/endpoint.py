@@ -15,6 +15,7 @@ from http.client import responses
 from itertools import count
 from pathlib import Path
 from threading import Event, Lock
+from types import MappingProxyType
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
@@ -27,7 +28,8 @@ from nooch.base.errors import InputError, NoochError, ParameterError, some_of, u
 from nooch.base.words import printable
 from nooch.base.work_folder import Journal
 from nooch.data.readers.image_files import UNREADABLE, is_plain, opened_image, thumbnail
-from nooch.evaluation.answer_rules import answer_span
+from nooch.evaluation.answer_rules import ends_reasoning, first_word, opens_reasoning
+from nooch.inference.completions import NO_COMPLETION, Completion, read_completion
 from nooch.inference.requests import CAPTION_TOKENS, Reply, Request
 
 _HOPELESS = {401, 402, 404, 405}
@@ -36,15 +38,20 @@ _MOST_FAILURES = 8
 """In a row, after which a server is given up; more if it is asked more at a time."""
 _SECRET = 8
 """Characters of a key that is masked in answers; a shorter one may be a word, such as EMPTY."""
-_NO_COMPLETION = (
-    ArithmeticError, ValueError, LookupError, TypeError, AttributeError, RecursionError,
-)  # fmt: skip
 _CHUNK = 1000
 """Requests that wait for a thread."""
-_OPTIONAL = ("max_tokens", "temperature", "logprobs", "top_logprobs")
+_LOGPROBS = ("logprobs", "top_logprobs")
+_OPTIONAL = ("max_tokens", "temperature", *_LOGPROBS)
+"""Fields that are left out where a server refuses them."""
+YES_NO_TOKENS = 16
+"""Length of a yes or no, by default, where the server may give words only."""
+THINKING_TOKENS = 16384
+"""Length with which a question is asked again, whose reasoning left no room for an answer."""
+_SECRETS = re.compile(
+    r'"(?:x-)?(?:api[-_]?key|authorization|password|secret|(?:access|auth)[-_]?token)"\s*:',
+    re.IGNORECASE,
+)
 _MESSAGE = re.compile(rb'"(?:message|detail|error)"\s*:\s*("(?:[^"\\]|\\.)*")')
-_SPACES = " \t\r\n▁Ġ"
-"""White space, also as tokenizers write it."""
 
 
 @dataclass(frozen=True)
@@ -60,18 +67,25 @@ class Endpoint(Options):
         max_side: longest side in pixels, to which larger images are reduced; by default none are.
             Other JPEG and PNG files are sent unchanged, other formats as JPEG.
         allow_unanswered: continue without replies to requests that failed.
+        logprobs: ask for the probabilities of tokens; a server that refuses is asked without them.
+        extra_body: further fields of each request as JSON (in Python also a mapping), such as
+            ``{"chat_template_kwargs": {"enable_thinking": false}}`` or a budget for thinking. They
+            replace nooch's own except ``messages`` and ``model``; null leaves a field out. They
+            are recorded in the answers, so keys do not belong here.
 
     Raises:
-        ParameterError: an address or a number that is not allowed.
+        ParameterError: an address, a number or a body that is not allowed.
     """
 
     url: str
     api_key_env: str = "OPENAI_API_KEY"
     concurrency: Count = 8
     rate_limit: Annotated[float, Meta(gt=0)] | None = None
-    timeout: Annotated[float, Meta(gt=0)] = 60.0
+    timeout: Annotated[float, Meta(gt=0)] = 300.0
     max_side: Count | None = None
     allow_unanswered: bool = False
+    logprobs: bool = True
+    extra_body: str | Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -81,6 +95,26 @@ class Endpoint(Options):
             remedy = "put a key into the environment variable that `api_key_env` names"
             problem = "is not an address of a server"
             raise ParameterError(problem, where="`endpoint`", allowed=allowed, remedy=remedy)
+        _ = self.extra_fields
+
+    @property
+    def extra_fields(self) -> dict[str, Any]:
+        """The fields of ``extra_body``. Raises ParameterError for what they may not be."""
+        body, where = self.extra_body or {}, "`extra_body`"
+        try:
+            text = body if isinstance(body, str) else msgspec.json.encode(body).decode()
+            fields = msgspec.json.decode(text, type=dict[str, Any])
+        except (ValueError, TypeError, RecursionError) as error:
+            allowed = 'a JSON object, such as {"reasoning_effort": "low"}'
+            raise ParameterError(f"is not one: {error}", where=where, allowed=allowed) from error
+        if own := sorted(fields.keys() & {"messages", "model"}):
+            remedy = "`prompts` are what is asked, and `model` is its own parameter"
+            raise ParameterError(f"may not replace {own[0]}", where=where, remedy=remedy)
+        if _SECRETS.search(text) or (self.key and len(self.key) >= _SECRET and self.key in text):
+            remedy = "put it into the environment variable that `api_key_env` names"
+            problem = "contains a key or a password, and is recorded in the answers"
+            raise ParameterError(problem, where=where, remedy=remedy)
+        return fields
 
     @property
     def address(self) -> str:
@@ -124,16 +158,23 @@ class RateLimit:
 
 
 def request_fields(
-    model: str, max_tokens: int | None = None, *, describe: bool = False
+    model: str,
+    max_tokens: int | None = None,
+    *,
+    describe: bool = False,
+    logprobs: bool = True,
+    extra: Mapping[str, Any] = MappingProxyType({}),
 ) -> dict[str, Any]:
-    """The fields of each request next to its messages.
+    """The fields of each request next to its messages; ``extra`` as ``Endpoint.extra_body``.
 
     Yes or no may have 16 tokens: a server that gives no probabilities is understood by its words.
     """
-    most = max_tokens or (CAPTION_TOKENS if describe else 16)
-    fields = {"model": model, "max_tokens": most, "temperature": 0}
+    most = max_tokens or (CAPTION_TOKENS if describe else YES_NO_TOKENS)
     # 20 is the most that OpenAI and vLLM give
-    return fields if describe else {**fields, "logprobs": True, "top_logprobs": 20}
+    chances = {"logprobs": True, "top_logprobs": 20} if logprobs and not describe else {}
+    length = {} if "max_completion_tokens" in extra else {"max_tokens": most}
+    fields = {"model": model, **length, "temperature": 0, **chances, **extra}
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def endpoint_replies(
@@ -142,8 +183,14 @@ def endpoint_replies(
     endpoint: Endpoint,
     folder: Path,
     patience: Patience | None = None,
+    *,
+    more_tokens: int | None = None,
+    describe: bool = False,
 ) -> Iterator[Reply]:
-    """Replies of a model on a server; the replies of an earlier call come first."""
+    """Replies of a model on a server; the replies of an earlier call come first.
+
+    A request whose reply is cut off before its answer is sent again with ``more_tokens``.
+    """
     journal, stopped = Journal(folder / "replies.jsonl", Reply), Event()
     if patience is None:
         patience = Patience(read=endpoint.timeout, longest=600, jitter=0.5, wait=stopped.wait)
@@ -153,8 +200,9 @@ def endpoint_replies(
     rate = RateLimit(60 / (endpoint.rate_limit or math.inf), patience.wait)
     with Client(patience, stopped) as client:
         run = _EndpointRun(
-            endpoint, endpoint.key, fields, client, rate, journal, stopped, not replies_kept
-        )
+            endpoint, endpoint.key, fields, client, rate, journal, stopped, not replies_kept,
+            more_tokens, describe,
+        )  # fmt: skip
         with ThreadPoolExecutor(endpoint.concurrency) as pool:
             try:
                 for start in range(0, len(missing), _CHUNK):
@@ -186,6 +234,8 @@ class _EndpointRun:
     journal: Journal
     stopped: Event
     untried: bool
+    more_tokens: int | None
+    describe: bool
     in_row: float = 0
     failures: dict[str, str] = field(default_factory=dict)
     lock: Lock = field(default_factory=Lock)
@@ -257,20 +307,41 @@ class _EndpointRun:
             status, content = self.client.post(self.endpoint.address, headers, body)
             message = self._message(content)
             if status == 200:
-                break
-            refused = {name for name in _OPTIONAL if name in message} or set(_OPTIONAL[2:])
-            fewer = {name: value for name, value in fields.items() if name not in refused}
-            if status not in {400, 422} or fewer == fields:
-                kind = MirrorError if status in _HOPELESS else InputError
-                raise kind(f"answers {status} {responses.get(status, '')}: {message}")
+                try:
+                    made = read_completion(content)
+                except NO_COMPLETION as error:
+                    raise RetryError(f"sends no chat completion: {message}") from error
+                if not self._unanswered(made, fields):
+                    break
+                fewer = {**fields, "max_tokens": self.more_tokens}
+            else:
+                refused = {name for name in _OPTIONAL if name in message.lower()}
+                if refused & {*_LOGPROBS} or (status in {400, 422} and not refused):
+                    refused |= {*_LOGPROBS}
+                fewer = {name: value for name, value in fields.items() if name not in refused}
+                if fewer == fields:
+                    kind = MirrorError if status in _HOPELESS else InputError
+                    raise kind(f"answers {status} {responses.get(status, '')}: {message}")
             fields = fewer
-        self.fields = {name: fields[name] for name in self.fields if name in fields}
-        try:
-            answer, *chances = read_completion(content)
-            secret = self.key if len(self.key or "") >= _SECRET else None
-            return Reply(request.key, answer.replace(secret or "\0", "***"), *chances)
-        except _NO_COMPLETION as error:
-            raise RetryError(f"sends no chat completion: {message}") from error
+            self.rate.take()
+        left = {name: value for name, value in self.fields.items() if name in fields}
+        if made.reasoning or ends_reasoning(made.answer):
+            # a model that thinks needs the length for the other requests as well
+            left |= {name: fields[name] for name in left.keys() & {"max_tokens"}}
+        self.fields = left
+        secret = (self.key if len(self.key or "") >= _SECRET else None) or "\0"
+        reasoning = made.reasoning and made.reasoning.replace(secret, "***")
+        return Reply(
+            request.key, made.answer.replace(secret, "***"), made.probability, made.mass, reasoning
+        )
+
+    def _unanswered(self, made: Completion, fields: Mapping[str, Any]) -> bool:
+        """True if a reply was cut off before its answer, and may be longer."""
+        if not made.cut or fields.get("max_tokens") in {None, self.more_tokens}:
+            return False
+        undecided = (made.mass or 0) < 0.5 and first_word(made.answer) is None
+        nothing = not made.answer.strip() or opens_reasoning(made.answer)
+        return self.more_tokens is not None and (nothing or (undecided and not self.describe))
 
     def _message(self, content: bytes) -> str:
         """A server's message about an error, without the key, which it may quote."""
@@ -280,56 +351,6 @@ class _EndpointRun:
         except ValueError:
             return ""
         return printable(text.replace(self.key or "\0", "***"))[:300]
-
-
-def read_completion(content: bytes) -> tuple[str, float | None, float | None]:
-    """The answer in the server's words, and at its first word P(yes) / (P(yes) + P(no)) and P(yes)
-    + P(no): after the last block of reasoning, within marks such as bold type.
-
-    All spellings among the token's alternatives count; a word that is not among them counts 0.
-    """
-    choice = msgspec.json.decode(content)["choices"][0]
-    answer = choice["message"].get("content") or choice["message"].get("refusal") or ""
-    if not isinstance(answer, str):
-        raise TypeError(answer)
-    alternatives = _at_answer((choice.get("logprobs") or {}).get("content") or [], answer)
-    if not alternatives:
-        return answer, None, None
-    sums = {"yes": 0.0, "no": 0.0}
-    for other in alternatives:
-        word = other["token"].strip(_SPACES).lower()
-        if word in sums:
-            # a server may write a number of hundreds of digits
-            sums[word] += math.exp(max(min(other["logprob"], 0.0), -1e4))
-    mass = sums["yes"] + sums["no"]
-    return answer, (sums["yes"] / mass if mass else None), mass
-
-
-def _at_answer(tokens: Sequence[Mapping[str, Any]], answer: str) -> Any:
-    """Alternatives of the first token of the answer that has a letter; tokens may begin with
-    reasoning that the answer lacks, and may be cut off. None if it is not among them.
-    """
-    span, texts = answer_span(answer), [_written(token["token"]) for token in tokens]
-    written = "".join(texts).rstrip()
-    if span is None or not (said := answer[span[0] :].strip().lower()):
-        return None
-    if written.endswith(said):
-        start = len(written) - len(said)
-    elif not span[0] and said.startswith(written.strip()):
-        start = 0
-    else:
-        return None
-    end = 0
-    for text, token in zip(texts, tokens, strict=True):
-        end += len(text)
-        if end > start and any(map(str.isalpha, text[max(0, start - end) :])):
-            return token.get("top_logprobs")
-    return None
-
-
-def _written(token: str) -> str:
-    """A token as text in small letters; tokenizers have signs for blanks and ends of lines."""
-    return token.replace("▁", " ").replace("Ġ", " ").replace("Ċ", "\n").lower()
 
 
 def image_url(

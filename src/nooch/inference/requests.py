@@ -43,13 +43,14 @@ class Request:
 @dataclass(frozen=True)
 class Reply:
     """A model's reply: its words; at the answer's token P(yes) / (P(yes) + P(no)), and P(yes) +
-    P(no). None where that is not known.
+    P(no); its reasoning, where a server sends it apart. None where that is not known.
     """
 
     key: str
     answer: str | None = None
     probability: float | None = None
     mass: float | None = None
+    reasoning: str | None = None
 
 
 @dataclass(frozen=True, eq=False)

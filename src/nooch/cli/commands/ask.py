@@ -54,7 +54,8 @@ def ask_command(
     settings["per_set"] = shared.parse_per_set(settings["per_set"])
     settings["range"] = shared.parse_range(range)
     settings["prompts"] = () if prompts is None else read_yaml_list(prompts)
-    idle = serving.keys() & {"rate_limit", "max_side", "allow_unanswered"}
+    options = {"rate_limit", "max_side", "allow_unanswered", "logprobs", "extra_body"}
+    idle = serving.keys() & options
     for name in idle if url is None else ["engine"] if engine else []:
         problem = f"`{name}` has no effect {'without' if url is None else 'with'} `endpoint`"
         raise ParameterError(problem, remedy="leave it out")
