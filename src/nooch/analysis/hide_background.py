@@ -47,7 +47,9 @@ _CHANGES = (("whole", "box"), ("box", "mask"), ("whole", "mask"))
 
 def only(pixels: NDArray[np.uint8], kept: Mask) -> NDArray[np.uint8]:
     """The kept pixels; the others, of which there must be one, have their mean color."""
-    color = pixels[~kept].mean(axis=0).round().astype(np.uint8)
+    # what is kept is small: its sum is quicker than the rest's
+    rest = pixels.sum(axis=(0, 1)) - pixels[kept].sum(axis=0)
+    color = (rest / (~kept).sum()).round().astype(np.uint8)
     return np.where(kept[:, :, None], pixels, color)
 
 

@@ -79,15 +79,16 @@ def predict_command(
             loaded, ids, paths, codec=decoding, progress=partial(update, "predicting"), **settings
         )
     network_predictions.save_predictions(predictions, out, overwrite=overwrite)
+    found = predictions.boxes
     model_facts = {"name": loaded.name, "kind": loaded.kind, "sha256": loaded.identity}
     facts = {
         "predictions": str(out),
         "run": predictions.run,
         "images": len(ids),
+        **({} if found is None else {"boxes": len(found.scores)}),
         "tasks": {task: loaded.meaning[task] for task in loaded.tasks},
         "model": {**model_facts, "size": list(loaded.size)},
     }
-    found = predictions.boxes
     boxes = "" if found is None else f"{counted(len(found.scores), 'box')}: "
     height, width = loaded.size
     contents = f"{counted(len(loaded.tasks), 'task')} x {counted(len(ids), 'image')}"
