@@ -298,6 +298,46 @@ MAPS = {"a": {"cat"}, "b": {"road"}}
 PIPE = "|".join
 BOXED = "filename,width,height,class,xmin,ymin,xmax,ymax"
 
+# the columns of public data sets
+CHEXPERT = """Path,Sex,Age,No Finding,Edema,Fracture
+p/a.jpg,Female,68,1.0,,
+p/b.jpg,Male,48,,-1.0,1.0
+p/c.jpg,Male,50,,1.0,0.0
+p/d.jpg,Female,20,,0.0,-1.0
+"""
+NIH = """Image Index,Finding Labels,Patient Age,Patient Gender
+a.jpg,Cardiomegaly|Emphysema,58,M
+b.jpg,No Finding,58,F
+c.jpg,Emphysema,58,M
+d.jpg,No Finding,81,M
+"""
+NIH_TRUTH = {
+    "a": {"Cardiomegaly", "Emphysema"}, "b": {"No_Finding"}, "c": {"Emphysema"},
+    "d": {"No_Finding"},
+}  # fmt: skip
+CUB = """img_id,filepath,species,is_training_image
+1,x/a.jpg,Albatross,0
+2,x/b.jpg,Jay,1
+3,x/c.jpg,Jay,1
+4,x/d.jpg,Crow,0
+"""
+HAM = """lesion_id,image_id,dx,age,sex
+H1,a,bkl,80.0,male
+H1,b,bkl,80.0,male
+H2,c,nv,75.0,female
+H3,d,mel,75.0,female
+"""
+CAMERAS = "image_id,category_id,location,split\na,1,5,train\nb,2,5,val\nc,1,6,test\nd,3,5,train\n"
+CAMERAS_TRUTH = {"a": {"1"}, "b": {"2"}, "c": {"1"}, "d": {"3"}}
+BIRDS = (
+    "img_id,img_filename,y,split,place\n"
+    "1,a.jpg,0,0,1\n2,b.jpg,1,1,0\n3,c.jpg,1,2,1\n4,d.jpg,0,2,0\n"
+)
+VIA_CSV = (
+    "filename,region_count,region_id,region_shape_attributes,region_attributes\n"
+    'a.jpg,1,0,"{""name"":""rect""}","{""class"":""cat""}"\n'
+)
+
 FORMS: dict[str, Messy] = {
     "wide 0/1": Messy(csv()),
     "wide true/false": Messy(csv(yes="true", no="false")),
@@ -389,6 +429,35 @@ FORMS: dict[str, Messy] = {
         per_label("image_id;class;area", lambda f, c: f"{f};{c};0,25"), truth=TRUTH
     ),
     "areas in percent": Messy(per_label("image_id,class,area", lambda f, c: f"{f},{c},25 %")),
+    "chest X-rays": Messy(
+        only("t.csv", CHEXPERT),
+        "asked",
+        words=("--positive Edema=1,Fracture=1 with --blank-is-no gives 3",),
+    ),
+    "chest X-rays, findings": Messy(
+        only("t.csv", NIH), "asked", words=("--class 'Finding Labels' gives 3",)
+    ),
+    "chest X-rays, findings, said": Messy(
+        only("t.csv", NIH), flags="--class 'Finding Labels'", truth=NIH_TRUTH
+    ),
+    "birds with species": Messy(
+        only("t.csv", CUB), "asked", words=("is_training_image", "--class species gives 3")
+    ),
+    "skin lesions": Messy(only("t.csv", HAM), "asked", words=("--class dx gives 3",)),
+    "camera traps": Messy(only("t.csv", CAMERAS), truth=CAMERAS_TRUTH),
+    "birds on land": Messy(
+        only("t.csv", BIRDS),
+        "asked",
+        flags="--split-values 0=train,1=valid,2=test",
+        words=("place, next to y",),
+    ),
+    "a column twice": Messy(
+        csv(names=("sky", "sky")), "refused", words=("same name: sky", "rename")
+    ),
+    "VIA's table": Messy(only("t.csv", VIA_CSV), "refused", words=("VIA", "COCO")),
+    "objects in cells": Messy(
+        one_each("label", *['"{""x"": 1}"'] * 4), "refused", words=("objects", "a row for each")
+    ),
     "semicolons": Messy(csv(sign=";")),
     "semicolons and commas": Messy(
         csv(sign=";", names=("sky, blue", "road")),

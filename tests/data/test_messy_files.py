@@ -78,7 +78,8 @@ def test_a_messy_file_is_read_or_refused_with_a_remedy(name, tmp_path, run_cli):
 
 
 READING = re.compile(
-    r"(--[a-z-]+)((?: (?!gives|with)\S+)?)(?: with (--[a-z-]+ \S+))? gives (\d+ class|splits)"
+    r"(--[a-z-]+)((?: (?!gives|with)(?:'[^']*'|\S+))?)"
+    r"(?: with (--[a-z-]+(?: (?!gives)\S+)?))? gives (\d+ class|splits)"
 )
 ASKED = [n for n, form in FORMS.items() if form.outcome == "asked" and "--void" not in form.words]
 
@@ -86,16 +87,17 @@ ASKED = [n for n, form in FORMS.items() if form.outcome == "asked" and "--void" 
 @pytest.mark.parametrize("name", ASKED)
 def test_each_reading_of_a_refusal_is_what_its_flag_gives(name, tmp_path, run_cli):
     """Also ``import table`` and ``check`` take the flags."""
-    path = FORMS[name].make(tmp_path / "in")
+    form = FORMS[name]
+    path = form.make(tmp_path / "in")
     answers = {f"{file}.jpg": [1.5] for file in TRUTH}
     (tmp_path / "answers.csv").write_text("image,sky\n" + "".join(f"{a},0.7\n" for a in answers))
     for command in commands(path):
-        words = " ".join(run_cli(f"{command} {path} {tmp_path / 'none'}").err.split())
+        words = " ".join(run_cli(f"{command} {path} {tmp_path / 'none'} {form.flags}").err.split())
         readings = READING.findall(words)
         assert len(readings) >= 1 + ("otherwise" not in words), words
         for number, (flag, value, more, gives) in enumerate(readings):
             out = tmp_path / f"{command.split()[1]}-{number}"
-            flags = f"{flag}{value} {more}"
+            flags = f"{form.flags} {flag}{value} {more}"
             run_cli(f"{command} {path} {out} {flags}").ok()
             data = nooch.load_dataset(out)
             if gives == "splits":

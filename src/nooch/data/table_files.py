@@ -8,7 +8,7 @@ import csv
 import io
 import re
 import zlib
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from hashlib import sha256
@@ -151,6 +151,7 @@ def _read_csv(path: Path, names: Collection[str] = (), **options: Any) -> pl.Dat
     columns = read(n_rows=0).columns if names else []
     texts = [column for column in columns if column.strip(' \t"').lower() in names]
     table = read(schema_overrides=dict.fromkeys(texts, pl.String))
+    check_named_once(table.columns, path)
     table = table.with_columns(_without_zeros(table[column]) for column in texts)
     table = table.rename(lambda name: re.sub(f"^'{_FORMULA}", r"\1", name))
     return table.with_columns(
@@ -158,6 +159,14 @@ def _read_csv(path: Path, names: Collection[str] = (), **options: Any) -> pl.Dat
         for column in table.select(cs.string())
         if column.str.starts_with("'").any()
     )
+
+
+def check_named_once(columns: Sequence[str], where: object) -> None:
+    """Raise InputError for columns of CSV that have one name: polars numbers them."""
+    of = (re.fullmatch(r"(.+)_duplicated_\d+", name) for name in columns)
+    if twice := [match[1] for match in of if match and match[1] in columns]:
+        problem = f"columns have the same name: {some_of(twice)}"
+        raise InputError(problem, where=where, allowed="one of each", remedy="rename or remove one")
 
 
 def separator_of(path: Path) -> str:

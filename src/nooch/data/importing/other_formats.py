@@ -42,7 +42,7 @@ _FORMATS = (
             (b'"items"', b'"categories"', b'"label"')),
     _Format("a file of VGG Image Annotator (VIA)",
             "export from VIA with Annotation, Export Annotations (COCO format)",
-            (b'"region_attributes"',)),
+            (b"region_attributes",)),
     _Format("CreateML's JSON",
             "export COCO JSON from the program that wrote it, or convert it with Roboflow",
             (b'"coordinates"', b'"label"', b'"image')),
@@ -95,7 +95,7 @@ def _format_of(file: Path) -> _Format | None:
     for kind in _FORMATS:
         if ending in kind.endings:
             return kind
-        if kind.marks and ending in (".json", ".xml"):
+        if kind.marks and ending in (".json", ".xml", ".csv"):
             head = head_of(file) if head is None else head
             if all(mark in head for mark in kind.marks):
                 return kind

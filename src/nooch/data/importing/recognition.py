@@ -167,7 +167,7 @@ def _table(file: Path, hints: Hints) -> Recognized:
     from nooch.data.table_files import read_table
 
     table = read_table(file)
-    if {"image_id", "category_id"} <= {*table.columns}:
+    if {"image_id", "category_id"} <= {*table.columns} and {"bbox", "score"} & {*table.columns}:
         raise InputError(
             "is a list of detections (COCO's format of results), which are predictions",
             where=file,

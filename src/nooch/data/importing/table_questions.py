@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
+from shlex import quote
 from typing import NoReturn
 
 import polars as pl
@@ -55,7 +56,7 @@ def question(problem: str, where: object, *readings: str) -> InputError:
 
 def _labels(names: Sequence[str], attributes: Sequence[str] = ()) -> str:
     """A reading: these columns are labels, those are attributes."""
-    gives = f"`label` {','.join(names)} gives {counted(len(names), 'class')}"
+    gives = f"`label` {quote(','.join(names))} gives {counted(len(names), 'class')}"
     return gives + (f", and {_as_attributes(attributes)}" if attributes else "")
 
 
@@ -114,14 +115,19 @@ def ask_unsure(
             words |= {repr(text) if text.strip() != text else text or "''" for text in texts - sure}
     if not positive:
         return
-    given = ",".join(f"{name}={text}" for name, text in positive.items())
+    given = quote(",".join(f"{name}={text}" for name, text in positive.items()))
+    full = [name for name in labels if not table[name].null_count()]
+    if len(full) < len(labels) or any(table[name].null_count() for name in positive):
+        given += " with `blank_is_no`"
     raise question(
         f"{some_of(positive)} {'has' if len(positive) == 1 else 'have'} {some_of(sorted(words))}"
         " next to yes and no: absent, or not looked at?",
         where,
         f"`positive` {given} gives {counted(len(labels) + len(positive), 'class')}, absent in all"
         " other cells",
-        _labels(labels, [*positive]) if labels else _NO_OTHER,
+        _labels(full, [name for name in (*labels, *positive) if name not in full])
+        if full
+        else _NO_OTHER,
     )
 
 
@@ -137,31 +143,47 @@ _RECORDS = {
 """Words of columns that record something about an image, its file or its annotation."""
 
 
+_FILLERS = {"is", "in", "image", "img", "set", "sample"}
+
+
+def _record(name: str) -> set[str]:
+    """Words of a name that is called after a record of the image; none of another name."""
+    words = {*re.split(r"[\s_-]+", re.sub(r"^is", "is_", name.strip().lower()))} - _FILLERS - {""}
+    return words if words <= _RECORDS else set()
+
+
 def ask_attributes(
-    table: pl.DataFrame, labels: Sequence[str], rest: Sequence[str], where: object
+    table: pl.DataFrame,
+    labels: Sequence[str],
+    rest: Sequence[str],
+    where: object,
+    others: Sequence[str],
 ) -> None:
     """Refuse columns of 0 and 1 that may be attributes: next to the one of labels, called after a
-    record, or written in another way than most.
+    record, or written in another way than most; ``others`` are readings if there is nothing else.
     """
     target = [name for name in labels if name.strip().lower() in TARGETS]
-    records = {name: re.sub(r"^(is|in)_?", "", name.strip().lower()) for name in labels}
     if target:
         why, asked = f"next to {target[0]}", [name for name in labels if name not in target]
-    elif asked := [name for name, word in records.items() if word in _RECORDS]:
+    elif asked := [name for name in labels if _record(name)]:
         why = "called after what is recorded of an image"
     else:
         why, asked = "written in another way than the others", _written_alone(table, labels)
-    classes = [name for name in labels if name not in asked]
-    if not asked or not classes:
+    if not asked:
         return
-    kept = ",".join(name for name in rest if name not in classes)
+    classes = [name for name in labels if name not in asked]
+    kept = quote(",".join(name for name in rest if name not in classes))
     gives = f"{counted(len(classes), 'class')}, {some_of(classes)}, and {_as_attributes(asked)}"
-    readings = [f"`attributes` {kept} gives {gives}", _labels(labels)]
-    split, values = SPLIT_NAMES.get(records[asked[0]]), table[asked[0]].cast(pl.String).unique()
-    if split and len(asked) == 1 and len(values) == 2:
+    readings = [f"`attributes` {kept} gives {gives}"] if classes else [*others]
+    readings.append(_labels(labels))
+    split = next((SPLIT_NAMES[word] for word in _record(asked[0]) if word in SPLIT_NAMES), None)
+    values = table[asked[0]].cast(pl.String).unique()
+    if split and classes and len(asked) == 1 and len(values) == 2:
         no, yes = values.sort()
         meaning = f"{yes}={split},{no}={'test' if split == 'train' else 'train'}"
-        readings.append(f"`split_column` {asked[0]} with `split_values` {meaning} gives splits")
+        readings.append(
+            f"`split_column` {quote(asked[0])} with `split_values` {meaning} gives splits"
+        )
     what = "classes, or attributes" if len(asked) > 1 else "a class, or an attribute"
     raise question(f"{some_of(asked)}, {why}: {what}?", where, *readings)
 
@@ -176,8 +198,10 @@ def _written_alone(table: pl.DataFrame, labels: Sequence[str]) -> list[str]:
     return others if len(others) < count else []
 
 
-def ask_positive(table: pl.DataFrame, rest: Sequence[str], where: object) -> NoReturn:
-    """Refuse a table without a column that is certain to be a label."""
+def ask_positive(
+    table: pl.DataFrame, rest: Sequence[str], where: object, others: Sequence[str]
+) -> NoReturn:
+    """Refuse a table without a column that is certain to be a label; ``others`` are readings."""
     two: dict[str, list[str]] = {}
     for name in rest:
         if table[name].dtype == pl.String and not table[name].null_count():
@@ -190,10 +214,14 @@ def ask_positive(table: pl.DataFrame, rest: Sequence[str], where: object) -> NoR
         raise question(
             f"{some_of(two)} contain two texts each: one class, or two?",
             where,
-            f"`positive` {one} gives {counted(len(two), 'class')} of present and absent (or the"
-            " other text)",
-            f"`positive` {other} gives {2 * len(two)} classes, {each}",
+            f"`positive` {quote(one)} gives {counted(len(two), 'class')} of present and absent (or"
+            " the other text)",
+            f"`positive` {quote(other)} gives {2 * len(two)} classes, {each}",
+            *others,
         )
+    if others:
+        problem = f"no column is certain to contain labels; columns: {columns_seen(table)}"
+        raise question(problem, where, *others)
     floats = [name for name in rest if table[name].dtype.is_float()]
     if floats and all(table[name].drop_nulls().is_between(0, 1).all() for name in floats):
         raise InputError(

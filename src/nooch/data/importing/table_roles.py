@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from operator import itemgetter
+from shlex import quote
 from typing import Any
 
 import numpy as np
@@ -237,11 +239,12 @@ def _class_column(
             return column
         if is_number and name not in TARGETS:
             values = cells.drop_nulls().unique().sort()
+            several_classes = f"{counted(len(values), 'class')}, {some_of(values)}"
             raise question(
                 f"{column} has {some_of(values)}: numbers of classes, or absent and present?",
                 where,
-                f"`class_column` {column} gives {counted(len(values), 'class')}, {some_of(values)}",
-                f"`label` {column} gives 1 class, {column}",
+                f"`class_column` {quote(column)} gives {several_classes}",
+                f"`label` {quote(column)} gives 1 class, {column}",
             )
     return None
 
@@ -350,6 +353,13 @@ def _separator(column: pl.Series, name: str, where: object, hints: Hints) -> str
         return hints.label_separator
     cells = column.drop_nulls().str.strip_chars()
     cells = cells.filter(cells != "")
+    if (objects := cells.filter(cells.str.starts_with("{"))).len():
+        raise InputError(
+            f"cells of {name} are objects, such as {objects[0][:60]}",
+            where=where,
+            allowed='names of classes, or lists such as ["sky", "road"]',
+            remedy="write a row for each label or box",
+        )
     lists = cells.str.contains(r"^\[.*\]$")
     if len(cells) and lists.all():
         return "json"
@@ -397,15 +407,31 @@ def _wide(
     if not hints.label:
         ask_unsure(table, [name for name in rest if name not in labels], labels, where)
     if not labels:
-        ask_positive(table, rest, where)
+        ask_positive(table, rest, where, _class_readings(table, rest, where))
     blank = [name for name in labels if table[name].null_count()]
     if blank and not hints.blank_is_no:
         full = [] if hints.label else [name for name in labels if name not in blank]
         ask_blank(table, blank, full, where)
     if not hints.label:
-        ask_attributes(table, labels, rest, where)
+        ask_attributes(table, labels, rest, where, _class_readings(table, rest, where))
     why = f"a row for each {key}; columns of 0 and 1 or yes and no are labels: {', '.join(labels)}"
     return TableOfImages(labels, dict(hints.positive), hints.blank_is_no), why
+
+
+def _class_readings(table: pl.DataFrame, names: Sequence[str], where: object) -> list[str]:
+    """The readings of columns of texts, some of them in several rows, as columns of classes."""
+    readings = []
+    for name in names:
+        column = table[name]
+        if column.dtype == pl.String and 1 < column.n_unique() < table.height:
+            with suppress(InputError):
+                classes = tags_of(column, _separator(column, name, where, Hints()))[1]
+                n = counted(classes.drop_nulls().n_unique(), "class")
+                readings.append(f"`class_column` {quote(name)} gives {n}")
+    return readings[:_MOST_READINGS]
+
+
+_MOST_READINGS = 5
 
 
 def _mark(column: pl.Series) -> str | None:

@@ -42,6 +42,7 @@ from nooch.data.readers.table_layouts import (
 from nooch.data.splits import named_splits
 from nooch.data.table_files import (
     alike,
+    check_named_once,
     checked_read,
     parquet_bytes,
     plain_csv,
@@ -404,6 +405,7 @@ _FIRST = 1000
 def _csv_schema(file: Path) -> Schema:
     rows = _scan_csv(file, infer_schema=False)
     names = rows.collect_schema().names()
+    check_named_once(names, file)
     kinds = _kinds_of_cells(rows.head(_FIRST), names, [])
     text_columns = [name for name in names if kinds[name] & _TEXT]
     # these are read as well: every row must have as many cells as there are columns
