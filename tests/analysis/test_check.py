@@ -70,6 +70,13 @@ def test_one_call_gives_suite_scores_findings_slices_and_page(folder, data, tmp_
     assert "page: " in repr(checked)
 
 
+def test_options_of_tables_are_about_annotations(folder, run_cli, tmp_path):
+    command = f"check {folder / 'dataset'} {folder / 'model.csv'} --out {tmp_path / 'out'}"
+    for hint in ("--label car", "--split-values 0=train", "--blank-is-no"):
+        run_cli(f"{command} {hint}").refused("is a dataset", "leave the options of tables out")
+    assert not (tmp_path / "out").exists()
+
+
 def test_cues_have_intervals_and_shares(folder, run_cli, tmp_path):
     run_cli(f"find {folder / 'dataset'} --tasks car --stability 40 --out {tmp_path / 's'}").ok()
     stable = nooch.load_suite(tmp_path / "s").header.criteria["ce"].stability

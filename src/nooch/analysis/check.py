@@ -36,7 +36,7 @@ from nooch.data import Dataset, load_dataset, parquet_bytes
 from nooch.data.importing.broken_images import LIST
 from nooch.data.importing.import_dataset import import_dataset
 from nooch.data.importing.recognition import recognize
-from nooch.data.importing.table_roles import Hints
+from nooch.data.importing.table_roles import Hints, refuse_hints
 from nooch.evaluation import (
     Predictions,
     Scores,
@@ -344,20 +344,21 @@ def _opened(
 ) -> tuple[Dataset, str | None, list[str]]:
     """The dataset, its path for the suite to record, and a note if it was imported."""
     if isinstance(dataset, Dataset):
-        return dataset, None, []
-    path = Path(str(dataset)).absolute()
-    if not is_address(dataset) and path.exists():
-        if not (path / DATASET_MARKER).is_file():
-            recognized = recognize(path, hints)
-            given = images or recognized.images
-            import_dataset(recognized.reading, folder / "dataset", images=given, progress=progress)
-            data = load_dataset(folder / "dataset")
-            left_out = [note for note in data.provenance["notes"] if LIST in note]
-            notes = [f"imported {recognized.kind}: {recognized.why}", *left_out]
-            return data, "../dataset", notes
+        data, place = dataset, None
+    elif is_address(dataset) or not (path := Path(str(dataset)).absolute()).exists():
+        data, place = load_dataset(dataset), str(dataset)
+    elif (path / DATASET_MARKER).is_file():
         # from where the suite is going to be
-        return load_dataset(path), os.path.relpath(path, out.absolute() / "suite"), []
-    return load_dataset(dataset), str(dataset), []
+        data, place = load_dataset(path), os.path.relpath(path, out.absolute() / "suite")
+    else:
+        recognized = recognize(path, hints)
+        given = images or recognized.images
+        import_dataset(recognized.reading, folder / "dataset", images=given, progress=progress)
+        data = load_dataset(folder / "dataset")
+        left_out = [note for note in data.provenance["notes"] if LIST in note]
+        return data, "../dataset", [f"imported {recognized.kind}: {recognized.why}", *left_out]
+    refuse_hints(hints, "dataset")
+    return data, place, []
 
 
 def _criteria(

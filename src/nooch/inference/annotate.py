@@ -38,7 +38,7 @@ from nooch.data import (
 from nooch.data.coverage import KNOWN, UNKNOWN
 from nooch.data.importing.broken_images import BrokenImage, check_broken
 from nooch.data.importing.recognition import recognize
-from nooch.data.importing.table_roles import Hints
+from nooch.data.importing.table_roles import Hints, refuse_hints
 from nooch.data.objects import of_classes, rescaled
 from nooch.data.readers.contract import ImageListing, read
 from nooch.data.readers.image_files import UNREADABLE, ImageIndex, opened_image, upright_size
@@ -221,10 +221,8 @@ def task_labels(
     local = isinstance(source, str | Path) and not is_address(source)
     if local and not (Path(str(source)) / DATASET_MARKER).is_file():
         data = read(recognize(str(source), hints).reading)
-    elif hints is not None:
-        problem = "is a dataset: there are no columns to choose, or splits to name"
-        raise ParameterError(problem, where="`labels`", remedy="leave the options of tables out")
     else:
+        refuse_hints(hints, "labels")
         data = as_dataset(source).in_memory()
     columns = np.array([data.column(task) for task in tasks or data.classes])
     pairs = data.images.select("image_id", "file_name").iter_rows()

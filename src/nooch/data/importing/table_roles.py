@@ -102,6 +102,13 @@ class Hints(Options):
     reader: str | None = None
 
 
+def refuse_hints(hints: Hints | None, where: str) -> None:
+    """Raise ParameterError for hints about a dataset, the parameter ``where``."""
+    if hints is not None:
+        problem = "is a dataset: it has no columns to choose, or splits to name"
+        raise ParameterError(problem, where=f"`{where}`", remedy="leave the options of tables out")
+
+
 def named_roles(hints: Hints) -> tuple[Columns, TableLayout] | None:
     """Roles of the columns if hints name the columns of images and of labels or classes, or None.
 
