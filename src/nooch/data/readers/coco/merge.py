@@ -17,7 +17,7 @@ from nooch.base.calls import Map, StepProgress
 from nooch.base.errors import InputError, some_of
 from nooch.data.dataset import Dataset
 from nooch.data.objects import NOTES, objects_table, usable_boxes
-from nooch.data.readers.coco.structure import CROWD, IGNORE, ParsedFile
+from nooch.data.readers.coco.structure import ABSENT, CROWD, IGNORE, PARTIAL, ParsedFile
 from nooch.data.readers.cocostuff import COCOSTUFF, OTHER, map_values
 from nooch.data.readers.contract import ImageListing
 from nooch.data.readers.image_rows import Entries, ImageRows, entries_of, located, summed
@@ -25,6 +25,10 @@ from nooch.data.readers.map_pixels import count_maps, list_maps
 from nooch.data.table_schema import check_file_names, class_name
 
 _NOTES = {
+    "listed": (
+        "{n} images list the classes that were looked for, as in LVIS: others are unknown there,"
+        " not absent"
+    ),
     "things": (
         "{n} images are in no things file: their things were not annotated, and are unknown, not"
         " absent"
@@ -76,6 +80,7 @@ def merge(
         image_root=root,
         kinds=merged.kinds,
         objects=merged.objects(),
+        verified=merged.verified(),
     )
     return data, merged.counts
 
@@ -133,8 +138,8 @@ class _MergedFiles:
             self._triples(file, rows_of_file)
             for file, rows_of_file in zip(parsed, rows, strict=True)
         ]
-        self._objects = [
-            (rows_of_file[file.image_index], self._columns_of(file), file)
+        self._things = [
+            (rows_of_file, self._columns_of(file)[file.category_index], file)
             for (role, file), rows_of_file in zip(files, rows, strict=True)
             if role == "things"
         ]
@@ -153,12 +158,15 @@ class _MergedFiles:
         """A row for each annotation of things that has a box and a class; None where no file has
         boxes.
         """
-        if all(file.boxes is None for _, _, file in self._objects):
+        if all(file.boxes is None for _, _, file in self._things):
             return None
         rows, columns, boxes, areas, flags = (
             np.concatenate(part)
             for part in zip(
-                *((rows, columns, *_boxes_of(file)) for rows, columns, file in self._objects),
+                *(
+                    (rows[file.image_index], columns, *_boxes_of(file))
+                    for rows, columns, file in self._things
+                ),
                 strict=True,
             )
         )
@@ -169,6 +177,33 @@ class _MergedFiles:
         crowd, ignore = ((flags & flag).astype(bool) for flag in (CROWD, IGNORE))
         ids = pl.Series("image_id", self.ids)
         return objects_table(ids, self.classes, rows, columns, boxes, areas, crowd, ignore)
+
+    def verified(self) -> csr_array | None:
+        """The pairs that are known in images that list the classes that were looked for: classes
+        that are absent, or all of whose objects are annotated; CSR (n_images, n_classes). None
+        where no file has such lists.
+        """
+        parts: list[list[tuple[NDArray[Any], NDArray[Any]]]] = [[], []]
+        for rows, columns, file in self._things:
+            if file.lists is not None:
+                image, category, kind = file.lists.T
+                of_listed = np.append(self._columns_of(file), -1)[category]
+                has_lists = np.isin(np.arange(len(rows)), image)[file.image_index]
+                parts[0] += [(rows[file.image_index], np.where(has_lists, columns, -1))]
+                for number, wanted in enumerate((ABSENT, PARTIAL)):
+                    parts[number] += [(rows[image], np.where(kind == wanted, of_listed, -1))]
+        if not parts[0]:
+            return None
+        found, partial = (self._pairs(*map(np.concatenate, zip(*of, strict=True))) for of in parts)
+        return csr_array(found - found.multiply(partial))
+
+    def _pairs(self, rows: NDArray[Any], columns: NDArray[Any]) -> csr_array:
+        """1 for each pair of a row and a column, without columns below 0."""
+        kept = columns >= 0
+        shape, ones = (len(self.ids), len(self.classes)), np.ones(int(kept.sum()), np.int8)
+        pairs = csr_array((ones, (rows[kept], columns[kept])), shape)
+        pairs.data[:] = 1
+        return pairs
 
     def add_maps(self, maps: ParsedFile) -> None:
         """Add areas of stuff that were counted in pixel maps; maps of other images are left out."""
@@ -234,17 +269,17 @@ class _MergedFiles:
         return first_names
 
     def _triples(self, file: ParsedFile, rows: NDArray[np.int32]) -> Entries:
-        columns = self._columns_of(file)
+        columns = self._columns_of(file)[file.category_index]
         keep = np.flatnonzero(columns >= 0) if (columns < 0).any() else slice(None)
         return rows[file.image_index][keep], columns[keep], file.areas[keep]
 
     def _columns_of(self, file: ParsedFile) -> NDArray[np.int32]:
-        """The column of the class of each annotation; -1 where it has none."""
+        """The column of the class of each category; -1 where it has none."""
         names = {i: class_name(name, file.name) for i, name in file.categories.items()}
         sides = [
             -1 if (i, name) == (OTHER, "other") else self._column[name] for i, name in names.items()
         ]
-        return np.array(sides, dtype=np.int32)[file.category_index]
+        return np.array(sides, dtype=np.int32)
 
     def _note_coverage(self, files: list[tuple[str, ParsedFile]]) -> None:
         for role in ("things", "stuff"):
@@ -253,6 +288,12 @@ class _MergedFiles:
             self.counts[role] = len(self.ids) - sum(map(len, listed)) if listed else 0
             if listed:
                 self.annotated[f"annotated_{role}"] = np.concatenate(listed)
+        lists = [f.image_ids[f.lists[:, 0]] for _, f in files if f.lists is not None]
+        if lists:
+            images = np.unique(np.concatenate(lists))
+            things = self.annotated["annotated_things"]
+            self.annotated["annotated_things"] = np.setdiff1d(things, images)
+            self.counts["listed"] = len(images)
 
 
 def _where(kept: NDArray[np.bool_], *parts: NDArray[Any]) -> tuple[NDArray[Any], ...]:

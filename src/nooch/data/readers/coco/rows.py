@@ -19,11 +19,12 @@ from numpy.typing import NDArray
 
 from nooch.base.calls import Map, StepProgress
 from nooch.base.disk import sync
-from nooch.base.errors import InputError
+from nooch.base.errors import InputError, some_of
 from nooch.base.limits import BROKEN_JSON
 from nooch.data.readers.coco.decoder import Document, opened, slice_text
 from nooch.data.readers.coco.masks import mask_area
 from nooch.data.readers.coco.structure import (
+    LISTED,
     STRUCTURE,
     Annotation,
     Caption,
@@ -39,6 +40,7 @@ from nooch.data.readers.coco.structure import (
     image_columns,
     index_of,
     integers,
+    listed_columns,
     look_up,
     object_columns,
 )
@@ -105,6 +107,7 @@ def _texts(file: Path, n_rows: int, first: int, count: int) -> list[str | None]:
 
 
 _IMAGE = np.dtype([("id", "<i8"), ("width", "<f8"), ("height", "<f8")])
+_LISTED = np.dtype([("id", "<i8"), ("category", "<i8"), ("kind", "<i8")])
 _CAPTION = np.dtype([("id", "<i8"), ("number", "<i8")])
 _ANNOTATION = np.dtype([("id", "<i8"), ("number", "<i8"), ("category", "<i8"), ("area", "<f8")])
 _THING = np.dtype([*_ANNOTATION.descr, ("box", "<f8", (4,)), ("flags", "u1")])
@@ -128,13 +131,18 @@ def source_of(path: Path) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class SliceRows:
-    """Rows of one slice on disk; the first is number ``first`` of the array. ``boxes``: how many
-    of them have a usable box.
+    """Rows of one slice on disk; the first is number ``first`` of the array. ``more``: of
+    annotations, how many have a usable box; of images, how many rows their lists have.
     """
 
     stem: str
     first: int
-    boxes: int = 0
+    more: int = 0
+
+    @property
+    def lists(self) -> Path:
+        """Rows of the lists of images."""
+        return Path(f"{self.stem}-lists")
 
 
 @dataclass(frozen=True)
@@ -195,7 +203,7 @@ class ScannedFile:
         category_ids = integers(self.categories, len(self.categories), self.path)
         category_index = index_of(columns["category"], category_ids, "category", self.path, numbers)
         check_areas(columns["area"], index, images, self.path, numbers)
-        has_boxes = any(part.boxes for part in self.annotations)
+        has_boxes = any(part.more for part in self.annotations)
         return ParsedFile(
             self.name,
             **images,
@@ -205,7 +213,30 @@ class ScannedFile:
             areas=columns["area"],
             boxes=columns["box"] if has_boxes else None,
             flags=columns["flags"] if has_boxes else None,
+            lists=self._lists(images["image_ids"], category_ids, low, high),
         )
+
+    def _lists(
+        self,
+        image_ids: NDArray[np.int64],
+        category_ids: NDArray[np.int64],
+        low: int | None,
+        high: int | None,
+    ) -> NDArray[np.int64] | None:
+        parts = [part.lists for part in self.images if part.more]
+        if not parts:
+            return None
+        rows = np.concatenate([read_rows(part, _LISTED, low, high)[0] for part in parts])
+        category = look_up(rows["category"], category_ids)
+        if (unknown := (category < 0) & (rows["kind"] != LISTED)).any():
+            problem = f"images {some_of(np.unique(rows['id'][unknown]))} list categories that are"
+            raise InputError(
+                f"{problem} not known: {some_of(np.unique(rows['category'][unknown]))}",
+                where=self.path,
+                allowed="neg_category_ids and not_exhaustive_category_ids of the file's own list of"
+                " categories",
+            )
+        return np.stack([look_up(rows["id"], image_ids), category, rows["kind"]], axis=1)
 
     @property
     def _kind(self) -> np.dtype[Any]:
@@ -273,8 +304,8 @@ class FileJob(NumberedJob):
             for key in document.arrays():
                 slices[key], first = [], 0
                 write = partial(self._write, content, key)
-                for start, (n_rows, boxes) in document.elements(key, write):
-                    slices[key].append(SliceRows(str(self._stem(key, start)), first, boxes))
+                for start, (n_rows, more) in document.elements(key, write):
+                    slices[key].append(SliceRows(str(self._stem(key, start)), first, more))
                     first += n_rows
             rest = document.rest()
         if not slices.get("images"):
@@ -298,24 +329,36 @@ class FileJob(NumberedJob):
         return self.folder / f"file-{self.number}-{key}-{start:x}"
 
     def _write(self, content: Any, key: str, start: int, stop: int) -> tuple[int, int] | None:
-        """Write the rows of a slice, and give how many rows and boxes it has; None if it does not
-        decode. Raises InputError for refused values.
+        """Write the rows of a slice, and give how many rows it has, and ``SliceRows.more``; None if
+        it does not decode. Raises InputError for refused values.
         """
         try:
             kind, columns, texts = self._columns(key, slice_text(content, start, stop))
         except BROKEN_JSON:
             return None
+        more = 0
+        if kind == _IMAGE and len(columns) > 3:
+            lists, columns = columns[3:], columns[:3]
+            more = len(lists[0])
+            if more:
+                write_rows(SliceRows(str(self._stem(key, start)), 0).lists, _LISTED, lists)
+        elif kind == _THING:
+            more = int(np.count_nonzero(~np.isnan(columns[4][:, 0])))
         write_rows(self._stem(key, start), kind, columns, texts)
-        boxes = np.count_nonzero(~np.isnan(columns[4][:, 0])) if kind == _THING else 0
-        return len(columns[0]), int(boxes)
+        return len(columns[0]), more
 
     def _columns(
         self, key: str, text: bytes
     ) -> tuple[np.dtype[Any], Sequence[NDArray[Any]], Sequence[str | None] | None]:
-        """The type of rows, their columns and their texts."""
+        """The type of rows, their columns and their texts; columns of images of things are followed
+        by the ones of their lists.
+        """
         where = Path(self.given)
         if key == "images":
-            *columns, names = image_columns(msgspec.json.decode(text, type=list[Image]), where)
+            images = msgspec.json.decode(text, type=list[Image])
+            *columns, names = image_columns(images, where)
+            if self.role == "things":
+                columns += listed_columns(images, where)
             # names of images that only captions list are not used
             return _IMAGE, columns, None if self.role == "captions" else names
         if self.role == "captions":

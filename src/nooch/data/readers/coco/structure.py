@@ -26,6 +26,8 @@ class Image(msgspec.Struct, gc=False):
     height: int | None = None
     file_name: str | None = None
     coco_url: str | None = None
+    neg_category_ids: list[int] | None = None
+    not_exhaustive_category_ids: list[int] | None = None
 
 
 class Category(msgspec.Struct, gc=False):
@@ -132,6 +134,9 @@ class ParsedFile:
         boxes: float64 (n_annotations, 4): left, top, width and height in pixels, NaN where an
             annotation has no usable box; or None if no annotation of the whole file has one.
         flags: uint8 (n_annotations,): ``CROWD``, ``IGNORE``, or both; or None as ``boxes``.
+        lists: what LVIS' images list, int64 (n, 3): position in ``image_ids``, position in
+            ``categories`` and ``ABSENT`` or ``PARTIAL``; and (position, -1, ``LISTED``) for each
+            image that has lists; or None if no image of the whole file has one.
     """
 
     name: str
@@ -146,10 +151,26 @@ class ParsedFile:
     captions: list[str] = field(default_factory=list)
     boxes: NDArray[np.float64] | None = None
     flags: NDArray[np.uint8] | None = None
+    lists: NDArray[np.int64] | None = None
 
 
 CROWD, IGNORE = 1, 2
 """Flags of an object."""
+
+LISTED, ABSENT, PARTIAL = 0, 1, 2
+"""An image has lists; a category that is not in it; one of which not all objects are annotated."""
+
+
+def listed_columns(images: list[Image], path: Path) -> list[NDArray[np.int64]]:
+    """Image ids, category ids and kinds of what images list, int64 (n,) each."""
+    rows: list[tuple[int, int, int]] = []
+    for image in images:
+        absent, partial = image.neg_category_ids, image.not_exhaustive_category_ids
+        if absent is not None or partial is not None:
+            rows.append((image.id, -1, LISTED))
+            rows += [(image.id, category, ABSENT) for category in absent or ()]
+            rows += [(image.id, category, PARTIAL) for category in partial or ()]
+    return [integers((row[k] for row in rows), len(rows), path) for k in range(3)]
 
 
 def image_columns(
