@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from shlex import quote
 from typing import NoReturn
 
@@ -157,7 +157,7 @@ def ask_attributes(
     labels: Sequence[str],
     rest: Sequence[str],
     where: object,
-    others: Sequence[str],
+    others: Callable[[], Sequence[str]],
 ) -> None:
     """Refuse columns of 0 and 1 that may be attributes: next to the one of labels, called after a
     record, or written in another way than most; ``others`` are readings if there is nothing else.
@@ -174,7 +174,7 @@ def ask_attributes(
     classes = [name for name in labels if name not in asked]
     kept = quote(",".join(name for name in rest if name not in classes))
     gives = f"{counted(len(classes), 'class')}, {some_of(classes)}, and {_as_attributes(asked)}"
-    readings = [f"`attributes` {kept} gives {gives}"] if classes else [*others]
+    readings = [f"`attributes` {kept} gives {gives}"] if classes else [*others()]
     readings.append(_labels(labels))
     split = next((SPLIT_NAMES[word] for word in _record(asked[0]) if word in SPLIT_NAMES), None)
     values = table[asked[0]].cast(pl.String).unique()

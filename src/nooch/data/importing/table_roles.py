@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from operator import itemgetter
 from shlex import quote
 from typing import Any
@@ -413,15 +414,18 @@ def _wide(
     labels = [*hints.label] or known or [*marks]
     if not hints.label:
         ask_unsure(table, [name for name in rest if name not in labels], labels, where)
+    others = partial(_class_readings, table, rest, where)
     if not labels:
-        ask_positive(table, rest, where, _class_readings(table, rest, where))
+        ask_positive(table, rest, where, others())
     blank = [name for name in labels if table[name].null_count()]
     if blank and not hints.blank_is_no:
         full = [] if hints.label else [name for name in labels if name not in blank]
         ask_blank(table, blank, full, where)
     if not hints.label:
-        ask_attributes(table, labels, rest, where, _class_readings(table, rest, where))
+        ask_attributes(table, labels, rest, where, others)
     why = f"a row for each {key}; columns of 0 and 1 or yes and no are labels: {', '.join(labels)}"
+    kept = hints.attributes or [name for name in rest if name not in labels]
+    why += f"; attributes: {some_of(kept)}" if kept else ""
     return TableOfImages(labels, dict(hints.positive), hints.blank_is_no), why
 
 
