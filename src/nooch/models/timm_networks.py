@@ -90,9 +90,8 @@ def _hub_id(source: str) -> str | None:
         return source
     if not names:
         problem = "is not a folder, and timm, whose models have such names, is not installed"
-        raise InputError(
-            problem, where=source, allowed=_ALLOWED, remedy="pip install 'nooch[timm]'"
-        )
+        remedy = "correct the path, or install timm: pip install 'nooch[timm]'"
+        raise InputError(problem, where=source, allowed=_ALLOWED, remedy=remedy)
     near = get_close_matches(name, names, 3)
     remedy = f"did you mean {' or '.join(near)}?" if near else None
     problem = "is neither a folder nor a name of timm's"
