@@ -50,6 +50,7 @@ evaluate suite p.jsonl --out out.json                             | suite, p.jso
 evaluate suite p.npz                                              | suite, p.npz |  |
 evaluate suite answers.jsonl                                      | suite, answers.jsonl |  |
 captions suite captions.jsonl {words} --out out.csv | suite, captions.jsonl, words.yaml | file | 700
+leaderboard models --suite suite {words} --least-coverage 0 --out out | suite, models | folder | 1000
 paper select-tasks suite p.csv --n 1 --min-hard 1 --out out | suite, p.csv | suite | 1000
 slices suite p.csv --min-support 2 --out out.csv                  | suite, p.csv | file | 300
 validity suite p.csv other.csv --out out.csv                      | suite, p.csv | file | 300
@@ -241,6 +242,9 @@ class World:
         grid["methods"] = {"erm": None, "gdro": {"K": [0, 5]}}
         (folder / "bench.yaml").write_text(json.dumps(grid))
         captions.write_ndjson(folder / "captions.jsonl")
+        (folder / "models" / "a").mkdir(parents=True)
+        captions.write_ndjson(folder / "models" / "a" / "captions.jsonl")
+        (folder / "models" / "a" / "model.yaml").write_text("name: a\nkind: captions\n")
         words = {names.car: ["car", "cars"], "bowl": ["bowl"]}
         (folder / "words.yaml").write_text(json.dumps(words))
         table = pl.DataFrame({"image_id": ids, "rain": 1.5, "fog": "a"})

@@ -1,3 +1,4 @@
 # listed once: the module reads this file
+from .analysis.leaderboard import leaderboard as leaderboard
 from .evaluation.captions import score_captions as score_captions
 from .inference.endpoint import Endpoint as Endpoint

@@ -37,6 +37,7 @@ _NAMES = {
     "findings.json": r"(scores|scores-\w+|slices|findings|confusions)\.parquet|findings\.md"
     r"|suite/(suite\.json|(challenge_sets|image_names)\.parquet)"
     rf"|dataset/(dataset\.json|{_DATASET})|report/(report\.json|{_SITE})",
+    "leaderboard.json": rf"leaderboard\.csv|{_SITE}",
     "network.json": _NETWORK,
     "nooch-export.json": "",
     "pixels.json": r"pixels\.npy|images\.parquet",

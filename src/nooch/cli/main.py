@@ -64,6 +64,7 @@ export: suite ids --to ids | suite coco-suite --to coco --annotations instances.
 evaluate: suite model.csv | suite old.csv new.csv --bootstrap 1000 --out scores.md
 predict: suite --model clip --out p.csv | suite --model resnet-50 --map imagenet --out p.csv
 ask: suite --model llava --out a.parquet | suite --model llava --describe --out c.parquet
+leaderboard: models --suite suite --out site | models --suite nooch-words --out site
 captions: suite captions.json | suite llava.json blip.json --synonyms words.yaml
 report: suite --out site | suite --predictions model.csv --images photos --out site
 gallery: suite --task car | suite --task car --predictions model.csv --out car.png
@@ -218,6 +219,7 @@ _SECTIONS = {
     "Evaluate": {
         "evaluate": evaluate.evaluate_command, "predict": predict.predict_command,
         "ask": ask.ask_command, "captions": ask.captions_command,
+        "leaderboard": ask.leaderboard_command,
         "report": report.report_command, "gallery": report.gallery_command,
     },
     "Understand": {

@@ -136,3 +136,27 @@ def captions_command(
     note(*scores.notes)
     by_task = "scores and differences by task: nooch captions ... --out FILE, or --format json"
     hint(by_task if out is None else f"{out}: {len(scores.table):,} values")
+
+
+@takes("nooch.analysis.leaderboard:leaderboard", synonyms={"type": str})
+def leaderboard_command(
+    folder: Path = Argument(..., metavar="FOLDER", help="A folder for each model."),
+    suite: Path = Option(..., metavar="SUITE", help="The suite that the models were asked about."),
+    out: Path = Option(..., help="Folder to write; it must not exist."),
+    overwrite: bool = shared.OverwriteOption,
+    format: shared.Format = shared.FormatOption,
+    *,
+    settings: Any,
+) -> None:
+    """Rank models by their answers about a suite. On one page that opens from disk."""
+    from nooch.analysis.leaderboard import leaderboard
+
+    with progress() as update:
+        board = leaderboard(
+            folder, suite=suite, out=out, overwrite=overwrite, progress=update, **settings
+        )
+    if format is shared.Format.json:
+        print_json({"settings": dict(board.settings), "models": board.table.to_dicts()})
+        return
+    print_shown([board.display])
+    hint(f"page: {out / 'index.html'}")

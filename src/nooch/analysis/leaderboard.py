@@ -1,0 +1,413 @@
+"""A folder of models' answers and captions -> one page that ranks the models, and its tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+import numpy as np
+import polars as pl
+from scipy.special import ndtri
+
+from nooch.base.calls import Progress, Share, checked, no_progress, tracked
+from nooch.base.display import DisplayTable, TabularResult
+from nooch.base.errors import InputError, check_one_of, some_of, unreadable
+from nooch.base.files import atomic_folder, check_output, sha256_of
+from nooch.base.version import __version__
+from nooch.base.words import counted
+from nooch.base.yaml_files import read_yaml
+from nooch.evaluation import Predictions, load_predictions
+from nooch.evaluation.answer_sample import rates_of_answers
+from nooch.evaluation.answers import read_raw_answers
+from nooch.evaluation.captions import COCO, load_vocabulary, mentions, read_captions
+from nooch.evaluation.metrics.proportions import SIGNIFICANT, exact_mcnemar, paired_interval
+from nooch.report.site.folder import page_environment, write_assets
+from nooch.suites import CELLS, Suite, as_suite
+from nooch.suites.questions import Draw, asked_of, asked_questions, draw_questions
+
+_ABOUT, _MOST_BYTES = "model.yaml", 1 << 16
+_MARKER = "leaderboard.json"
+_ORDER = ("hard_negative", "easy_negative", "easy_positive", "hard_positive")
+_PAIR = ("image_id", "task")
+
+
+class ModelCard(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Content of a ``model.yaml``.
+
+    Attributes:
+        name: of the model.
+        revision: its version, such as a commit of its weights.
+        date: when it was asked, ``YYYY-MM-DD``.
+        prompt: the question's wording, or the instruction for captions.
+        who: who asked it.
+        kind: ``answers`` to yes/no questions, or ``captions``.
+        sha256: of the file of answers, if it is to be checked.
+    """
+
+    name: str
+    revision: str = ""
+    date: str = ""
+    prompt: str = ""
+    who: str = ""
+    kind: Literal["answers", "captions"] = "answers"
+    sha256: str = ""
+
+
+@dataclass(frozen=True)
+class _RankedModel:
+    folder: str
+    card: ModelCard
+    file: Path
+    sha256: str
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Leaderboard(TabularResult):
+    """Models by how often they say yes to absent objects where these are expected.
+
+    Attributes:
+        table: a row for each model, the lowest rate first: the fields of its ``model.yaml``,
+            ``folder, file, sha256``; the rates of yes to absent objects where the context suggests
+            them (``hard_negative``) and elsewhere (``easy_negative``), and to present objects
+            where it suggests them (``easy_positive``) and elsewhere (``hard_positive``), with
+            ``_low`` and ``_high``; ``false_ratio`` and ``recall_ratio`` (where expected over
+            elsewhere); ``dprime`` and ``response_criterion`` over all questions; ``unknown`` (the
+            share of answers that are neither yes nor no) and ``coverage`` (the share of the
+            questions, or of their images, that have an answer). Against the model in the row above,
+            on what both answered: ``gap`` of the first rate, ``gap_low, gap_high``, ``n_both``
+            questions, and ``p`` (McNemar's, corrected over all rows by Holm).
+        settings: suite, criterion, splits, and what was read (JSON-like).
+    """
+
+    table: pl.DataFrame
+    settings: Mapping[str, Any]
+
+    @property
+    def display(self) -> DisplayTable:
+        """A row for each model."""
+        columns = ["model", "yes to absent, expected", "elsewhere", "ratio", "recall, expected",
+                   "elsewhere", "d'", "unknown", "coverage", "to the row above"]  # fmt: skip
+        rows = [
+            [row["name"], *(interval_text(row, cell) for cell in _ORDER[:2]), row["false_ratio"],
+             *(interval_text(row, cell) for cell in _ORDER[2:]), row["dprime"],
+             share_text(row["unknown"]), share_text(row["coverage"]), gap_text(row)]
+            for row in self.table.iter_rows(named=True)
+        ]  # fmt: skip
+        title = f"Leaderboard({counted(len(self.table), 'model')}, {self.settings['criterion']})"
+        return DisplayTable(title, columns, rows, left=1)
+
+
+def share_text(share: float | None) -> str:
+    """In percent."""
+    return "–" if share is None else f"{100 * share:.1f}%"
+
+
+def interval_text(row: Mapping[str, Any], cell: str) -> str:
+    """A rate with its interval, in percent."""
+    low, high = row[f"{cell}_low"], row[f"{cell}_high"]
+    ends = "" if low is None or high is None else f" [{100 * low:.1f}, {100 * high:.1f}]"
+    return share_text(row[cell]) + ends
+
+
+def gap_text(row: Mapping[str, Any]) -> str:
+    """The difference to the row above in points, or that it cannot be told."""
+    if row["n_both"] is None:
+        return ""
+    if row["gap"] is None:
+        return "no question in common"
+    ends = f"[{100 * row['gap_low']:+.1f}, {100 * row['gap_high']:+.1f}]"
+    apart = "" if row["p"] <= SIGNIFICANT else ", not separable"
+    return f"{100 * row['gap']:+.1f} {ends} of {row['n_both']:,}{apart}"
+
+
+@checked
+def leaderboard(
+    folder: str | Path,
+    *,
+    suite: Suite | str | Path,
+    out: str | Path | None = None,
+    criterion: str | None = None,
+    split: str | Sequence[str] | None = None,
+    questions: str | Path | None = None,
+    least_coverage: Share = 0.95,
+    synonyms: str | Path = COCO,
+    overwrite: bool = False,
+    progress: Progress = no_progress,
+) -> Leaderboard:
+    """Rank models by their answers, or captions, on a suite, and write one page that opens from
+    disk.
+
+    A model is a folder with ``model.yaml`` (``name``, and ``revision, date, prompt, who``, ``kind``
+    answers or captions, ``sha256`` of the other file) and one file of answers or captions. Files
+    are refused that are given twice, answer too few questions, others, or one twice, have other
+    weights than the questions, or name neither questions nor images, so that their order cannot
+    be checked.
+
+    Args:
+        folder: of folders of models; hidden ones, and files next to them, are left out.
+        suite: what the models were asked about.
+        out: folder to write: ``index.html``, ``leaderboard.csv`` and ``leaderboard.json``.
+        criterion: which of the suite's criteria decides where an object is expected; by default
+            ``context``, or else the first.
+        split: one or several; by default ``test``, or the only one.
+        questions: file of the questions that all models were asked, as of ``nooch.export``; by
+            default those that are drawn by default.
+        least_coverage: share of the questions (of captions: of their images) that must have an
+            answer.
+        synonyms: how captions mention tasks: ``coco``, or a YAML file.
+        overwrite: replace an earlier page.
+        progress: called with what is being done, and how many of how many models are done.
+
+    Raises:
+        InputError: a folder without models, or a file that is refused, with the reason.
+        ParameterError: an unknown criterion.
+        OutputError: ``out`` exists (and ``overwrite`` is false) or cannot be written.
+    """
+    suite = as_suite(suite)
+    if out is not None:
+        check_output(out, overwrite=overwrite, marker=_MARKER)
+    suite.require_easy("a leaderboard")
+    usual = "context" if "context" in suite.criteria else suite.criteria[0]
+    criterion = check_one_of("criterion", criterion or usual, suite.criteria, owner="the suite")
+    splits = suite.splits_to_score(split)
+    keys = suite.select_keys([criterion], splits=splits)
+    entries = _entries(Path(folder))
+    if questions is None:
+        reference = asked_of(draw_questions(suite, suite.select_keys(splits=splits), Draw()))
+    else:
+        reference, _ = asked_questions(questions, suite)
+        reference = reference.drop_nulls(_PAIR)
+    runs = _runs(entries, suite, questions, synonyms, progress)
+    rows, marked = [], {}
+    for entry, run in tracked([*zip(entries, runs, strict=True)], len(runs), "scoring", progress):
+        said = _checked_answers(entry, run, reference, least_coverage)
+        named = replace(run, run=entry.folder, said=said.drop("coverage"))
+        rates = rates_of_answers([named], suite, keys, {}, 0, 0)
+        if not rates:
+            problem = "has no answer about an image of the challenge sets"
+            raise _refused(entry, problem, "give another `criterion` or `split`")
+        cells = pl.concat(suite.set(*key).cell_frame for key in keys)
+        ids = pl.col("image_id").cast(cells["image_id"].dtype, strict=False)
+        answered = _as_yes(said).with_columns(ids).join(cells, on=_PAIR)
+        marked[entry.folder] = answered
+        rows.append(_row(entry, rates[entry.folder, criterion].frame(), answered, said))
+    rows.sort(key=lambda row: (row["hard_negative"] is None, row["hard_negative"], row["folder"]))
+    _compare(rows, marked)
+    table = pl.DataFrame(rows, schema_overrides={"gap": pl.Float64, "n_both": pl.Int64})
+    settings = {
+        "nooch": __version__, "criterion": criterion, "splits": list(splits),
+        "tasks": len({key[1] for key in keys}), "dataset": suite.header.dataset.fingerprint,
+        "questions": len(reference), "least_coverage": least_coverage,
+    }  # fmt: skip
+    board = Leaderboard(table, settings)
+    if out is not None:
+        with atomic_folder(out, overwrite=overwrite, marker=_MARKER) as written:
+            _write(board, suite, written)
+    return board
+
+
+def _refused(entry: _RankedModel, problem: str, remedy: str | None = None) -> InputError:
+    return InputError(problem, where=f"{entry.folder}/{entry.file.name}", remedy=remedy)
+
+
+def _entries(folder: Path) -> list[_RankedModel]:
+    """The models of a folder; a link that leads out of it is not followed."""
+    if not folder.is_dir():
+        raise InputError("no such folder", where=folder, allowed="a folder of models")
+    inside = [path for path in sorted(folder.iterdir()) if not path.name.startswith(".")]
+    entries = [_entry(path) for path in inside if path.is_dir() and not path.is_symlink()]
+    if not entries:
+        allowed = f"a folder for each model, with {_ABOUT} and one file of answers"
+        raise InputError("contains no model", where=folder, allowed=allowed)
+    facts: dict[str, dict[Any, str]] = {"the same file": {}, "the same name and revision": {}}
+    for entry in entries:
+        values = entry.sha256, (entry.card.name, entry.card.revision)
+        for (what, seen), value in zip(facts.items(), values, strict=True):
+            if (first := seen.setdefault(value, entry.folder)) != entry.folder:
+                raise _refused(entry, f"has {what} as {first}", "give each model once")
+    return entries
+
+
+def _entry(folder: Path) -> _RankedModel:
+    about = folder / _ABOUT
+    files = [path for path in sorted(folder.iterdir()) if not path.name.startswith(".")]
+    others = [path for path in files if path.name != _ABOUT]
+    if about not in files or len(others) != 1 or any(f.is_symlink() or f.is_dir() for f in files):
+        allowed = f"{_ABOUT} and one file of answers or captions; no folders, no links"
+        raise InputError(f"contains {some_of([f.name for f in files])}", where=folder,
+                         allowed=allowed)  # fmt: skip
+    if about.stat().st_size > _MOST_BYTES:
+        raise InputError("is too large", where=about, allowed=f"at most {_MOST_BYTES:,} bytes")
+    content = {name: str(value) for name, value in read_yaml(about).items() if value is not None}
+    with unreadable(about, "a model's facts", (msgspec.ValidationError,)):
+        card = msgspec.convert(content, ModelCard)
+    if not card.name.strip():
+        raise InputError("has no name", where=about, allowed="the model's name")
+    entry = _RankedModel(folder.name, card, others[0], sha256_of(others[0]))
+    if card.sha256 and card.sha256.lower() != entry.sha256:
+        problem = f"has SHA-256 {entry.sha256}, and {_ABOUT} says {card.sha256}"
+        raise _refused(entry, problem, "give the file that it is of, or the right hash")
+    return entry
+
+
+def _runs(
+    entries: Sequence[_RankedModel],
+    suite: Suite,
+    questions: str | Path | None,
+    synonyms: str | Path,
+    progress: Progress,
+) -> list[Predictions]:
+    """Answers of each model; captions are read together, since some name only questions."""
+    words = load_vocabulary(synonyms)
+    files = [entry.file for entry in entries if entry.card.kind == "captions"]
+    captions = iter(read_captions(files, suite) if files else ())
+    runs = []
+    for entry in tracked(entries, len(entries), "reading", progress):
+        if entry.card.kind == "captions":
+            runs.append(mentions(next(captions), words, suite.tasks))
+            continue
+        _, raw = read_raw_answers(entry.file)
+        if all(raw[name].null_count() for name in ("question_id", "image", "question")):
+            problem = "names neither questions nor images: their order cannot be checked"
+            raise _refused(entry, problem, "give question_id with each answer")
+        asked = raw.drop_nulls("image").select("image", "task", "question")
+        if asked.is_duplicated().any():
+            raise _refused(entry, "has several answers to one question", "give one of each")
+        run, *others = load_predictions(entry.file, suite, questions=questions, ignore_unknown=True)
+        if others or run.said is None:
+            problem = "contains no answers in words of one model"
+            raise _refused(entry, problem, "give answers of `nooch ask`, or of a harness")
+        runs.append(run)
+    return runs
+
+
+def _as_yes(said: pl.DataFrame) -> pl.DataFrame:
+    """``image_id, task, weight``, ``yes`` (0 to 1) and ``unknown`` (Boolean)."""
+    if "unknown" in said.columns:
+        yes = (pl.col("value") > 0.5).fill_null(value=False).cast(pl.Float64)
+        return said.select(*_PAIR, "weight", "unknown", yes=yes)
+    return said.select(*_PAIR, "weight", pl.lit(value=False).alias("unknown"), "yes")
+
+
+def _checked_answers(
+    entry: _RankedModel, run: Predictions, reference: pl.DataFrame, least: float
+) -> pl.DataFrame:
+    """The answers of a run with ``coverage``. Raises InputError for those that are refused."""
+    said = run.said
+    assert said is not None  # noqa: S101 - the caller looked
+    kind = reference["image_id"].dtype
+    said = said.with_columns(pl.col("image_id").cast(kind, strict=False))
+    if entry.card.kind == "captions":
+        every = reference["image_id"].unique()
+        covered = float(every.is_in(said["image_id"].unique().implode()).to_numpy().mean())
+    else:
+        joined = said.join(
+            reference.select(*_PAIR, asked=pl.col("weight")),
+            on=_PAIR, how="left", maintain_order="left",
+        ).unique(_PAIR, maintain_order=True)  # fmt: skip
+        if strange := int(joined["asked"].null_count()):
+            problem = f"has {counted(strange, 'answer')} to questions that were not asked"
+            raise _refused(entry, problem, "give the file of questions as `questions`")
+        if (joined["weight"] != joined["asked"]).any():
+            remedy = "leave weights as `ask` and `export` write them"
+            raise _refused(entry, "has other weights than the questions", remedy)
+        covered = len(joined) / reference.select(_PAIR).n_unique()
+    if covered < least:
+        problem = f"answers {100 * covered:.1f}% of the questions"
+        raise _refused(entry, problem, f"answer at least {100 * least:g}% (`least_coverage`)")
+    return said.with_columns(coverage=pl.lit(covered))
+
+
+def _row(
+    entry: _RankedModel, rates: pl.DataFrame, answered: pl.DataFrame, said: pl.DataFrame
+) -> dict[str, Any]:
+    row: dict[str, Any] = msgspec.structs.asdict(entry.card)
+    row |= {"folder": entry.folder, "file": entry.file.name, "sha256": entry.sha256}
+    found = {(one["measure"], one["subset"]): one for one in rates.iter_rows(named=True)}
+    for cell in _ORDER:
+        estimate = found.get(("rate", cell), {})
+        row |= {cell: estimate.get("value")}
+        row |= {f"{cell}_{end}": estimate.get(end) for end in ("low", "high")}
+    row["false_ratio"] = found.get(("ratio", "negative"), {}).get("value")
+    recall = row["hard_positive"]
+    row["recall_ratio"] = row["easy_positive"] / recall if recall and row["easy_positive"] else None
+    row |= _sensitivity(answered)
+    weight = answered["weight"]
+    row["unknown"] = float(np.average(answered["unknown"], weights=weight))
+    row["coverage"] = float(said["coverage"][0])
+    nothing = dict.fromkeys(("gap", "gap_low", "gap_high", "n_both", "p"))
+    return row | nothing
+
+
+def _sensitivity(answered: pl.DataFrame) -> dict[str, float | None]:
+    """Sensitivity d' and the response criterion, log-linearly corrected (Hautus 1995)."""
+    scores = []
+    for side in ("positive", "negative"):
+        of_side = answered.filter(pl.col("cell").str.ends_with(side))
+        if not len(of_side):
+            return {"dprime": None, "response_criterion": None}
+        rate = float(np.average(of_side["yes"], weights=of_side["weight"]))
+        scores.append(float(ndtri((rate * len(of_side) + 0.5) / (len(of_side) + 1))))
+    return {"dprime": scores[0] - scores[1], "response_criterion": -sum(scores) / 2}
+
+
+def _compare(rows: Sequence[dict[str, Any]], answers: Mapping[str, pl.DataFrame]) -> None:
+    """Compare each row with the one above, and correct the p-values by Holm."""
+    for above, row in pairwise(rows):
+        row.update(paired_gap(answers[row["folder"]], answers[above["folder"]]))
+    tested = sorted((row["p"], place) for place, row in enumerate(rows) if row["p"] is not None)
+    adjusted = 0.0
+    for left, (p, place) in zip(range(len(tested), 0, -1), tested, strict=True):
+        adjusted = max(adjusted, min(1.0, p * left))
+        rows[place]["p"] = adjusted
+
+
+def paired_gap(answers: pl.DataFrame, others: pl.DataFrame) -> dict[str, Any]:
+    """The difference of two rates of yes to absent objects where these are expected, on what both
+    answered: ``gap, gap_low, gap_high, n_both, p``.
+
+    Weights and answers about one image are counted by the number of questions that would tell as
+    much (Kish 1965): the variance of the difference over the one of independent, equal ones.
+    """
+    nothing = {"gap": None, "gap_low": None, "gap_high": None, "n_both": 0, "p": None}
+    hard = answers.filter(pl.col("cell") == CELLS[1])
+    both = hard.join(others.select(*_PAIR, no=pl.col("yes"), of=pl.col("weight")), on=_PAIR)
+    if not len(both):
+        return nothing
+    weight = np.maximum(both["weight"].to_numpy(), both["of"].to_numpy())
+    weight = weight / weight.sum()
+    change = both["yes"].to_numpy() - both["no"].to_numpy()
+    up, down = (float(weight @ np.maximum(sign * change, 0)) for sign in (1, -1))
+    away = weight * (change - weight @ change)
+    _, image = np.unique(both["image_id"].to_numpy(), return_inverse=True)
+    together = float((np.bincount(image, away) ** 2).sum())
+    spread = float(weight @ change**2 - (weight @ change) ** 2)
+    n = min(spread / together if together else np.inf, 1 / float(weight @ weight))
+    ends = paired_interval(np.array(up), np.array(down), np.array(n))
+    p = exact_mcnemar(np.array(up * n), np.array(down * n))
+    return {
+        "gap": up - down, "gap_low": float(ends[0]), "gap_high": float(ends[1]),
+        "n_both": len(both), "p": float(p),
+    }  # fmt: skip
+
+
+def _write(board: Leaderboard, suite: Suite, folder: Path) -> None:
+    board.table.write_csv(folder / "leaderboard.csv")
+    rows = board.table.to_dicts()
+    content = {"settings": board.settings, "models": rows}
+    (folder / _MARKER).write_bytes(msgspec.json.format(msgspec.json.encode(content)))
+    write_assets(folder / "assets")
+    texts = [
+        {"cells": [interval_text(row, cell) for cell in _ORDER], "gap": gap_text(row)}
+        for row in rows
+    ]
+    environment = page_environment()
+    page = environment.get_template("leaderboard.html").render(
+        page="index", pages={"index": "Leaderboard"}, suite=suite, settings=board.settings,
+        models=[*zip(rows, texts, strict=True)], order=_ORDER,
+    )  # fmt: skip
+    (folder / "index.html").write_text(page, encoding="utf-8")

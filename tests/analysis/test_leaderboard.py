@@ -1,0 +1,234 @@
+"""Leaderboards: rates and comparisons by hand, refused files, pages, real captions and answers."""
+
+import json
+import shutil
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, strategies as st
+from planted import planted_data
+from refusals import fails
+from sites import HOSTILE
+
+import nooch
+from nooch.analysis.leaderboard import leaderboard, paired_gap
+from nooch.base.errors import OutputError, ParameterError
+from nooch.evaluation.metrics.proportions import exact_mcnemar, paired_interval
+from nooch.suites.questions import Draw, draw_questions
+
+DATA = planted_data()
+SUITE = nooch.find(DATA, nooch.CE(), tasks=["car"], splits=["test"])
+QUESTIONS = draw_questions(SUITE, SUITE.keys, Draw()).frame
+
+
+def answers(hard, easy, recall, seed=0):
+    """Answers that say yes this often to absent objects in and out of context, and to present."""
+    draw = np.random.default_rng(seed).random(len(QUESTIONS))
+    cell = QUESTIONS["ce"].to_numpy()
+    rate = np.select([cell == "hard_negative", cell == "easy_negative"], [hard, easy], recall)
+    yes = pl.Series("answer", np.where(draw < rate, "Yes.", "No."))
+    return QUESTIONS.select("question_id", "image_id", "task", "text", "weight", "label", yes)
+
+
+def put(folder, name, frame, about=""):
+    """A model's folder."""
+    (folder / name).mkdir(parents=True)
+    (folder / name / "model.yaml").write_text(about or f"name: {name}\n")
+    frame.write_parquet(folder / name / "answers.parquet")
+    return folder / name
+
+
+@pytest.fixture
+def models(tmp_path):
+    folder = tmp_path / "models"
+    for name, rates in {"worse": (0.6, 0.2, 0.9), "better": (0.1, 0.05, 0.8)}.items():
+        put(folder, name, answers(*rates))
+    (folder / ".git").mkdir()
+    (folder / "README.md").write_text("how to add a model")
+    return folder
+
+
+def test_rates_and_order_by_hand(models, tmp_path, run_cli):
+    board = leaderboard(models, suite=SUITE, out=tmp_path / "site")
+    assert board.table["folder"].to_list() == ["better", "worse"]
+    said = {name: answers(*rates) for name, rates in
+            {"worse": (0.6, 0.2, 0.9), "better": (0.1, 0.05, 0.8)}.items()}  # fmt: skip
+    for row in board.table.iter_rows(named=True):
+        frame = said[row["folder"]].with_columns(QUESTIONS["ce"], yes=pl.col("answer") == "Yes.")
+        for (cell,), part in frame.partition_by("ce", as_dict=True).items():
+            rate = np.average(part["yes"], weights=part["weight"])
+            assert row[cell] == pytest.approx(rate)
+            assert row[f"{cell}_low"] < rate < row[f"{cell}_high"]
+        assert row["false_ratio"] == pytest.approx(row["hard_negative"] / row["easy_negative"])
+        assert row["recall_ratio"] == pytest.approx(row["easy_positive"] / row["hard_positive"])
+        assert (row["unknown"], row["coverage"]) == (0, 1)
+    second = board.table.row(1, named=True)
+    assert second["gap"] == pytest.approx(second["hard_negative"] - board.table["hard_negative"][0])
+    assert second["p"] < 0.01
+    page = (tmp_path / "site" / "index.html").read_text()
+    assert page.index("better") < page.index("worse")
+    content = json.loads((tmp_path / "site" / "leaderboard.json").read_text())
+    assert content["models"] == board.table.to_dicts()
+    assert pl.read_csv(tmp_path / "site" / "leaderboard.csv")["name"].to_list() == [
+        "better",
+        "worse",
+    ]
+    nooch.suites.save_suite(SUITE, tmp_path / "suite")
+    fails(
+        lambda: leaderboard(models, suite=SUITE, out=tmp_path / "site"), "exists", kind=OutputError
+    )
+    asked = f"leaderboard {models} --suite {tmp_path / 'suite'} --out {tmp_path / 'site'}"
+    assert "Leaderboard(2 models, ce)" in run_cli(f"{asked} --overwrite").ok().out
+
+
+def test_models_that_differ_by_chance_are_not_separable(models, tmp_path):
+    put(models, "again", answers(0.1, 0.05, 0.8, seed=1))
+    table = leaderboard(models, suite=SUITE).table
+    texts = [row[-1] for row in leaderboard(models, suite=SUITE).display.rows]
+    assert texts[0] == ""
+    assert texts[1].endswith("not separable")
+    assert not texts[2].endswith("not separable")
+    # the largest p of two counts once, the smallest twice (Holm)
+    cells = {name: QUESTIONS.select("image_id", "task", "weight", cell="ce").hstack([
+        (pl.read_parquet(models / name / "answers.parquet")["answer"] == "Yes.")
+        .cast(pl.Float64).alias("yes")]) for name in table["folder"]}  # fmt: skip
+    p = [paired_gap(cells[b], cells[a])["p"] for a, b in zip(table["folder"], table["folder"][1:],
+         strict=False)]  # fmt: skip
+    assert table["p"][2] == pytest.approx(min(1, 2 * min(p)))
+    assert table["p"][1] == pytest.approx(max(*p, 2 * min(p)))
+
+
+@given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=2, max_size=60))
+def test_one_question_an_image_is_mcnemars_test(said):
+    n = len(said)
+    frames = [
+        pl.DataFrame({"image_id": range(n), "task": "car", "weight": 1.0, "cell": "hard_negative",
+                      "yes": [float(pair[side]) for pair in said]}) for side in (0, 1)
+    ]  # fmt: skip
+    found = paired_gap(*frames)
+    up, down = sum(a and not b for a, b in said), sum(b and not a for a, b in said)
+    assert found["gap"] == pytest.approx((up - down) / n)
+    assert found["n_both"] == n
+    assert found["p"] == pytest.approx(float(exact_mcnemar(np.array(up), np.array(down))))
+    ends = paired_interval(np.array(up / n), np.array(down / n), np.array(n))
+    assert [found["gap_low"], found["gap_high"]] == pytest.approx([*map(float, ends)], abs=1e-9)
+
+
+def test_answers_about_one_image_count_less():
+    image = np.repeat(np.arange(50), 4)
+    rows = {"image_id": image, "task": [f"t{i % 4}" for i in range(200)], "weight": 1.0,
+            "cell": "hard_negative"}  # fmt: skip
+    together = np.repeat(np.arange(50) % 5 == 0, 4)
+    apart = np.arange(200) % 5 == 0
+    width = {}
+    for name, yes in {"together": together, "apart": apart}.items():
+        frames = [pl.DataFrame(rows | {"yes": of.astype(float)}) for of in (yes, yes & False)]
+        found = paired_gap(*frames)
+        width[name] = found["gap_high"] - found["gap_low"]
+    assert width["together"] > 1.8 * width["apart"]
+
+
+def change(frame, column, value):
+    return frame.with_columns(pl.Series(column, [value, *frame[column][1:]], frame[column].dtype))
+
+
+FULL = {"least_coverage": 1.0}
+FORGED = {
+    "partial": (lambda f: f.head(30), "answers 15.0% of the questions"),
+    "other weights": (lambda f: change(f, "weight", 1000.0), "other weights than the questions"),
+    "other questions": (
+        lambda f: change(f, "image_id", int(DATA.images.filter(split="train")["image_id"][0])),
+        "answers 99.5% of the questions",
+    ),
+    "answered twice": (
+        lambda f: pl.concat([f, f.head(1)]), "has several answers to one question"
+    ),
+    "only answers": (
+        lambda f: f.select("answer", question=pl.lit(None, pl.String)),
+        "names neither questions nor images: their order cannot be checked",
+    ),
+    "no answers": (
+        lambda f: f.select("image_id", "label"), "contains no answers that are recognized"
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FORGED)
+def test_forged_files_are_refused_with_the_reason(name, models, tmp_path):
+    make, reason = FORGED[name]
+    put(models, "forged", make(answers(0.1, 0.1, 0.9, seed=5)))
+    fails(lambda: leaderboard(models, suite=SUITE, out=tmp_path / "site", **FULL), reason)
+    assert not (tmp_path / "site").exists()
+
+
+def test_shuffled_answers_are_refused(models):
+    frame = answers(0.1, 0.1, 0.9, seed=5)
+    turned = frame.select("question_id", question="text").hstack(frame.select("answer").reverse())
+    other = turned.with_columns(question=pl.lit("Is there a cow in the image?"))
+    put(models, "forged", other)
+    fails(lambda: leaderboard(models, suite=SUITE), "answers are to other questions")
+
+
+def test_folders_that_are_no_models(models, tmp_path):
+    def refused(name, text, about="", **files):
+        folder = put(models, name, answers(0.1, 0.1, 0.9, seed=6), about)
+        for file, content in files.items():
+            (folder / file).write_text(content)
+        fails(lambda: leaderboard(models, suite=SUITE), text)
+        shutil.rmtree(folder)
+
+    refused("z", "model.yaml", more="x")
+    refused("z", "has no name", about="revision: 1\nname: ''\n")
+    refused("z", "size", about="name: z\nsize: 7\n")
+    refused("z", "'pictures'", about="name: z\nkind: pictures\n")
+    refused("z", "is too large", about=f"name: {'z' * 70000}\n")
+    refused("z", "and model.yaml says 1234", about="name: z\nsha256: '1234'\n")
+    refused("z", "same name and revision as worse", about="name: worse\n")
+    shutil.copytree(models / "better", models / "copy")
+    (models / "copy" / "model.yaml").write_text("name: another\n")
+    fails(lambda: leaderboard(models, suite=SUITE), "has the same file as better")
+    shutil.rmtree(models / "copy")
+    (models / "link").mkdir()
+    (models / "link" / "model.yaml").write_text("name: link\n")
+    (models / "link" / "answers.parquet").symlink_to(models / "better" / "answers.parquet")
+    fails(lambda: leaderboard(models, suite=SUITE), "no folders, no links")
+    (tmp_path / "empty").mkdir()
+    fails(lambda: leaderboard(tmp_path / "empty", suite=SUITE), "contains no model")
+    fails(lambda: leaderboard(tmp_path / "none", suite=SUITE), "no such folder")
+    shutil.rmtree(models / "link")
+    fails(lambda: leaderboard(models, suite=SUITE, criterion="gist"), "'gist'", kind=ParameterError)
+
+
+def test_names_are_escaped(models, tmp_path):
+    put(
+        models,
+        "hostile",
+        answers(0.1, 0.1, 0.9, seed=7),
+        json.dumps({"name": HOSTILE, "who": HOSTILE}),
+    )
+    leaderboard(models, suite=SUITE, out=tmp_path / "site")
+    page = (tmp_path / "site" / "index.html").read_text()
+    assert "<script>window" not in page
+    assert "http" not in page.replace("http-equiv", "")
+
+
+def test_real_captions_and_answers(shared_data, tmp_path):
+    """The order of the models, and the rates known of LLaVA's answers."""
+    folder, vlm = tmp_path / "models", shared_data / "vlm"
+    files = {file.stem: file for file in sorted((vlm / "captions").iterdir())}
+    for name, file in (files | {"answers": vlm / "answers" / "llava-1.5-7b.jsonl"}).items():
+        (folder / name).mkdir(parents=True)
+        shutil.copy(file, folder / name)
+        kind = "answers" if name == "answers" else "captions"
+        (folder / name / "model.yaml").write_text(f"name: {name}\nkind: {kind}\n")
+    board = leaderboard(
+        folder, suite="nooch-coco", criterion="ce", split=["valid", "test"], least_coverage=0.01,
+        questions=vlm / "pope" / "llava_pope_test.jsonl",
+    )  # fmt: skip
+    row = board.table.row(by_predicate=pl.col("name") == "answers", named=True)
+    cells = ("hard_negative", "easy_negative", "hard_positive", "easy_positive")
+    assert [round(row[cell], 3) for cell in cells] == [0.167, 0.052, 0.636, 0.8]
+    names = board.table["name"].to_list()
+    assert names[-2:] == ["Instruction1_llava", "answers"]
+    assert (board.table["false_ratio"] > 2).all()
