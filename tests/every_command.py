@@ -50,7 +50,7 @@ evaluate suite p.jsonl --out out.json                             | suite, p.jso
 evaluate suite p.npz                                              | suite, p.npz |  |
 evaluate suite answers.jsonl                                      | suite, answers.jsonl |  |
 captions suite captions.jsonl {words} --out out.csv | suite, captions.jsonl, words.yaml | file | 700
-leaderboard models --suite suite {words} --least-coverage 0 --out out | suite, models | folder | 1000
+leaderboard models --suite suite {words} --least-coverage 0 --out out|suite, models | folder | 1000
 paper select-tasks suite p.csv --n 1 --min-hard 1 --out out | suite, p.csv | suite | 1000
 slices suite p.csv --min-support 2 --out out.csv                  | suite, p.csv | file | 300
 validity suite p.csv other.csv --out out.csv                      | suite, p.csv | file | 300

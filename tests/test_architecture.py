@@ -220,6 +220,8 @@ def world(tmp_path_factory):
     for module in PATHS:
         if module != "nooch.__main__":
             importlib.import_module(module)
+    # the words of answers are read once in a process
+    importlib.import_module("nooch.evaluation.answer_words").answer_words("en")
     return folder
 
 
