@@ -29,6 +29,7 @@ from nooch.evaluation.answer_rules import (
     read_verdicts,
 )
 from nooch.evaluation.answer_words import AskedQuestion
+from nooch.inference.batch_files import BATCH_TOKENS, BATCH_URL, batch_replies, write_batch
 from nooch.inference.endpoint import (
     THINKING_TOKENS,
     Endpoint,
@@ -154,6 +155,8 @@ def ask(
     *,
     model: str | Path,
     endpoint: str | Endpoint | None = None,
+    to_batch: str | Path | None = None,
+    from_batch: Sequence[str | Path] = (),
     data: Dataset | str | Path | None = None,
     per_set: Count | None = PER_SET,
     template: str = TEMPLATE,
@@ -190,6 +193,11 @@ def ask(
             comes with a model is run. With ``endpoint``, its name there.
         endpoint: address of a server of OpenAI's protocol that has the model (in Python also an
             ``Endpoint``); the images are sent there. By default the model runs on this machine.
+        to_batch: write the requests here, ``.jsonl``, in the format of OpenAI's batches, and ask
+            nothing; files of at most 50,000 requests and 200 MB. With ``from_batch``, only those
+            that have no reply there.
+        from_batch: files of results of such a batch, in place of a server; all other options must
+            be as they were.
         data: the dataset of the suite; by default the one that it records.
         per_set: images drawn for each task and combination of label and subsets, at least 1;
             all (in Python None) for all of them.
@@ -202,7 +210,8 @@ def ask(
         prompts: several phrasings in place of ``template``; with ``describe``, instructions.
         describe: ask for a caption of each image, not for yes or no.
         max_tokens: longest reply, in tokens; by default 1 token for yes or no (16 where a server is
-            asked), 128 for a caption, and on a server 16,384 where these end before the answer.
+            asked), 128 for a caption, and on a server 16,384 where these end before the answer;
+            in a batch 4,096 for yes or no.
         images: folder of images, if not the one that the dataset records.
         range: two values that become black and white, of images of more than 8 bits a channel.
         limit: this many of the questions (of captions: images), evenly spread, for a first try.
@@ -230,6 +239,9 @@ def ask(
         range=range, limit=limit,
     )  # fmt: skip
     requests = plan.requests
+    results = [Path(file).absolute() for file in from_batch]
+    if in_batch := to_batch is not None or bool(results):
+        endpoint = endpoint or BATCH_URL
     replies: Callable[[Path], Iterable[Reply]]
     if endpoint is None:
         source, most = find_vlm(str(model)), max_tokens or (CAPTION_TOKENS if describe else 1)
@@ -240,14 +252,20 @@ def ask(
         replies = partial(model_replies, requests, source, options, map=map)
     else:
         server = Endpoint(endpoint) if isinstance(endpoint, str) else endpoint
-        extra, longer = server.extra_fields, {"max_tokens", "max_completion_tokens"}
-        sent = request_fields(
-            str(model), max_tokens, describe=describe, logprobs=server.logprobs, extra=extra
+        sent, more = _sent(str(model), server, max_tokens, in_batch=in_batch, describe=describe)
+        made = {**sent, "endpoint": "batch" if in_batch else server.url}
+        made |= {"max_side": server.max_side, "more_tokens": more}
+        if to_batch is not None:
+            asked = (requests, sent, server, Path(to_batch).absolute(), results)
+            made["files"] = write_batch(*asked, overwrite=overwrite)
+            return AskedFile(plan.frame.drop("key"), made, [])
+        replies = (
+            (lambda _: batch_replies(requests, sent, server, results))
+            if in_batch
+            else partial(
+                endpoint_replies, requests, sent, server, more_tokens=more, describe=describe
+            )
         )
-        more = None if max_tokens or longer & extra.keys() else THINKING_TOKENS
-        made = {**sent, "endpoint": server.url, "max_side": server.max_side, "more_tokens": more}
-        asked = partial(endpoint_replies, more_tokens=more, describe=describe)
-        replies = partial(asked, requests, sent, server)
     made |= {"nooch": __version__, "prompts": list(plan.phrasings), "orientation": UPRIGHT}
     if range is not None:
         made["range"] = list(range)
@@ -271,6 +289,17 @@ def ask(
             f" {some_of(others)}: give that command again, with another `out`, or remove them"
         )
     return AskedFile(frame, made, told)
+
+
+def _sent(
+    model: str, server: Endpoint, max_tokens: int | None, *, in_batch: bool, describe: bool
+) -> tuple[dict[str, Any], int | None]:
+    """Fields of each request, and the length with which one is sent again; see ``nooch.ask``."""
+    extra, usual = server.extra_fields, BATCH_TOKENS if in_batch and not describe else None
+    settings: dict[str, Any] = {"describe": describe, "logprobs": server.logprobs, "extra": extra}
+    given = max_tokens or {"max_tokens", "max_completion_tokens"} & extra.keys()
+    more = None if given or in_batch else THINKING_TOKENS
+    return request_fields(model, max_tokens or usual, **settings), more
 
 
 def _joined(plan: AskPlan, replies: Iterable[Reply], *, describe: bool) -> pl.DataFrame:

@@ -296,12 +296,7 @@ class _EndpointRun:
         headers = {"Content-Type": "application/json"}
         if self.key:
             headers["Authorization"] = f"Bearer {self.key}"
-        picture = {"url": image_url(request.image, self.endpoint.max_side, request.range)}
-        parts = [
-            {"type": "image_url", "image_url": picture},
-            {"type": "text", "text": request.text},
-        ]
-        fields = {**self.fields, "messages": [{"role": "user", "content": parts}]}
+        fields = {**self.fields, **chat_messages(request, self.endpoint.max_side)}
         while True:
             body = msgspec.json.encode(fields)
             status, content = self.client.post(self.endpoint.address, headers, body)
@@ -351,6 +346,13 @@ class _EndpointRun:
         except ValueError:
             return ""
         return printable(text.replace(self.key or "\0", "***"))[:300]
+
+
+def chat_messages(request: Request, max_side: int | None) -> dict[str, Any]:
+    """The field ``messages`` of a request: its image and its text. Raises as ``image_url``."""
+    picture = {"url": image_url(request.image, max_side, request.range)}
+    parts = [{"type": "image_url", "image_url": picture}, {"type": "text", "text": request.text}]
+    return {"messages": [{"role": "user", "content": parts}]}
 
 
 def image_url(

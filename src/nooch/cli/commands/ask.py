@@ -47,23 +47,19 @@ def ask_command(
     """Ask a vision-language model about the images of a suite. For nooch evaluate."""
     from nooch.base.yaml_files import read_yaml_list
     from nooch.inference.ask import ask
-    from nooch.inference.endpoint import Endpoint
     from nooch.inference.requests import plan_requests
 
     url = settings.pop("endpoint", None)
     settings["per_set"] = shared.parse_per_set(settings["per_set"])
     settings["range"] = shared.parse_range(range)
     settings["prompts"] = () if prompts is None else read_yaml_list(prompts)
-    options = {"rate_limit", "max_side", "allow_unanswered", "logprobs", "extra_body"}
-    idle = serving.keys() & options
-    for name in idle if url is None else ["engine"] if engine else []:
-        problem = f"`{name}` has no effect {'without' if url is None else 'with'} `endpoint`"
-        raise ParameterError(problem, remedy="leave it out")
-    server = None if url is None else Endpoint(url, **serving)
+    in_batch = next((name for name in ("to_batch", "from_batch") if name in settings), None)
+    server = _server(url, serving, in_batch, engine)
     if dry_run:
         usual = {n: p.default for n, p in signature(ask).parameters.items()}
         planned = {n: settings.get(n, usual[n]) for n in [*signature(plan_requests).parameters][2:]}
-        _print_counts(plan_requests(suite, dataset, **planned).facts, server, format)
+        facts = plan_requests(suite, dataset, **planned).facts
+        _print_counts(facts, None if in_batch else server, format)
         return
     logs, places = None if engine is None else logs_of(out), dict[str, Any]()
     if engine is not None:
@@ -73,7 +69,7 @@ def ask_command(
         # a GPU serves one job at a time
         workers = engine_of(engine, logs, gpus=int(choose_device(settings["device"]) != "cpu"))
         places = {"map": workers.map, "threads": workers.threads}
-    if server is not None:
+    if server is not None and not in_batch:
         note(f"the images are sent over the network to {server.address}")
     places |= {"model": model, "endpoint": server, "data": dataset, "overwrite": overwrite}
     with progress() as update:
@@ -85,12 +81,37 @@ def ask_command(
         **replies_made.made,
         "notes": replies_made.notes,
     }
+    if "to_batch" in settings:
+        files = replies_made.made["files"].items()
+        written = [f"{file}: {counted(n, 'request')}" for file, n in files] or ["nothing to ask"]
+        again = f"nooch ask {suite} ... --from-batch RESULTS.jsonl --out {out}"
+        print_result(format, done, "\n".join(written), again)
+        return
     contents = counted(
         replies_made.frame.height, "caption" if settings.get("describe") else "answer"
     )
     verb = "captions" if settings.get("describe") else "evaluate"
     following = f"nooch {verb} {suite} {out}"
     print_result(format, done, f"{out}: {contents} by {replies_made.made['model']}", following)
+
+
+def _server(
+    url: str | None, serving: Mapping[str, Any], in_batch: str | None, engine: str | None
+) -> Endpoint | None:
+    """The server to ask, or for which a batch is. Raises ParameterError: options without effect."""
+    from nooch.inference.batch_files import BATCH_URL
+    from nooch.inference.endpoint import Endpoint
+
+    mode = in_batch or (None if url is None else "endpoint")
+    local = ["rate_limit", "max_side", "allow_unanswered", "logprobs", "extra_body"]
+    idle = {name: serving.get(name) for name in ([] if mode else local)}
+    idle |= {"engine": engine if mode else None}
+    if in_batch:
+        idle |= {"endpoint": url, "rate_limit": serving.get("rate_limit")}
+    for name in (name for name, value in idle.items() if value is not None):
+        problem = f"`{name}` has no effect {f'with `{mode}`' if mode else 'without `endpoint`'}"
+        raise ParameterError(problem, remedy="leave it out")
+    return Endpoint(url or BATCH_URL, **serving) if mode else None
 
 
 def _print_counts(facts: Mapping[str, int], server: Endpoint | None, format: shared.Format) -> None:
