@@ -312,11 +312,15 @@ class ScannedRows:
             for name in ("boxes", "crowd", "ignore")
             if name in rows.columns
         }
-        boxes, in_pixels = numbers.pop("boxes").reshape(-1, 4), "width" in rows.columns
+        boxes = numbers.pop("boxes").astype(np.float64).reshape(-1, 4)
+        if "width" in rows.columns:
+            pixels = (rows["width"] * rows["height"]).to_numpy()[image]
+            # whole pixels stay whole
+            areas = np.round(areas * pixels, 6)
+        areas = np.where(np.isnan(areas), boxes[:, 2] * boxes[:, 3], areas)
         return objects_table(
-            rows["image_id"], self.classes, image, columns, boxes, None if in_pixels else areas,
-            **numbers,
-        )  # fmt: skip
+            rows["image_id"], self.classes, image, columns, boxes, areas, **numbers
+        )
 
     def provenance(
         self, counts: Mapping[str, int], n_images: int, images: object
