@@ -9,6 +9,7 @@ import math
 from dataclasses import replace
 from functools import partial
 
+import numpy as np
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -18,6 +19,7 @@ from hypothesis import given, strategies as st
 from PIL import Image
 from refusals import fails, refused
 
+import nooch
 from nooch.evaluation.answer_rules import EXACT
 from nooch.evaluation.answers import read_answers
 from nooch.report.exports import lmms_eval_functions as functions
@@ -214,7 +216,8 @@ def test_the_task_names_what_is_there(out):
     named = [task[key] for key in ("doc_to_visual", "doc_to_text", "process_results")]
     named += [metric["aggregation"] for metric in task["metric_list"]]
     assert all(callable(getattr(written, name.removeprefix("utils."))) for name in named)
-    assert [metric["metric"] for metric in task["metric_list"]] == METRICS
+    better = {metric["metric"]: metric["higher_is_better"] for metric in task["metric_list"]}
+    assert better == dict.fromkeys(METRICS, True) | dict.fromkeys(functions.FALSE_YES, False)
     assert set(task["lmms_eval_specific_kwargs"]["default"]) == {"pre_prompt", "post_prompt"}
 
 
@@ -232,6 +235,8 @@ def test_each_document_is_a_question_with_its_image(out, made):
     assert docs["question_id"].to_list() == asked["question_id"].to_list()
     assert docs["question"].to_list() == asked["text"].to_list()
     assert [answer == "yes" for answer in docs["answer"]] == (asked["label"] == 1).to_list()
+    criterion = load_questions(out / "questions.parquet").criteria[0]
+    assert docs.select("subset", "weight").rows() == asked.select(criterion, "weight").rows()
     for doc, name in zip(docs.iter_rows(named=True), asked["image"], strict=True):
         if isinstance(doc["image"], dict):
             # the column is one of images for `datasets`, which opens them
@@ -277,6 +282,28 @@ def test_samples_lead_back_to_the_questions(out, made, tmp_path):
     assert {(i, task): yes for i, task, yes in rows} == said
 
 
+def test_yes_to_absent_objects_is_what_evaluate_gives(out, made):
+    """By the context, weighted to the challenge sets; in the harness without nooch."""
+    written, docs = _functions(out), pl.read_parquet(out / "docs.parquet")
+    draw, results, rows = np.random.default_rng(0), [], []
+    for doc in docs.iter_rows(named=True):
+        text = "Yes" if draw.random() < 0.7 else "No"
+        results.append(written.process_results(doc, [text])["false_yes_hard"])
+        rows.append(
+            {"question_id": doc["question_id"], "question": doc["question"], "answer": text}
+        )
+    pl.DataFrame(rows).write_ndjson(out / "answers.jsonl")
+    suite = load_suite(f"{made.folder}/suite")
+    scores = nooch.evaluate(suite, out / "answers.jsonl")
+    criterion = load_questions(out / "questions.parquet").criteria[0]
+    (rates,) = (rates for (_, name), rates in scores.contexts.items() if name == criterion)
+    for name in ("hard", "easy"):
+        value = rates.estimates["rate", f"{name}_negative"].value
+        assert getattr(written, f"false_yes_{name}")(results) == pytest.approx(value)
+    ratio = rates.estimates["ratio", "negative"].value
+    assert written.false_yes_ratio(results) == pytest.approx(ratio)
+
+
 PAIRS = st.tuples(st.sampled_from(["yes", "no"]), st.sampled_from(["Yes", "no ", "Yes.", ""]))
 
 
@@ -286,7 +313,7 @@ def test_metrics_are_counted(pairs):
         functions.process_results({"question_id": n, "answer": target}, [text])
         for n, (target, text) in enumerate(pairs)
     ]
-    assert all(list(result) == METRICS for result in results)
+    assert all(list(result) == [*METRICS, *functions.FALSE_YES] for result in results)
     said = [EXACT["lmms-eval"](text) for _, text in pairs]
     truth = [target == "yes" for target, _ in pairs]
     yes, true = said.count(True), truth.count(True)

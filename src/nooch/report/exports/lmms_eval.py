@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 
 from nooch.base.errors import check_one_of
 from nooch.report.exports.contract import Content, Exported, write_folder
-from nooch.report.exports.lmms_eval_functions import METRICS
+from nooch.report.exports.lmms_eval_functions import FALSE_YES, METRICS
 from nooch.report.exports.question_content import (
     ANSWER,
     IMAGES_AS,
@@ -49,13 +49,15 @@ metadata:
 _METRIC = """\
   - metric: {name}
     aggregation: !function utils.{name}
-    higher_is_better: true
+    higher_is_better: {better}
 """
 _SCHEMA = pa.schema(
     [
         ("question_id", pa.int64()),
         ("question", pa.string()),
         ("answer", pa.string()),
+        ("subset", pa.string()),
+        ("weight", pa.float64()),
         ("image", pa.struct([("bytes", pa.binary()), ("path", pa.string())])),
     ],
     metadata={"huggingface": '{"info": {"features": {"image": {"_type": "Image"}}}}'},
@@ -76,7 +78,8 @@ def export_lmms_eval(
     images_as: str = IMAGES_AS[0],
 ) -> Exported:
     """Write a folder for ``lmms-eval --include_path``: the task ``nooch_questions``, its functions
-    ``utils.py``, its data ``docs.parquet`` (``question_id, question, answer, image``), and
+    ``utils.py``, its data ``docs.parquet`` (``question_id, question, answer, subset, weight,
+    image``; the subset is the one under ``context``, or else the first criterion), and
     ``questions.parquet``. The question id is in each metric of ``{datetime}_samples_*.jsonl``.
     """
     check_one_of("images_as", images_as, IMAGES_AS)
@@ -85,7 +88,9 @@ def export_lmms_eval(
     table = asked(content, questions, folder)
 
     def fill(partial: Path) -> list[str]:
-        task = _TASK.format(metrics="".join(_METRIC.format(name=name) for name in METRICS))
+        metrics = [_METRIC.format(name=name, better="true") for name in METRICS]
+        metrics += [_METRIC.format(name=name, better="false") for name in FALSE_YES]
+        task = _TASK.format(metrics="".join(metrics))
         (partial / "nooch_questions.yaml").write_text(task, encoding="utf-8")
         functions = _FUNCTIONS.read_text(encoding="utf-8")
         notes = write_questions(content, table, partial)
@@ -102,7 +107,10 @@ def export_lmms_eval(
 
 def _write_docs(table: Questions, source: Path | None, path: Path) -> None:
     """The task's rows; images are read from ``source``, or named if it is None."""
-    docs = table.frame.select("question_id", question="text", answer=ANSWER, image="image")
+    subset = "context" if "context" in table.criteria else table.criteria[0]
+    docs = table.frame.select(
+        "question_id", question="text", answer=ANSWER, subset=subset, weight="weight", image="image"
+    )
     if source is None:
         docs.write_parquet(path)
         return

@@ -12,6 +12,8 @@ from typing import Any
 from PIL import Image, ImageOps
 
 METRICS = ("accuracy", "precision", "recall", "f1", "yes_rate")
+FALSE_YES = ("false_yes_hard", "false_yes_easy", "false_yes_ratio")
+"""Rates of yes to absent objects where the context suggests them, elsewhere, and their ratio."""
 IMAGES = "images"
 """Folder of the image files; a relative path starts at the folder of this file."""
 
@@ -38,16 +40,19 @@ def doc_to_text(doc: dict[str, Any], lmms_eval_specific_kwargs: dict[str, Any]) 
 
 
 def process_results(doc: dict[str, Any], results: list[str]) -> dict[str, dict[str, Any]]:
-    """Inputs of each metric from an answer: ``question_id``, ``target`` (yes or no), and
-    ``prediction`` (yes, no, or None for an answer that is anything but one of these words).
+    """Inputs of each metric from an answer: ``question_id``, ``target`` (yes or no),
+    ``prediction`` (yes, no, or None for an answer that is anything but one of these words),
+    ``subset`` (such as ``hard_negative``, None if it has none) and ``weight``.
     """
     word = results[0].strip().lower()
     answer = {
         "question_id": doc["question_id"],
         "target": doc["answer"],
         "prediction": word if word in ("yes", "no") else None,
+        "subset": doc.get("subset"),
+        "weight": doc.get("weight", 1.0),
     }
-    return dict.fromkeys(METRICS, answer)
+    return dict.fromkeys((*METRICS, *FALSE_YES), answer)
 
 
 def accuracy(results: list[dict[str, Any]]) -> float:
@@ -77,6 +82,27 @@ def yes_rate(results: list[dict[str, Any]]) -> float:
     return _ratio(sum(r["prediction"] == "yes" for r in results), len(results))
 
 
-def _ratio(part: int, whole: int) -> float:
+def false_yes_hard(results: list[dict[str, Any]]) -> float:
+    """The rate of yes to absent objects where the context suggests them, weighted."""
+    return _false_yes(results, "hard_negative")
+
+
+def false_yes_easy(results: list[dict[str, Any]]) -> float:
+    """The rate of yes to absent objects elsewhere, weighted."""
+    return _false_yes(results, "easy_negative")
+
+
+def false_yes_ratio(results: list[dict[str, Any]]) -> float:
+    """The rate where the context suggests them over the rate elsewhere."""
+    return _ratio(false_yes_hard(results), false_yes_easy(results))
+
+
+def _false_yes(results: list[dict[str, Any]], subset: str) -> float:
+    asked = [r for r in results if r["subset"] == subset]
+    yes = sum(r["weight"] for r in asked if r["prediction"] == "yes")
+    return _ratio(yes, sum(r["weight"] for r in asked))
+
+
+def _ratio(part: float, whole: float) -> float:
     """Not a number if it is undefined."""
     return part / whole if whole else math.nan
