@@ -118,6 +118,7 @@ ELSEWHERE = {
     "paper waterbirds": "cli/test_waterbirds.py",
     "download coco-stuff": "cli/test_download.py",
     "download nooch-published": "cli/test_download.py",
+    "download nooch-coco-images": "cli/test_download.py",
 }  # fmt: skip
 """A command that the world has no input for -> where its promises are tested."""
 

@@ -7,7 +7,7 @@ import pytest
 from coco_files import STUFF, document, image, write
 from download_server import BODY, SIZE, cut, left, remote, serving, status, zipped
 
-from nooch.base.download import Collection
+from nooch.base.download import Collection, Downloaded
 from nooch.data import load_dataset
 
 THINGS_ZIP, STUFF_ZIP = "annotations_trainval2017.zip", "stuff_trainval2017.zip"
@@ -134,6 +134,80 @@ def test_progress_on_a_terminal(known, server, run_cli, monkeypatch):
     assert told[0] == ("files", 0, 3)
     assert told[-1] == ("files", 3, 3)
     assert ("downloading file.bin (MB)", 3, 3) in told
+
+
+# images, one by one
+
+JPEG = b"\xff\xd8\xff\xe0" + BODY[:5000]
+IMAGES = ["000000000009.jpg", "COCO_val2014_000000000042.jpg", "000000000139.jpg"]
+
+
+@pytest.fixture
+def coco_server(monkeypatch, server):
+    """COCO's server, which has two images, and then a third."""
+    from nooch.base.download import downloads
+
+    catalog = downloads._catalog()
+    catalog["mirrors"]["coco"] = [server.url("/a/"), server.url("/b/")]
+    monkeypatch.setattr(downloads, "_catalog", lambda: catalog)
+    for path in ("/a/train2017/000000000009.jpg", "/b/val2014/COCO_val2014_000000000042.jpg"):
+        server.put(path, JPEG)
+    return server
+
+
+def test_listed_images_are_fetched_one_by_one(run_cli, coco_server, tmp_path):
+    listed = tmp_path / "images.txt"
+    listed.write_text("\n".join(["# nooch-images", *IMAGES, ""]))
+    first = run_cli(f"download nooch-coco-images coco --list {listed}")
+    assert first.code == 2
+    assert "val2017/000000000139.jpg answers 404" in first.err.replace("\n", "")
+    record = json.loads((tmp_path / "coco" / "nooch_downloads.json").read_text())
+    assert sorted(record) == IMAGES[:2]
+    coco_server.put("/b/val2017/000000000139.jpg", b"<html>no image")
+    again = run_cli(f"download nooch-coco-images coco --list {listed}")
+    assert "is not a JPEG image" in again.err.replace("\n", " ")
+    coco_server.put("/b/val2017/000000000139.jpg", JPEG, cut(1000))
+    asked = len(coco_server.requests)
+    done = run_cli(f"download nooch-coco-images coco --list {listed}").ok()
+    assert "3 files (2 there, 1 downloaded)" in done.out
+    assert "Flickr" in done.out
+    assert done.err.count("note:") == 1
+    assert "3 images: nobody has published a checksum" in done.err.replace("\n", " ")
+    assert {path for path, _ in coco_server.requests[asked:]} == {
+        f"/{base}/{folder}2017/000000000139.jpg" for base in "ab" for folder in ("train", "val")
+    }
+    assert [(tmp_path / "coco" / name).read_bytes() for name in IMAGES] == [JPEG] * 3
+    # what is recorded protects the images from then on
+    (tmp_path / "coco" / IMAGES[0]).write_bytes(JPEG[:-1] + b"x")
+    changed = run_cli(f"download nooch-coco-images coco --list {listed}")
+    assert "recorded in nooch_downloads.json" in changed.err.replace("\n", " ")
+
+
+def test_the_images_of_the_default_draw(run_cli, monkeypatch, tmp_path):
+    run_cli("export nooch-coco images.txt --to images").ok()
+    lines = (tmp_path / "images.txt").read_text().splitlines()
+    names = [line for line in lines if not line.startswith("#")]
+    assert len(names) == 4330
+    wanted = []
+
+    def download(source, root, **_):
+        wanted.extend(file.name for file in source.files)
+        return Downloaded(source.name, str(root), [], [], source.next)
+
+    monkeypatch.setattr("nooch.base.download.download", download)
+    run_cli("download nooch-coco-images coco").ok()
+    assert wanted == names
+
+
+@pytest.mark.parametrize(
+    "name", ["../up.jpg", "photo.jpg", "a/000000000009.jpg", "000000000009.png"]
+)
+def test_other_names_are_refused(run_cli, coco_server, tmp_path, name):
+    (tmp_path / "images.txt").write_text(f"000000000009.jpg\n{name}\n")
+    done = run_cli("download nooch-coco-images coco --list images.txt")
+    assert done.code == 2
+    assert f"1 names are not of COCO's images: {name}" in done.err.replace("\n", " ")
+    assert coco_server.requests == []
 
 
 # nooch import coco-stuff

@@ -16,7 +16,7 @@ from nooch.suites import Suite
 PLAIN = ("ids", "npy", "coco-slices", "csv", "hf", "table", "fiftyone")
 OPTIONS = {name: lambda _made: {} for name in PLAIN}
 OPTIONS["coco"] = lambda made: {"annotations": made.annotations}
-QUESTIONS = ("pope", "lmms-eval", "vlmevalkit")
+QUESTIONS = ("pope", "images", "lmms-eval", "vlmevalkit")
 OPTIONS |= dict.fromkeys(QUESTIONS, lambda made: {"splits": made.suite.splits})
 ALL_OPTIONS = "color annotations no_annotations subsets id_field predictions scale images images_as"
 _TEXTS = "id_field", "images", "images_as"

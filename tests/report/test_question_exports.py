@@ -85,6 +85,39 @@ def test_the_suite_of_the_package_needs_images_alone(run_cli, tmp_path):
     assert hard["weight"].sum() == pytest.approx(sum(counts))
 
 
+def test_images_of_which_some_are_missing_are_a_partial_run(run_cli, tmp_path, monkeypatch):
+    """As in a folder of only val2014: weights, interval and headline are of what is there."""
+    monkeypatch.chdir(tmp_path)
+    run_cli("export nooch-coco all --to pope --tasks car,cup").ok()
+    whole = load_questions(tmp_path / "all" / "questions.parquet")
+    ids = whole.frame["image_id"].unique().sort().to_list()
+    for image_id in ids[::3]:
+        (tmp_path / "coco" / NAMES[3].format(image_id)).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "coco" / NAMES[3].format(image_id)).touch()
+    done = run_cli("export nooch-coco some --to pope --tasks car,cup --images coco").ok()
+    n = len(ids[::3])
+    assert f"{n} of the {len(ids)} drawn images are there" in done.err.replace("\n", " ")
+    part = load_questions(tmp_path / "some" / "questions.parquet").frame
+    assert set(part["image_id"]) == set(ids[::3])
+    assert part["images_there"].unique().to_list() == [n / len(ids)]
+    # the obvious way: each stratum has the weight that it had
+    strata = ["task", "label", "ce", "gist"]
+    sizes = {
+        key: sum(f["weight"]) for key, f in whole.frame.partition_by(strata, as_dict=True).items()
+    }
+    for key, frame in part.partition_by(strata, as_dict=True).items():
+        assert frame["weight"].to_list() == pytest.approx([sizes[key] / len(frame)] * len(frame))
+    answers = [{"question_id": i, "answer": "yes" if i % 3 else "no"} for i in part["question_id"]]
+    (tmp_path / "some" / "answers.json").write_text(json.dumps(answers))
+    scored = run_cli("evaluate nooch-coco some/answers.json").ok()
+    line = scored.out.replace("\n", " ")
+    assert f"of {100 * n / len(ids):.1f}% of the drawn images, those that are there" in line
+    dry = "ask nooch-coco --model none --out a.parquet --images coco --tasks car,cup --dry-run"
+    assert f"{len(part):,} questions, {n} images" in run_cli(dry).ok().out
+    nothing = run_cli("export nooch-coco none --to pope --tasks car --images some")
+    assert "images are not there" in nothing.err.replace("\n", " ")
+
+
 COLUMNS = ["index", "question", "A", "B", "answer", "category", "l2-category"]
 
 

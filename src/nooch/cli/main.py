@@ -55,6 +55,7 @@ import waterbirds: waterbird_complete95_forest2water2 data | birds data --overwr
 annotate: photos data --segmenter segformer-b0 | photos data --segmenter deeplab --labels a.csv
 info: data | data --format json
 download coco-stuff: downloads | downloads --images --no-keep-zips
+download nooch-coco-images: coco | coco --list images.txt
 download nooch-published: downloads | downloads --format json
 find: data --criterion context --out suite | data --criterion ce --criterion gist --out suite
 show: suite | nooch-coco --tasks car,boat
@@ -173,7 +174,13 @@ _IMPORTS = group(
 )  # fmt: skip
 _DOWNLOADS = group(
     "Download real data; it resumes.",
-    {"Commands": {"coco-stuff": download.coco_stuff, "nooch-published": download.nooch_published}},
+    {
+        "Commands": {
+            "coco-stuff": download.coco_stuff,
+            "nooch-published": download.nooch_published,
+            "nooch-coco-images": download.nooch_coco_images,
+        }
+    },
 )
 _TRAIN = group(
     "Train linear heads and networks on features or pixels, and score the runs.",

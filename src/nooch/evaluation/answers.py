@@ -43,6 +43,7 @@ _COLUMNS: Mapping[str, type[pl.DataType]] = {
     "probability": pl.Float64,
     "mass": pl.Float64,
     "weight": pl.Float64,
+    "images_there": pl.Float64,
 }
 
 
@@ -67,7 +68,7 @@ class AnswerFormat:
         return min((set(some.split()) - fields for some in self.fields), key=len)
 
 
-_OWN = ("answer", "question_id", "task", "probability", "mass", "weight")
+_OWN = ("answer", "question_id", "task", "probability", "mass", "weight", "images_there")
 
 FORMATS: Mapping[str, AnswerFormat] = {
     "lmms-eval": AnswerFormat(
@@ -141,7 +142,8 @@ def read_raw_answers(path: str | Path) -> tuple[str, pl.DataFrame]:
     (name; Int64 where all are ids) and ``task``, where the answer itself names them, ``category``
     (part of the file of questions), ``position`` (Int64, from 0, in that file), ``probability``
     (Float64, of yes), ``mass`` (Float64, of yes and no at the answer's token), ``weight`` (Float64,
-    images that the question stands for). All others are String.
+    images that the question stands for), ``images_there`` (Float64, see ``Questions``). All others
+    are String.
     """
     records = file_records(path)
     name = recognized_format(set(records[0])) if records else None
@@ -225,6 +227,7 @@ class Answers:
             (String, the model's words, of the first phrasing), ``yes`` (Float64: the share of
             phrasings whose answer is yes, null if they are neither yes nor no), ``probability``
             (Float64, of yes, null if it is not recorded or does not count), ``weight`` (Float64),
+            ``images_there`` (Float64, of the drawn images, in a partial run; else null),
             ``label`` (Int8, from the file of questions, null if it has none).
         rule: name of the rule.
         notes: counts of what was left out, answered in other ways, or differs.
@@ -254,7 +257,7 @@ def read_answers(
         matched = match_images(raw["image"], about, path, ignore_unknown=ignore_unknown)
         columns, label = (matched.ids, match_tasks(raw["task"], about)), pl.lit(None, pl.Int8)
         questions_frame = raw.select(
-            "question_id", *columns, "weight", text="question", label=label
+            "question_id", *columns, "weight", "images_there", text="question", label=label
         )
         notes += [matched.note] if matched.note else []
         row_numbers = pl.Series(range(len(raw)))
@@ -268,9 +271,8 @@ def read_answers(
                 where=path,
                 remedy="give the file of questions that the model was asked as `questions`",
             )
-    answers = questions_frame.select("image_id", "task", "weight", "label", question="text")[
-        row_numbers
-    ]
+    kept = "image_id", "task", "weight", "images_there", "label"
+    answers = questions_frame.select(*kept, question="text")[row_numbers]
     answers = answers.hstack(raw.select("answer", "probability", "mass"))
     identified = answers.drop_nulls(["image_id", "task"])
     if not identified.height:
@@ -418,7 +420,7 @@ def _averaged(answers: pl.DataFrame, rule: str) -> tuple[pl.DataFrame, list[str]
         pl.col("question", "answer").first(),
         yes.cast(pl.Float64).mean(),
         pl.when(~probability.is_null().any()).then(probability.mean()),
-        pl.col("weight", "label").first(),
+        pl.col("weight", "images_there", "label").first(),
         split=yes.any() & ~yes.all(),
     )
     notes, n, rows = [], groups.height, answers.height

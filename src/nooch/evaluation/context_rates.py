@@ -105,10 +105,12 @@ class ContextRates:
             cell (one of ``CELLS``); by side ``ratio``, the rate of its hard images over the rate of
             its easy ones, and ``odds_ratio``, Mantel-Haenszel's of yes, hard to easy, over tasks.
         unknown: cell -> its unknown answers; empty if there are no answers, but mentions.
+        there: share of the drawn images whose files were there to ask about.
     """
 
     estimates: Mapping[tuple[str, str], Estimate]
     unknown: Mapping[str, UnknownAnswers] = field(default_factory=dict)
+    there: float = 1.0
 
     def frame(self) -> pl.DataFrame:
         """``measure, subset, value, low, high, n, reason``, a row for each estimate; a rate is None
@@ -165,7 +167,8 @@ def answer_rates(rows: pl.DataFrame, *, bootstrap: int = 1000, seed: int = 0) ->
         cell: UnknownAnswers(share, *(r.estimates["rate", cell] for r in (least, most)))
         for cell, share in sorted(shares.rows())
     }
-    return replace(rates, unknown=estimates)
+    shares_there = rows["images_there"].drop_nulls().to_list() if "images_there" in rows else []
+    return replace(rates, unknown=estimates, there=min(shares_there, default=1.0))
 
 
 def context_rates(rows: pl.DataFrame, *, bootstrap: int = 1000, seed: int = 0) -> ContextRates:
@@ -246,6 +249,8 @@ def headline(rates: ContextRates, verb: str) -> str | None:
             "" if ratio is None else f": {ratio:.1f} times",
         )
     line = f"{verb} an absent object: {texts[0]} with its context, {texts[1]} without{times}"
+    if rates.there < 1:
+        line += f"; of {_percent(rates.there)}% of the drawn images, those that are there"
     if not unknown:
         return line
     shares = " and ".join(dict.fromkeys(_percent(answers.share) for answers in unknown))

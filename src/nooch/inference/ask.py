@@ -281,7 +281,7 @@ def ask(
             frame.write_parquet(partial_file, metadata={"nooch": json.dumps(made)})
         remove_folder(folder)
     told = dark_notes([*plan.paths.values()], Decoding(range=range))
-    told += [] if describe else _notes(frame)
+    told += plan.notes if describe else [*plan.notes, *_notes(frame)]
     left = target.parent.glob(f"{glob.escape(f'.{target.name}.asking')}-*")
     if others := sorted(str(other) for other in left if other.is_dir()):
         told.append(

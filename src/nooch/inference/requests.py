@@ -20,6 +20,7 @@ from nooch.suites.questions import (
     draw_questions,
     load_questions,
     question_text,
+    with_files,
 )
 
 _DESCRIBE = "Describe this image."
@@ -64,6 +65,7 @@ class AskPlan:
     paths: Mapping[ImageId, Path]
     phrasings: Sequence[str]
     range: tuple[float, float] | None = None
+    notes: Sequence[str] = ()
 
     @property
     def requests(self) -> list[Request]:
@@ -120,9 +122,11 @@ def plan_requests(
     data = suite.found_in() if data is None else as_dataset(data)
     if questions is None:
         keys = suite.select_keys(criteria, tasks, splits or suite.splits_to_score())
-        frame = draw_questions(suite, keys, draw).frame
+        drawn = with_files(draw_questions(suite, keys, draw), suite, data, images)
+        frame, notes = drawn.frame, drawn.notes
     else:
-        frame = load_questions(questions).frame
+        given_ones = load_questions(questions)
+        frame, notes = given_ones.frame, given_ones.notes
     if describe:
         frame = frame.unique("image_id", keep="first", maintain_order=True)
     frame = frame[spread(len(frame), limit)]
@@ -143,7 +147,7 @@ def plan_requests(
     ]
     key = pl.format("{}/{}", "image_id" if describe else "question_id", "prompt")
     worded = pl.concat(parts).sort("row", "prompt").drop("row")
-    return AskPlan(worded.with_columns(key=key), paths, phrasings, range)
+    return AskPlan(worded.with_columns(key=key), paths, phrasings, range, notes)
 
 
 def _worded(frame: pl.DataFrame, phrasing: str | None, *, describe: bool) -> pl.Expr:

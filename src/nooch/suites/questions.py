@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from string import Formatter
@@ -23,9 +23,9 @@ from nooch.base.errors import (
 from nooch.base.words import is_plural, readable, with_article
 from nooch.data import Dataset, ImageId, ImageNames, MatchedNames
 from nooch.data.json_records import json_records
-from nooch.data.readers.image_files import files_of
+from nooch.data.readers.image_files import ImageIndex, files_of
 from nooch.data.table_files import read_table
-from nooch.data.table_schema import Column, check_columns
+from nooch.data.table_schema import Column, Schema, check_columns
 from nooch.suites.challenge_set import CELLS, ChallengeSet
 from nooch.suites.suite import Suite
 
@@ -40,6 +40,11 @@ _QUESTIONS = {
         (pl.Float64,), "at least 1", wrong=lambda weight: ~((weight >= 1) & weight.is_finite())
     ),
 }
+_SHARE = "images_there"
+_OPTIONAL: Schema = {
+    "image": Column((pl.String,), "names of files"),
+    _SHARE: Column((pl.Float64,), "above 0, at most 1", wrong=lambda x: ~((x > 0) & (x <= 1))),
+}
 _IMAGE = "image"
 
 
@@ -51,7 +56,8 @@ class Questions:
         frame: ``question_id`` (Int64), ``image_id, task, split, text``, ``label`` (Int8, 1 = yes),
             ``weight`` (Float64: the images of the challenge sets that a question stands for), one
             column for each criterion (one of ``CELLS``, null if it has no verdict), and
-            ``image`` (file name) once files are known.
+            ``image`` (file name) once files are known; ``images_there`` (Float64, the share of the
+            drawn images whose file is there) if some are missing.
     """
 
     frame: pl.DataFrame
@@ -60,7 +66,7 @@ class Questions:
     def criteria(self) -> tuple[str, ...]:
         """Names of the criteria."""
         names = self.frame.columns
-        return tuple(name for name in names if name not in _QUESTIONS and name != _IMAGE)
+        return tuple(name for name in names if name not in {**_QUESTIONS, **_OPTIONAL})
 
     def __len__(self) -> int:
         return self.frame.height
@@ -74,6 +80,27 @@ class Questions:
         files = pl.col("image_id").replace_strict(names, return_dtype=pl.String)
         return Questions(self.frame.with_columns(files.alias(_IMAGE)))
 
+    def of_images(self, ids: Collection[ImageId]) -> Questions:
+        """The questions about these of the drawn images, which stand for all of their stratum."""
+        drawn, strata = self.frame, ["split", "task", "label", *self.criteria]
+        n_drawn = drawn["image_id"].n_unique()
+        drawn = drawn.with_columns(weight=pl.col("weight") * pl.len().over(strata))
+        there = drawn.filter(pl.col("image_id").is_in(pl.Series(list(ids), strict=False).implode()))
+        if not there.height or there["image_id"].n_unique() == n_drawn:
+            return self
+        share = there["image_id"].n_unique() / n_drawn
+        weight = pl.col("weight") / pl.len().over(strata)
+        return Questions(there.with_columns(weight, pl.lit(share).alias(_SHARE)))
+
+    @property
+    def notes(self) -> list[str]:
+        """A note on drawn images that are not there."""
+        if _SHARE not in self.frame.columns:
+            return []
+        images, share = self.frame["image_id"].n_unique(), self.frame[_SHARE][0]
+        part = f"{images:,} of the {round(images / share):,} drawn images are there"
+        return [f"a partial run: {part} ({100 * share:.1f}%), weighted to the challenge sets"]
+
 
 def load_questions(path: str | Path) -> Questions:
     """Questions that an export wrote as Parquet."""
@@ -82,6 +109,7 @@ def load_questions(path: str | Path) -> Questions:
     questions = Questions(frame)
     subset = Column((pl.String,), f"{', '.join(CELLS)}, or null", nulls=True, among=CELLS)
     schema = {**_QUESTIONS, **dict.fromkeys(questions.criteria, subset)}
+    schema |= {name: kind for name, kind in _OPTIONAL.items() if name in frame.columns}
     check_columns(frame, schema, path, remedy)
     if frame.select(pl.struct("image_id", "task").is_duplicated().any()).item():
         raise FormatError(
@@ -90,13 +118,27 @@ def load_questions(path: str | Path) -> Questions:
     return questions
 
 
+def with_files(
+    questions: Questions, suite: Suite, data: Dataset | None, images: str | Path | None
+) -> Questions:
+    """The questions about images whose files are there, if these are COCO's and some are not, as in
+    a folder of only val2014; else all.
+    """
+    if not suite.is_of_coco or data is not None or images is None:
+        return questions
+    index, ids = ImageIndex(images), questions.frame["image_id"].unique(maintain_order=True)
+    return questions.of_images([image_id for image_id in ids if index.by_id(image_id)])
+
+
 def image_names(
-    ids: Sequence[ImageId], data: Dataset | None, images: str | Path | None
+    ids: Sequence[ImageId], suite: Suite, data: Dataset | None, images: str | Path | None = None
 ) -> dict[ImageId, str]:
-    """File name of each image, relative to the folder of images."""
+    """File name of each image, relative to the folder of images; of COCO's the name of 2017."""
     if images is not None:
         files = files_of(ids, data, images)
         return {i: file.relative_to(images).as_posix() for i, file in zip(ids, files, strict=True)}
+    if data is None and suite.is_of_coco:
+        return {image_id: f"{image_id:012d}.jpg" for image_id in ids}
     known = {} if data is None else dict(data.images.select("image_id", "file_name").iter_rows())
     names = {image_id: known.get(image_id) for image_id in ids}
     if missing := [image_id for image_id, name in names.items() if name is None]:
@@ -228,8 +270,10 @@ _NOUN = r"(?i)\b(?:is|are) there (?:an? |any )?(.+?) in (?:the|this) iman?ge\b"
 
 def asked_of(questions: Questions) -> pl.DataFrame:
     """Questions of a table of nooch, as ``asked_questions`` gives them."""
-    columns = ["question_id", "image_id", "task", "text", "weight", "label"]
-    frame = questions.frame.select(columns)
+    frame = questions.frame
+    if _SHARE not in frame.columns:
+        frame = frame.with_columns(pl.lit(None, pl.Float64).alias(_SHARE))
+    frame = frame.select("question_id", "image_id", "task", "text", "weight", "label", _SHARE)
     return frame.with_columns(
         pl.col("question_id").cast(pl.String), category=pl.lit(None, pl.String)
     )
@@ -268,6 +312,7 @@ def asked_questions(
         "text",
         "category",
         label.replace_strict({"yes": 1, "no": 0}, default=None, return_dtype=pl.Int8),
+        pl.lit(None, pl.Float64).alias(_SHARE),
         weight=pl.lit(1.0),
     )
     return questions, matched.note

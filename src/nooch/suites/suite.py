@@ -281,8 +281,12 @@ class Suite(Displayed):
         """Rule for matching names of images without the dataset, see ``ImageNames.rule``; empty
         where nothing is recorded. The authors' sets are of COCO, whose file names end in ids.
         """
-        is_coco = self.header.dataset.fingerprint.startswith("published-")
-        return self.header.image_names or ("digits" if is_coco else "")
+        return self.header.image_names or ("digits" if self.is_of_coco else "")
+
+    @property
+    def is_of_coco(self) -> bool:
+        """True if the images are COCO's by their ids: the authors' sets, and the package's own."""
+        return self.header.dataset.fingerprint.startswith("published-")
 
     def image_names(self) -> ImageNames:
         """Images that names can refer to: by its own record, else only by id."""

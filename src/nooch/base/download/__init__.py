@@ -5,6 +5,7 @@ from nooch.base.download.downloads import (
     Collection,
     Downloaded,
     Obtained,
+    coco_images,
     collection,
     download,
 )
@@ -13,6 +14,6 @@ from nooch.base.download.one_file import Remote
 from nooch.base.download.zips import unpack
 
 __all__ = [
-    "COLLECTIONS", "Collection", "Downloaded", "Obtained", "Patience", "Remote", "collection",
-    "download", "unpack",
+    "COLLECTIONS", "Collection", "Downloaded", "Obtained", "Patience", "Remote",
+    "coco_images", "collection", "download", "unpack",
 ]  # fmt: skip

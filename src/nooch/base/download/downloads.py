@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
@@ -18,7 +19,7 @@ from nooch.base.disk import locked
 from nooch.base.download.http import Client, Patience
 from nooch.base.download.one_file import DownloadRecord, Remote, fault, fetch, partial_of, size_of
 from nooch.base.download.zips import unpack
-from nooch.base.errors import DownloadError, OutputError, check_one_of
+from nooch.base.errors import DownloadError, InputError, OutputError, check_one_of, some_of
 from nooch.base.files import replace_file, writing
 from nooch.base.limits import BROKEN_JSON
 from nooch.base.work_folder import check_space
@@ -40,13 +41,47 @@ COLLECTIONS = ("coco-stuff", "nooch-published")
 def collection(name: str, *, images: bool = False) -> Collection:
     """A collection of the catalog, with its images if asked. ParameterError for an unknown name."""
     check_one_of("collection", name, COLLECTIONS)
-    content = resources.files("nooch.base.download").joinpath("catalog.json").read_bytes()
-    manifest = msgspec.json.decode(content)
+    manifest = _catalog()
     entry, mirrors = manifest["collections"][name], manifest["mirrors"]
     files = [_facts(file, mirrors) for file in entry["files"] if images or not file.get("images")]
     licenses = [*entry["licenses"], *(entry["image_licenses"] if images else ())]
     made = {"name": name, "files": files, "licenses": licenses, "next": entry["next"]}
     return msgspec.convert(made, Collection)
+
+
+def _catalog() -> Any:
+    content = resources.files("nooch.base.download").joinpath("catalog.json").read_bytes()
+    return msgspec.json.decode(content)
+
+
+_COCO_NAME = re.compile(r"(?:COCO_((?:train|val|test)2014)_)?[0-9]{12}\.jpg")
+_MOST_IMAGE = 500_000
+"""Bytes of an image of COCO; a server that sends four times that is cut off."""
+
+
+def coco_images(names: Sequence[str], where: object = None) -> Collection:
+    """COCO's images of these names, of 2014 or 2017, from COCO's own server, one by one. Raises
+    InputError for a name that is not COCO's; ``where`` is what errors call the list.
+    """
+    wrong = [name for name in names if not _COCO_NAME.fullmatch(name)]
+    if wrong or not names:
+        problem = f"{len(wrong)} names are not of COCO's images: {some_of(wrong)}" if wrong else (
+            "lists no image"
+        )  # fmt: skip
+        allowed = "one per line, 000000000285.jpg or COCO_val2014_000000000285.jpg"
+        raise InputError(problem, where=where, allowed=allowed)
+    manifest, files = _catalog(), []
+    for name in dict.fromkeys(names):
+        match = _COCO_NAME.fullmatch(name)
+        # a name of 2017 does not tell which of its two folders it is in
+        folders = [match[1]] if match and match[1] else ["train2017", "val2017"]
+        urls = [f"{base}{folder}/{name}" for base in manifest["mirrors"]["coco"]
+                for folder in folders]  # fmt: skip
+        files.append(Remote(name=name, urls=tuple(urls), about=_MOST_IMAGE))
+    licenses = manifest["collections"]["coco-stuff"]["image_licenses"]
+    then = "nooch export nooch-coco questions --to pope --images {root}"
+    return Collection(name="nooch-coco-images", files=tuple(files), licenses=tuple(licenses),
+                      next=then)  # fmt: skip
 
 
 def _facts(file: dict[str, Any], mirrors: dict[str, list[str]]) -> dict[str, Any]:
@@ -159,10 +194,18 @@ def download(
         run = _DownloadRun(folder, DownloadRecord(folder), client, keep_zips, progress)
         check_space(folder, run.needs(sources.files), "downloading and unpacking")
         files = []
-        for number, remote in enumerate(sources.files):
-            progress("files", number, len(sources.files))
-            files.append(run.obtain(remote))
+        try:
+            for number, remote in enumerate(sources.files):
+                progress("files", number, len(sources.files))
+                files.append(run.obtain(remote))
+        finally:
+            run.record.write()
         progress("files", len(files), len(files))
+    if recorded := sum(not file.published and file.unpacked_to is None for file in files):
+        run.notes.append(
+            f"{recorded:,} images: nobody has published a checksum; the SHA-256 of each is recorded"
+            f" in {run.record.path} at the first download, and protects only later ones"
+        )
     following = sources.next.replace("{root}", shlex.quote(str(root)))
     return Downloaded(sources.name, str(root), files, list(sources.licenses), following, run.notes)
 
@@ -212,7 +255,7 @@ class _DownloadRun:
         return remote
 
     def _obtain(self, remote: Remote) -> Obtained:
-        if remote.checksum is None:
+        if remote.checksum is None and remote.into is not None:
             self.notes.append(
                 f"{remote.name}: nobody has published a checksum; its members are tested against"
                 f" their CRC-32, and its SHA-256 is recorded in {self.record.path} at the first"

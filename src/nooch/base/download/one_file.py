@@ -79,6 +79,7 @@ class Remote(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return self.about if self.size is None else self.size
 
 
+_OFTEN = 50
 RECORD = "nooch_downloads.json"
 """Sizes and hashes, at the first download, of files without published ones."""
 
@@ -86,13 +87,16 @@ RECORD = "nooch_downloads.json"
 def fault(path: Path, remote: Remote) -> str | None:
     """Describe what is wrong with a file, or return None. Reads all of it.
 
-    Without a known checksum, every member of the zip is tested instead.
+    Without a known checksum, every member of a zip is tested instead, and the start of an image.
     """
     if not path.is_file():
         return "is not a file"
     size = path.stat().st_size
     if remote.size is not None and size != remote.size:
         return f"has {size:,} bytes instead of {remote.size:,}{remote.authority}"
+    if remote.checksum is None and remote.into is None:
+        with path.open("rb") as file:
+            return None if file.read(3) == b"\xff\xd8\xff" else "is not a JPEG image"
     if remote.checksum is None:
         return damage(path, remote.unpacked_at_most)
     algorithm, _, expected = remote.checksum.partition(":")
@@ -134,13 +138,21 @@ class DownloadRecord:
         )
 
     def add(self, remote: Remote, path: Path, source: str) -> Remote:
-        """Record a file that has just been obtained, if no checksum of it is known."""
+        """Record a file that has just been obtained, if no checksum of it is known. Of thousands,
+        the record is written now and then, and by ``write`` at the end.
+        """
         if remote.checksum is not None:
             return remote
         self._entries[remote.name] = _Entry(path.stat().st_size, sha256_of(path), source)
-        text = msgspec.json.format(msgspec.json.encode(self._entries), indent=1)
-        replace_file(self.path, text + b"\n")
+        if len(self._entries) < _OFTEN or len(self._entries) % _OFTEN == 0:
+            self.write()
         return self.complete(remote)
+
+    def write(self) -> None:
+        """Write the record, if there is anything to record."""
+        if self._entries:
+            text = msgspec.json.format(msgspec.json.encode(self._entries), indent=1)
+            replace_file(self.path, text + b"\n")
 
 
 _GAIN = 1 << 20

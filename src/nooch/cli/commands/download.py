@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from typer import Argument, Option
 
 from nooch.base.words import counted
 from nooch.cli.options import Format, FormatOption
 from nooch.cli.terminal import hint, note, print_json, progress, say
+
+if TYPE_CHECKING:
+    from nooch.base.download import Collection
 
 Root: Any = Argument(..., metavar="ROOT", help="Folder of downloads; made if it is missing.")
 
@@ -34,7 +37,35 @@ def nooch_published(root: Path = Root, format: Format = FormatOption) -> None:
     _download("nooch-published", root, format)
 
 
-def _download(name: str, root: Path, format: Format, **options: Any) -> None:
+def nooch_coco_images(
+    root: Path = Root,
+    listed: Path = Option(
+        None,
+        "--list",
+        metavar="FILE",
+        help="File names, as nooch export --to images writes them; by default those of the"
+        " questions that nooch-coco draws by default.",
+    ),
+    format: Format = FormatOption,
+) -> None:
+    """COCO's images that the questions need, one by one: 4,330 by default, about 0.7 GB."""
+    from nooch.base.download import coco_images
+    from nooch.base.text_encoding import text_lines
+    from nooch.suites import load_suite
+    from nooch.suites.questions import Draw, draw_questions, image_names
+
+    if listed is None:
+        suite = load_suite("nooch-coco")
+        keys = suite.select_keys(splits=suite.splits_to_score())
+        ids = draw_questions(suite, keys, Draw()).frame["image_id"].unique().sort()
+        names = list(image_names(ids.to_list(), suite, None).values())
+    else:
+        lines = map(str.strip, text_lines(listed))
+        names = [line for line in lines if line and not line.startswith("#")]
+    _download(coco_images(names, listed), root, format)
+
+
+def _download(name: str | Collection, root: Path, format: Format, **options: Any) -> None:
     import msgspec
 
     from nooch.base.download import download

@@ -28,11 +28,13 @@ from nooch.cli.terminal import note, print_result, progress
 @with_reading
 def export_command(
     suite: Path = shared.SuiteArgument,
-    out: str = Argument(..., metavar="OUT", help="File (ids), folder, or FiftyOne dataset."),
+    out: str = Argument(
+        ..., metavar="OUT", help="File (ids, images), folder, or FiftyOne dataset."
+    ),
     to: str = Option(
         ...,
-        help="ids, npy, coco, coco-slices, csv, hf, table, fiftyone, pope, lmms-eval, vlmevalkit,"
-        " or package.module:name.",
+        help="ids, npy, coco, coco-slices, csv, hf, table, fiftyone, pope, images, lmms-eval,"
+        " vlmevalkit, or package.module:name.",
     ),
     dataset: str = shared.DatasetOption,
     overwrite: bool = shared.OverwriteOption,

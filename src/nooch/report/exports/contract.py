@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import polars as pl
 
-from nooch.base.errors import InputError, ParameterError, check_one_of, some_of
-from nooch.base.files import atomic_folder, sha256_of
+from nooch.base.errors import InputError, OutputError, ParameterError, check_one_of, some_of
+from nooch.base.files import atomic_folder, check_output, sha256_of
 from nooch.base.version import __version__
 from nooch.base.work_folder import key_of
 from nooch.data import Dataset, sealed_header
@@ -227,6 +228,21 @@ def runs_of(
         problem = f"runs predict none of the chosen tasks: {some_of(idle)}"
         raise InputError(problem, allowed=some_of(sorted(task_names)))
     return runs
+
+
+def check_replaceable(path: Path, head: bytes, kind: str, *, overwrite: bool) -> None:
+    """Raise OutputError if a file may not be written: what exists is replaced only if it begins
+    with ``head``, as files of this kind do.
+    """
+    if not (overwrite and path.exists()):
+        check_output(path)
+        return
+    # a folder, or a file that may not be read
+    with contextlib.suppress(OSError), path.open("rb") as file:
+        if file.read(len(head)) == head:
+            return
+    problem = f"exists and is not a {kind}, so it is not replaced"
+    raise OutputError(problem, where=path, remedy="choose another path")
 
 
 def write_folder(

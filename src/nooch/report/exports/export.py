@@ -49,7 +49,8 @@ def export(
     Args:
         suite: the suite.
         to: ``ids``, ``npy``, ``coco``, ``coco-slices``, ``csv``, ``hf``, ``table``, ``fiftyone``,
-            ``pope``, ``lmms-eval``, ``vlmevalkit``, or a custom ``package.module:function``.
+            ``pope``, ``images`` (the files that the questions need), ``lmms-eval``, ``vlmevalkit``,
+            or a custom ``package.module:function``.
         out: file, folder or FiftyOne dataset to write to.
         data: the dataset that the suite was found in; some formats need its file names.
         criteria: names of criteria; by default all.
@@ -70,7 +71,7 @@ def export(
         images_as: ``bytes`` also writes the images, for lmms-eval and vlmevalkit; ``paths`` by
             default.
         per_set: images drawn for each task and combination of label and subsets, for pope,
-            lmms-eval and vlmevalkit, at least 1; all (in Python None) for all of them.
+            images, lmms-eval and vlmevalkit, at least 1; all (in Python None) for all of them.
         template: the question of pope, lmms-eval and vlmevalkit, with ``{a}`` for the article and
             ``{task}``.
         seed: seed of the draw of questions, at least 0.

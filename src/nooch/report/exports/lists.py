@@ -12,7 +12,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from nooch.base.errors import InputError, OutputError, some_of
-from nooch.base.files import check_output, local_path, replace_file, write_array
+from nooch.base.files import local_path, replace_file, write_array
 from nooch.data import Dataset, csv_bytes
 from nooch.report.exports.contract import (
     HARD_SUBSETS,
@@ -20,6 +20,7 @@ from nooch.report.exports.contract import (
     Exported,
     Names,
     about,
+    check_replaceable,
     need_integers,
     safe_name,
     table_of,
@@ -39,12 +40,7 @@ def export_ids(content: Content, out: str | Path, *, overwrite: bool = False) ->
     all of its counts and thresholds under the names they have in ``suite.json``.
     """
     path = local_path(out).absolute()
-    # what exists is replaced only if it is an export of this kind
-    if not (overwrite and path.exists()):
-        check_output(path)
-    elif not _is_ours(path):
-        problem = "exists and is not a nooch-ids file, so it is not replaced"
-        raise OutputError(problem, where=path, remedy="choose another path")
+    check_replaceable(path, _HEAD, f"{FORMAT} file", overwrite=overwrite)
     sets = [
         msgspec.to_builtins(SetRecord.from_set(challenge))
         | {subset: challenge.ids(subset) for subset in HARD_SUBSETS}
@@ -65,15 +61,6 @@ def export_ids(content: Content, out: str | Path, *, overwrite: bool = False) ->
     return Exported(
         "ids", str(out), len(content.keys), [path.name], content.licenses, content.notes
     )
-
-
-def _is_ours(path: Path) -> bool:
-    try:
-        with path.open("rb") as file:
-            return file.read(len(_HEAD)) == _HEAD
-    except OSError:
-        # a folder, or a file that may not be read
-        return False
 
 
 def export_npy(content: Content, out: str | Path, *, overwrite: bool = False) -> Exported:

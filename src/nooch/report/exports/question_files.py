@@ -9,7 +9,15 @@ from pathlib import Path
 import polars as pl
 
 from nooch.base.errors import check_one_of
-from nooch.report.exports.contract import Content, Exported, write_folder
+from nooch.base.files import local_path, replace_file, writing
+from nooch.base.words import counted
+from nooch.report.exports.contract import (
+    Content,
+    Exported,
+    check_replaceable,
+    licenses_text,
+    write_folder,
+)
 from nooch.report.exports.question_content import (
     ANSWER,
     IMAGES_AS,
@@ -41,6 +49,26 @@ def export_pope(
         return write_questions(content, table, folder)
 
     return write_folder(content, "pope", out, fill, overwrite=overwrite)
+
+
+_LISTED = b"# nooch-images\n"
+
+
+def export_images(
+    content: Content, out: str | Path, *, overwrite: bool = False, questions: Draw | None = None
+) -> Exported:
+    """Write ``OUT`` as text: the file name of each image that the draw of questions needs, one per
+    line, of COCO's images their names of 2017; lines with # at the start have the licenses.
+    """
+    path = local_path(out).absolute()
+    check_replaceable(path, _LISTED, "list of images", overwrite=overwrite)
+    names = asked(content, questions, None).frame["image"].unique().sort()
+    terms = [f"# {line}".rstrip() for line in licenses_text(content.licenses).splitlines()]
+    with writing(path.parent, "choose another path"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    replace_file(path, _LISTED + "\n".join([*terms, *names, ""]).encode())
+    notes = [f"{counted(len(names), 'image')}", *content.notes]
+    return Exported("images", str(out), len(content.keys), [path.name], content.licenses, notes)
 
 
 def export_vlmevalkit(
