@@ -88,3 +88,35 @@ def test_flips_of_repope(shared_data, found, flips):
     for name in done.table.columns[4:]:
         assert figures[name][0] < figures["score"][0] - 0.04, name
         assert figures[name][1] < figures["score"][1], name
+
+
+def test_one_command_from_questions_and_annotations(shared_data, flips, tmp_path, run_cli):
+    """The same figures as above: .918 together, .847 by context only."""
+    vlm, coco = shared_data / "vlm", tmp_path / "instances.json"
+    name = "coco-stats/derived_coco_thing_labels_123287x80.npz"
+    with np.load(shared_data / name, allow_pickle=False) as stats:
+        ids, labels = stats["image_ids"], stats["labels"]
+        numbers = [int(number) for number in stats["category_ids"]]
+        classes = [str(one) for one in stats["category_names"]]
+    asked = {_pair(row)[0] for row in _lines(vlm / "pope" / "llava_pope_test.jsonl")}
+    some = np.isin(ids, list(asked)) | (np.arange(len(ids)) % 6 == 0)
+    ids, labels = [int(number) for number in ids[some]], labels[some]
+    size = {"width": 640, "height": 480}
+    images = [{"id": i, "file_name": f"{i:012d}.jpg", **size} for i in ids]
+    categories = [{"id": i, "name": name} for i, name in zip(numbers, classes, strict=True)]
+    boxes = [
+        {"id": n, "image_id": ids[image], "category_id": numbers[column], "area": 900.0}
+        for n, (image, column) in enumerate(np.argwhere(labels))
+    ]
+    document = {"images": images, "categories": categories, "annotations": boxes}
+    coco.write_text(json.dumps(document))
+    files = f"{vlm}/pope/llava_pope_test.jsonl {vlm}/answers/llava-1.5-7b.jsonl"
+    out = tmp_path / "audit"
+    pope = " ".join(f"--overlay {vlm}/pope/coco_pope_{kind}.json" for kind in FILES)
+    run_cli(f"audit --questions {files} --labels {coco} {pope} --out {out} --most 5").ok()
+    rows = flips.join(pl.read_parquet(out / "audit.parquet"), on=["image_id", "task"])
+    assert rows.height == flips.height
+    flipped = rows["flipped"].to_numpy()
+    figures = {name: auc(flipped, rows[name].to_numpy()) for name in ("score", "context")}
+    assert figures["score"] == pytest.approx(0.918, abs=0.003)
+    assert figures["context"] == pytest.approx(0.847, abs=0.003)

@@ -15,14 +15,16 @@ from sklearn.linear_model import LogisticRegression
 
 from nooch.base.calls import Count, Progress, checked, no_progress, tracked
 from nooch.base.display import DisplayTable, TabularResult
-from nooch.base.errors import InputError
+from nooch.base.errors import InputError, ParameterError
 from nooch.base.files import atomic_folder, check_output
 from nooch.base.limits import limited_threads
 from nooch.base.words import counted
+from nooch.criteria import Attribute
 from nooch.criteria.context import FOLDS
 from nooch.criteria.presences import fold_numbers
-from nooch.data import Dataset, parquet_bytes
+from nooch.data import Dataset, load_dataset, parquet_bytes
 from nooch.data.objects import BOX
+from nooch.data.readers.coco.reader import read_coco
 from nooch.evaluation import Predictions, context_run, load_predictions, run_notes
 from nooch.evaluation.captions import COCO, load_vocabulary, mentions, read_captions
 from nooch.evaluation.prediction_files import PredictionSource
@@ -34,6 +36,9 @@ from nooch.report.site.explore_data import script
 from nooch.report.site.folder import page_environment, write_assets
 from nooch.report.site.site import image_index
 from nooch.suites import Suite, as_suite
+from nooch.suites.find import find
+from nooch.suites.label_overlay import OverlaySource, read_label_overlay
+from nooch.suites.questions import asked_questions
 
 _SURE = 1e-3
 """A probability below this, or above 1 - this, is taken for it: 0 has no finite log odds."""
@@ -160,6 +165,55 @@ def write_review(
     (folder / "index.html").write_text(page, encoding="utf-8")
 
 
+def suite_of_questions(
+    questions: str | Path, labels: Sequence[str | Path], overlay: OverlaySource
+) -> tuple[Suite, Dataset, pl.DataFrame]:
+    """All classes in the images that questions are about, as a suite; the dataset, with all other
+    images as its training split; and the pairs to audit, ``image_id, task``: those asked about or
+    in the overlay. Where the overlay, or the questions, have labels, these stand.
+    """
+    paths = [Path(path) for path in labels]
+    if len(paths) == 1 and paths[0].is_dir():
+        data = load_dataset(paths[0])
+    else:
+        data = read_coco(things=paths)
+    asked, _ = asked_questions(questions, data, ignore_unknown=True)
+    pairs = asked.drop_nulls(["image_id", "task"]).select("image_id", "task").unique()
+    if not pairs.height:
+        problem = "no question is about an image and class of the labels"
+        raise InputError(problem, where=questions, remedy="give the annotations of these images")
+    of_questions = pl.col("image_id").is_in(pairs["image_id"].implode())
+    split = pl.when(of_questions).then(pl.lit("test")).otherwise(pl.lit("train"))
+    images = data.images.with_columns(split=split, asked=of_questions)
+    data = Dataset.build(images, data.classes, data.areas)
+    if not overlay and asked["label"].count() and Path(questions).suffix.lower() != ".parquet":
+        overlay = [questions] if Path(questions).is_file() else []
+    if overlay:
+        stated = read_label_overlay(overlay, data).frame.select("image_id", "task")
+        pairs = pl.concat([pairs, stated]).unique()
+    suite = find(data, {"asked": Attribute("asked")}, splits=["test"], overlay=overlay)
+    return suite, data, pairs
+
+
+def _audited(
+    suite: Any,
+    data: Any,
+    labels: Sequence[str | Path],
+    overlay: OverlaySource,
+    questions: str | Path | None,
+) -> tuple[Suite, Any, pl.DataFrame | None]:
+    """The suite whose labels are audited, its dataset, and the pairs if not all are."""
+    if labels and (suite is not None or data is not None or questions is None):
+        problem = "`labels` take the place of a suite and its dataset, and need `questions`"
+        raise ParameterError(problem, remedy="give the file of questions, and no suite")
+    if labels:
+        return suite_of_questions(str(questions), labels, overlay)
+    if overlay:
+        problem = "`overlay` has no effect without `labels`"
+        raise ParameterError(problem, remedy="leave it out, or find a suite with it")
+    return as_suite(suite), data, None
+
+
 _PAIR = ("image_id", "task", "label")
 _TABLE = "audit.parquet"
 MOST = 200
@@ -191,9 +245,11 @@ class Audit(TabularResult):
 
 @checked
 def audit(
-    suite: Suite | str | Path,
+    suite: Suite | str | Path | None,
     predictions: PredictionSource = None,
     *,
+    labels: Sequence[str | Path] = (),
+    overlay: OverlaySource = (),
     data: Dataset | str | Path | None = None,
     out: str | Path | None = None,
     overwrite: bool = False,
@@ -214,9 +270,14 @@ def audit(
     so that models that err alike count once, and a source that is silent counts nothing.
 
     Args:
-        suite: whose labels.
+        suite: whose labels; None with ``labels``.
         predictions: as for ``nooch.evaluate``: outputs, answers in words, or detections, of several
             models. Of detections the page draws each model's best box next to the objects.
+        labels: in place of a suite, instances_*.json of COCO's format, one or several, or a dataset
+            folder, with the images that the file ``questions`` of ``reading`` asks about, as POPE
+            does: the labels of these pairs are audited, and all other images give the context.
+        overlay: with ``labels``, files of the labels that are audited, such as POPE's, if they
+            are not in the file of questions.
         data: the dataset, whose other labels are the context; by default the one that the suite
             records, if it is there.
         out: folder to write: ``audit.parquet``, and ``index.html`` to review labels.
@@ -242,9 +303,10 @@ def audit(
         >>> audit.table.select("image_id", "task", "label").row(0)
         (829, 'car', 1)
     """
-    suite = as_suite(suite)
     if out is not None:
         check_output(out, overwrite=overwrite, marker=_TABLE)
+    progress("reading labels", 0, 1)
+    suite, data, pairs = _audited(suite, data, labels, overlay, (reading or {}).get("questions"))
     splits = suite.splits_to_score(split)
     keys = suite.select_keys(criterion or (), tasks or (), splits)
     tasks = list(dict.fromkeys(key[1] for key in keys))
@@ -270,6 +332,10 @@ def audit(
             "no context: the dataset was not found at its recorded path; give it as `dataset`"
         )
     table = _ranked(suite, keys, runs, progress)
+    if pairs is not None:
+        ids = pairs["image_id"].cast(table["image_id"].dtype)
+        pairs = pairs.with_columns(ids)
+        table = table.join(pairs, on=["image_id", "task"], how="semi", maintain_order="left")
     if out is not None:
         with atomic_folder(out, overwrite=overwrite, marker=_TABLE) as folder:
             shown = table.head(most)

@@ -144,10 +144,12 @@ def slices_command(
     note(*slices.settings["notes"], f"slices: {slices.counts}")
 
 
-@takes("nooch.analysis.audit:audit", leave=["data"])
+@takes("nooch.analysis.audit:audit", leave=["data"], labels={"type": list[Path]})
 @with_reading
 def audit_command(
-    suite: Path = shared.SuiteArgument,
+    files: list[Path] = typer.Argument(
+        ..., metavar="SUITE [PREDICTIONS...]", help="With --labels only predictions or answers."
+    ),
     predictions: list[Path] = typer.Option(
         [], "--predictions", "--answers", help="Predictions or answers; repeat for several models."
     ),
@@ -162,6 +164,8 @@ def audit_command(
     """Rank labels that disagree with the models and the context. With a page to review them."""
     from nooch.analysis.audit import MOST, audit
 
+    suite = None if settings.get("labels") else files[0]
+    predictions = [*files[0 if suite is None else 1 :], *predictions]
     with progress() as update:
         result = audit(
             suite, predictions or None, data=dataset, out=out, overwrite=overwrite,

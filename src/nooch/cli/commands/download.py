@@ -43,8 +43,8 @@ def nooch_coco_images(
         None,
         "--list",
         metavar="FILE",
-        help="File names, as nooch export --to images writes them; by default those of the"
-        " questions that nooch-coco draws by default.",
+        help="File names, as nooch export --to images writes them; by default for"
+        " the questions that nooch-coco draws by default.",
     ),
     format: Format = FormatOption,
 ) -> None:
