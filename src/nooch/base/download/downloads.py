@@ -78,10 +78,9 @@ def coco_images(names: Sequence[str], where: object = None) -> Collection:
         urls = [f"{base}{folder}/{name}" for base in manifest["mirrors"]["coco"]
                 for folder in folders]  # fmt: skip
         files.append(Remote(name=name, urls=tuple(urls), about=_MOST_IMAGE))
-    licenses = manifest["collections"]["coco-stuff"]["image_licenses"]
-    then = "nooch export nooch-coco questions --to pope --images {root}"
-    return Collection(name="nooch-coco-images", files=tuple(files), licenses=tuple(licenses),
-                      next=then)  # fmt: skip
+    about = manifest["collections"]["nooch-coco-images"]
+    facts = {"licenses": tuple(about["licenses"]), "next": about["next"]}
+    return Collection(name="nooch-coco-images", files=tuple(files), **facts)
 
 
 def _facts(file: dict[str, Any], mirrors: dict[str, list[str]]) -> dict[str, Any]:
