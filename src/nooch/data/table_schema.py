@@ -295,7 +295,7 @@ def class_name(text: str, where: object = None) -> str:
     """A class name as COCO-Stuff spells it: spaces become underscores ("fire_hydrant")."""
     name = "_".join(text.split())
     if not name:
-        raise InputError("a class has an empty name", where=where)
+        raise InputError("a class has an empty name", where=where, remedy="give it a name")
     return name
 
 

@@ -16,6 +16,7 @@ from nooch.base.errors import InputError, some_of
 from nooch.base.words import counted, counted_are
 from nooch.data.readers.table_layouts import YES_NO
 from nooch.data.splits import SPLIT_NAMES
+from nooch.data.table_files import are_exact_integers
 
 
 def pair_of(column: pl.Series) -> tuple[str, str] | None:
@@ -30,9 +31,9 @@ def texts_of(column: pl.Series) -> set[str]:
         return set()
     values = column.drop_nulls()
     if column.dtype.is_float():
-        if not (values == values.round()).all():
+        if not are_exact_integers(values).all():
             return set()
-        values = values.cast(pl.Int64, strict=False)
+        values = values.cast(pl.Int64)
     return set(values.unique().head(5).cast(pl.String).str.to_lowercase())
 
 
@@ -177,9 +178,10 @@ def ask_attributes(
     readings = [f"`attributes` {kept} gives {gives}"] if classes else [*others()]
     readings.append(_labels(labels))
     split = next((SPLIT_NAMES[word] for word in _record(asked[0]) if word in SPLIT_NAMES), None)
-    values = table[asked[0]].cast(pl.String).unique()
-    if split and classes and len(asked) == 1 and len(values) == 2:
-        no, yes = values.sort()
+    cells = table[asked[0]]
+    is_full = pair_of(cells) is not None and cells.n_unique() == 2 and not cells.null_count()
+    if split and classes and len(asked) == 1 and is_full:
+        no, yes = cells.cast(pl.String).unique().sort()
         meaning = f"{yes}={split},{no}={'test' if split == 'train' else 'train'}"
         readings.append(
             f"`split_column` {quote(asked[0])} with `split_values` {meaning} gives splits"

@@ -158,6 +158,9 @@ def table_roles(
         if name is not None:
             check_one_of("column", name, table.columns, owner=str(where))
     names, key = _small(table), image_columns(table, hints.id, where)[0]
+    if key in (hints.class_column, *hints.label):
+        problem = f"column {key} cannot have both the images and the classes"
+        raise ParameterError(problem, where=where, remedy="name the column of images with `id`")
     is_file = table[key].dtype == pl.String and _share_of_files(table[key]) > 0
     split = next((names[n] for n in ("split", "subset", "set", "fold") if n in names), None)
     # a column of that name is refused later, with what to do, where its values are not known
@@ -165,7 +168,8 @@ def table_roles(
         split = None
     split = hints.split_column or split
     others = [names[n] for n in FILE_COLUMNS if n in names and names[n] != key]
-    file_name = hints.file_name or (None if is_file else next(iter(others), None))
+    texts = [name for name in others if table[name].dtype == pl.String]
+    file_name = hints.file_name or (None if is_file else next(iter(texts), None))
     columns = _columns(key, file_name, split, hints)
     taken = {key, split, file_name, *hints.attributes} - {*hints.label, hints.class_column}
     class_column = hints.class_column or _class_column(table, key, names, taken, where, hints)
@@ -280,7 +284,7 @@ def _long(
         return LongTable(column, area, **boxes), f"{why}{note}"
     if area is None and table[key].n_unique() == table.height:
         sign = _separator(table[column], column, where, hints)
-        if sign is not None or isinstance(table[column].dtype, pl.List):
+        if sign is not None or has_lists(table[column]):
             classes = tags_of(table[column], sign)[1].drop_nulls().n_unique()
             how = "as lists" if sign in (None, "json") else f"separated by {_word(sign)}"
             return LongTable(column, None, sign), (

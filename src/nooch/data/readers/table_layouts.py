@@ -81,6 +81,10 @@ class Columns:
         if not kind.is_integer() and kind != pl.String:
             allowed = "integers or text as image ids"
             raise InputError(f"column {self.id} contains {kind}", where=path, allowed=allowed)
+        kind = schema[self.file_name or self.id]
+        if kind.is_nested() or kind == pl.Binary:
+            problem = f"column {self.file_name} contains {kind}"
+            raise InputError(problem, where=path, allowed="text as names of files")
 
 
 def is_unnamed(name: str) -> bool:
@@ -173,6 +177,9 @@ class TableOfImages:
                 )
             values = values.drop_nulls()
             names += _classes_of(label, values, self._positive(label, values), path).items()
+        if not names:
+            problem = f"columns are blank in all rows: {some_of(self.labels)}"
+            raise InputError(problem, where=path, remedy="leave them out of `label`")
         check_classes([name for _, name in names], path)
         return dict(names)
 

@@ -129,7 +129,8 @@ class TableReading:
         if not seen[key].rows:
             raise InputError("contains no row", where=self.path)
         if nulls := seen[key].nulls:
-            raise InputError(f"{nulls} rows have no {key}", where=self.path)
+            allowed = "an image in every row"
+            raise InputError(f"{nulls} rows have no {key}", where=self.path, allowed=allowed)
         if split:
             named_splits(seen[split].values(), self.columns.values, self.path)
         return seen
