@@ -1,18 +1,26 @@
 """Vision-language models: which tokens are yes and no, what the model reads, what it replies."""
 
+import json
 import shutil
+import sys
 from functools import partial
 from importlib.util import find_spec
 from types import SimpleNamespace
 
 import pytest
 from image_folders import smooth
-from refusals import fails
-from tiny_vlm import save_llava
+from refusals import fails, refused
+from tiny_vlm import TEMPLATE, save_gemma, save_llava
 
 from nooch.base.errors import MissingExtraError
 from nooch.models.sources import naming_packages
-from nooch.models.vision_language import VisionLanguageModel, find_vlm, load_vlm
+from nooch.models.vision_language import (
+    Loading,
+    VisionLanguageModel,
+    find_vlm,
+    load_vlm,
+    loading_options,
+)
 
 pytest.importorskip("torch", reason="torch is not installed (nooch[vlm])")
 transformers = pytest.importorskip("transformers", reason="transformers is not installed")
@@ -109,14 +117,14 @@ def test_the_template_is_part_of_the_identity(folders, tmp_path):
     fails(lambda: find_vlm("config:resnet-18"), "type resnet answers no questions")
 
 
-@pytest.fixture
-def onevision(folders, tmp_path):
+@pytest.fixture(params=["LlavaOnevision", "Qwen3VL", "InternVL", "SmolVLM"])
+def onevision(request, folders, tmp_path):
     """A model whose processor takes videos, for which it needs torchvision."""
     folder = shutil.copytree(folders["chat"], tmp_path / "onevision")
     settings = folder / "processor_config.json"
-    kind = settings.read_text().replace('"LlavaProcessor"', '"LlavaOnevisionProcessor"')
+    kind = settings.read_text().replace('"LlavaProcessor"', f'"{request.param}Processor"')
     settings.write_text(kind)
-    video = '{"video_processor_type": "LlavaOnevisionVideoProcessor"}'
+    video = f'{{"video_processor_type": "{request.param}VideoProcessor"}}'
     (folder / "video_preprocessor_config.json").write_text(video)
     return find_vlm(str(folder))
 
@@ -134,6 +142,120 @@ def test_a_package_that_does_not_load(onevision, tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     error = "torchvision is installed and does not load: RuntimeError: no operator nms"
     fails(lambda: load_vlm(onevision, "cpu"), error, "made for this torch")
+
+
+def test_gemma_3(tmp_path):
+    """A family whose processor loads without torchvision, with its own order of tokens."""
+    folder = save_gemma(tmp_path / "gemma")
+    model = load_vlm(find_vlm(str(folder)), "cpu")
+    together, alone = _replies(model, TEXTS), _replies(model, TEXTS, together=False)
+    for one, other in zip(together, alone, strict=True):
+        assert one[0] == other[0]
+        assert one[1:] == pytest.approx(other[1:], abs=1e-5)
+        assert 0 < one[1] < 1
+
+
+def test_a_template_that_can_do_without_thinking(tmp_path):
+    off = "{% if enable_thinking is defined and enable_thinking is false %} <think></think>"
+    template = TEMPLATE.replace(" ASSISTANT:", f" ASSISTANT:{off}{{% else %}} <think>{{% endif %}}")
+    model = load_vlm(find_vlm(str(save_llava(tmp_path / "m", template=template))), "cpu")
+    assert model.prompt("Is it dark?").endswith("ASSISTANT: <think></think>")
+
+
+def _altered(folder, **settings):
+    """The model with other settings in its configuration."""
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | settings))
+    return folder
+
+
+CODE = """
+from pathlib import Path
+from transformers import LlavaConfig, LlavaForConditionalGeneration
+Path({mark!r}).write_text("run")
+class Config(LlavaConfig):
+    model_type = "own_llava"
+class Own(LlavaForConditionalGeneration):
+    config_class = Config
+"""
+
+
+def test_code_of_a_model_is_run_only_if_asked(tmp_path, monkeypatch):
+    monkeypatch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", str(tmp_path / "c"))
+    from safetensors.torch import save_file
+
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    code = {"AutoConfig": "own.Config", "AutoModelForCausalLM": "own.Own"}
+    folder = save_llava(tmp_path / "m")
+    # weights by the names of the class: transformers translates only those of its own models
+    module = transformers.LlavaForConditionalGeneration.from_pretrained(folder)
+    weights = {name: value.clone() for name, value in module.state_dict().items()}
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    _altered(folder, model_type="own_llava", auto_map=code)
+    mark = tmp_path / "mark"
+    (folder / "own.py").write_text(CODE.format(mark=str(mark)))
+    needs = "a model of type own_llava needs code that comes with it, which is not run"
+    fails(lambda: find_vlm(str(folder)), needs, "`trust_remote_code`", "`endpoint`")
+    found = find_vlm(str(folder), trust_remote_code=True)
+    assert not mark.exists()
+    fails(lambda: load_vlm(found, "cpu"), "cannot be loaded")
+    assert not mark.exists()
+    asked = load_vlm(found, "cpu", loading=Loading(trust_remote_code=True))
+    plain = load_vlm(find_vlm(str(save_llava(tmp_path / "n"))), "cpu")
+    assert _replies(asked, TEXTS) == _replies(plain, TEXTS)
+    assert mark.exists()
+    # the code is part of what the answers depend on
+    (folder / "own.py").write_text(CODE.format(mark="other"))
+    assert find_vlm(str(folder), trust_remote_code=True).identity != found.identity
+
+
+@pytest.mark.parametrize(
+    ("kind", "classes", "trust", "parts"),
+    [
+        ("internvl_chat", ["AutoModel", "AutoModelForCausalLM"], False, ["-hf", "`trust_remote"]),
+        ("phi4mm", ["AutoModelForCausalLM"], False, ["type phi4mm needs code", "`endpoint`"]),
+        ("own", ["AutoModel"], False, ["type own needs code that comes with it"]),
+        ("own", ["AutoModel"], True, ["has none of AutoModelForImageTextToText, AutoModelForC"]),
+        ("florence2", ["AutoModelForCausalLM"], True, ["Florence-2 follows tokens of tasks"]),
+        ("florence2", [], False, ["answers no questions", "such as Qwen3-VL"]),
+    ],
+)
+def test_families_that_are_refused(folders, tmp_path, kind, classes, trust, parts):
+    folder = shutil.copytree(folders["chat"], tmp_path / "m")
+    _altered(folder, model_type=kind, auto_map=dict.fromkeys(classes, "own.Own"))
+    fails(lambda: find_vlm(str(folder), trust_remote_code=trust), *parts)
+
+
+@pytest.mark.parametrize(
+    ("method", "package"),
+    [("awq", "gptqmodel"), ("gptq", "optimum"), ("bitsandbytes", "bitsandbytes")],
+)
+def test_quantized_weights_are_loaded_where_they_are_used(folders, tmp_path, method, package):
+    folder = shutil.copytree(folders["chat"], tmp_path / "m")
+    bits = {"load_in_4bit": True} if method == "bitsandbytes" else {"bits": 4, "group_size": 16}
+    settings = {"quant_method": method, **bits}
+    found = find_vlm(str(_altered(folder, quantization_config=settings)))
+    assert loading_options(found, "cuda:1", Loading()) == {"device_map": {"": "cuda:1"}}
+    assert loading_options(found, "cuda", Loading(device_map="auto")) == {"device_map": "auto"}
+    act = lambda: loading_options(found, "cuda", Loading(quantize="4bit"))  # noqa: E731
+    refused(act, "`quantize`: has no effect: the weights are quantized already", method)
+    if find_spec(package) is None:
+        fails(lambda: load_vlm(found, "cpu"), "cannot be loaded", package)
+
+
+def test_weights_are_quantized_and_spread(folders):
+    found = find_vlm(str(folders["chat"]))
+    assert loading_options(found, "cpu", Loading()) == {}
+    for bits in ("4bit", "8bit"):
+        options = loading_options(found, "cuda", Loading(quantize=bits))
+        assert options["device_map"] == {"": "cuda"}
+        assert getattr(options["quantization_config"], f"load_in_{bits}")
+        if find_spec("bitsandbytes") is None:
+            loading = Loading(quantize=bits)
+            fails(lambda how=loading: load_vlm(found, "cpu", loading=how), "bitsandbytes")
+    pytest.importorskip("accelerate", reason="accelerate is not installed (nooch[hf])")
+    spread = load_vlm(found, "cpu", loading=Loading(device_map="sequential"))
+    assert _replies(spread, TEXTS) == _replies(load_vlm(found, "cpu"), TEXTS)
 
 
 def test_errors_that_name_no_package_stay():

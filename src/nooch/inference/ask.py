@@ -15,7 +15,7 @@ import polars as pl
 
 from nooch.base.calls import Count, Map, Progress, Seed, checked, no_progress, tracked
 from nooch.base.disk import locked
-from nooch.base.errors import InputError, check_one_of, some_of
+from nooch.base.errors import InputError, ParameterError, check_one_of, some_of
 from nooch.base.files import RESUME, check_output_file, replacing, writing
 from nooch.base.limits import limited_threads
 from nooch.base.version import __version__
@@ -41,7 +41,7 @@ from nooch.models.devices import choose_device, memory_limits
 from nooch.models.images import Decoding, dark_notes, refuse_broken
 from nooch.models.pixel_batches import read_in_order
 from nooch.models.sources import ModelSource, silently
-from nooch.models.vision_language import VisionLanguageModel, find_vlm, load_vlm
+from nooch.models.vision_language import Loading, VisionLanguageModel, find_vlm, load_vlm
 from nooch.suites import Suite
 from nooch.suites.questions import PER_SET, TEMPLATE
 
@@ -58,10 +58,14 @@ class Computing(NamedTuple):
     threads: int | None
     most_tokens: int
     describe: bool
+    loading: Loading
 
     @classmethod
     def settled(cls, device: str, precision: str, *others: Any) -> Self:
         """With the device and the precision that ``auto`` means here."""
+        if others[-1].device_map and device != "auto":
+            problem = "`device` has no effect with `device_map`"
+            raise ParameterError(problem, remedy="leave one of the two out")
         device = choose_device(device)
         usual = "float32" if device == "cpu" else "bf16"
         return cls(device, usual if precision == "auto" else precision, *others)
@@ -96,7 +100,8 @@ def _answered(source: ModelSource, options: Computing, requests: Sequence[Reques
     batches = [requests[start : start + size] for start in range(0, len(requests), size)]
     with limited_threads(options.threads), silently(), memory_limits(size, "asking"):
         yes_no, bf16 = not options.describe, options.precision == "bf16"
-        model = _loaded(str(source.folder), source.identity, options.device, bf16, yes_no)
+        how = (options.device, bf16, yes_no, options.loading)
+        model = _loaded(str(source.folder), source.identity, *how)
         # one reader: a tokenizer is not made for several threads
         inputs = read_in_order(partial(_read, model), batches, 1)
         for batch, content in zip(batches, inputs, strict=True):
@@ -107,14 +112,14 @@ def _answered(source: ModelSource, options: Computing, requests: Sequence[Reques
 
 @lru_cache(maxsize=1)
 def _loaded(
-    folder: str, identity: str, device: str, bf16: bool, yes_no: bool
+    folder: str, identity: str, device: str, bf16: bool, yes_no: bool, loading: Loading
 ) -> VisionLanguageModel:
     """The model: a process loads it once, not for every part."""
-    vlm = find_vlm(folder)
+    vlm = find_vlm(folder, trust_remote_code=loading.trust_remote_code)
     if vlm.identity != identity:
         problem = f"the model has hash {vlm.identity} here, and {identity} where the work started"
         raise InputError(problem, where=folder, allowed="the same model on all machines")
-    model = load_vlm(vlm, device, bf16=bf16, yes_no=yes_no)
+    model = load_vlm(vlm, device, bf16=bf16, yes_no=yes_no, loading=loading)
     if opens_reasoning(model.prompt("Is it dark?")):
         problem = "the chat template opens a block of reasoning: the next token is not an answer"
         remedy = "serve it and ask it there: `endpoint`, and `max_tokens` such as 4096"
@@ -172,7 +177,10 @@ def ask(
     range: tuple[float, float] | None = None,
     limit: Count | None = None,
     device: str = "auto",
+    device_map: Annotated[str, ("auto", "balanced", "sequential")] | None = None,
     precision: Annotated[str, ("auto", "float32", "bf16")] = "auto",
+    quantize: Annotated[str, ("4bit", "8bit")] | None = None,
+    trust_remote_code: bool = False,
     batch: Count = 8,
     threads: Count | None = None,
     overwrite: bool = False,
@@ -189,8 +197,8 @@ def ask(
         out: file to write, ``.parquet``: ``question_id, image_id, task, split, text, label,
             weight``, one column for each criterion, ``prompt, answer, probability, mass``; or
             ``image_id, text, prompt, caption``; and ``reasoning`` where a server sends it apart.
-        model: a hub id ``owner/model``, or a folder with weights as safetensors. No code that
-            comes with a model is run. With ``endpoint``, its name there.
+        model: a hub id ``owner/model``, or a folder with weights as safetensors. With
+            ``endpoint``, its name there.
         endpoint: address of a server of OpenAI's protocol that has the model (in Python also an
             ``Endpoint``); the images are sent there. By default the model runs on this machine.
         to_batch: write the requests here, ``.jsonl``, in the format of OpenAI's batches, and ask
@@ -216,7 +224,13 @@ def ask(
         range: two values that become black and white, of images of more than 8 bits a channel.
         limit: this many of the questions (of captions: images), evenly spread, for a first try.
         device: ``auto``, ``cpu``, ``cuda`` or ``cuda:N``.
+        device_map: spread the layers of a large model over all GPUs and the memory of this machine,
+            with accelerate: ``auto``, ``balanced`` or ``sequential``.
         precision: ``float32``, ``bf16``, or ``auto``: bf16 on a GPU.
+        quantize: load the weights as ``4bit`` or ``8bit``, with bitsandbytes. Weights that are
+            quantized already (bitsandbytes, AWQ, GPTQ) need only the package of their method.
+        trust_remote_code: run Python code that comes with the model, which can do anything on this
+            machine. Without it, none is run.
         batch: requests in a batch, at least 1.
         threads: CPU threads of a job, for concurrent jobs; by default as torch chooses.
         overwrite: replace an earlier output.
@@ -244,11 +258,14 @@ def ask(
         endpoint = endpoint or BATCH_URL
     replies: Callable[[Path], Iterable[Reply]]
     if endpoint is None:
-        source, most = find_vlm(str(model)), max_tokens or (CAPTION_TOKENS if describe else 1)
-        options = Computing.settled(device, precision, batch, threads, most, describe)
+        most = max_tokens or (CAPTION_TOKENS if describe else 1)
+        source = find_vlm(str(model), trust_remote_code=trust_remote_code)
+        loading = Loading(trust_remote_code, device_map, quantize)
+        options = Computing.settled(device, precision, batch, threads, most, describe, loading)
         kept = {name: getattr(options, name) for name in ("precision", "batch", "most_tokens")}
         made = {"model": source.name, "sha256": source.identity, **kept}
         made["device"] = options.device.partition(":")[0]
+        made |= {name: value for name, value in loading._asdict().items() if value}
         replies = partial(model_replies, requests, source, options, map=map)
     else:
         server = Endpoint(endpoint) if isinstance(endpoint, str) else endpoint

@@ -82,9 +82,11 @@ class ModelSource:
     identity: str
 
 
-def find_source(source: str) -> ModelSource:
+def find_source(source: str, *, code: bool = False) -> ModelSource:
     """Find a backbone and make sure that it can be loaded without running code of others. Raises
     InputError: no such source; no weights, or none that are safetensors.
+
+    With ``code``, that of a model may be run: it is fetched, and part of the identity.
     """
     if source.startswith(SCRATCH):
         return _from_configuration(source)
@@ -100,11 +102,12 @@ def find_source(source: str) -> ModelSource:
             )
         if source.startswith((".", "/", "~")) or source.count("/") != 1 or folder.exists():
             raise InputError("is not a backbone", where=source, allowed=_ALLOWED)
-        folder = fetched(source, "backbone", "train", _ALLOWED, ["*.jinja"])
+        more = ["*.jinja", "*.py"] if code else ["*.jinja"]
+        folder = fetched(source, "backbone", "train", _ALLOWED, more)
     config = _read_config(folder / "config.json")
     _check_weights(folder)
     name = folder.resolve().name if Path(source).expanduser().is_dir() else source
-    return ModelSource(name, folder, config, contents_hash(folder))
+    return ModelSource(name, folder, config, contents_hash(folder, code=code))
 
 
 def is_word(source: str) -> bool:
@@ -227,9 +230,11 @@ def read_json(file: Path, what: str, allowed: str) -> Any:
         return json.loads(file.read_bytes())
 
 
-def contents_hash(folder: Path) -> str:
-    """SHA-256 of weights and configuration, in hexadecimal: they determine the vectors."""
-    kinds = {WEIGHTS, ".json", ".jinja"}
+def contents_hash(folder: Path, *, code: bool = False) -> str:
+    """SHA-256 of weights and configuration, in hexadecimal: they determine the vectors; with
+    ``code``, also of Python files.
+    """
+    kinds = {WEIGHTS, ".json", ".jinja"} | ({".py"} if code else set())
     files = sorted(f for f in folder.rglob("*") if f.suffix in kinds and f.is_file())
     names = (f"{f.relative_to(folder).as_posix()} {sha256_once(f)}\n" for f in files)
     return hashlib.sha256("".join(names).encode()).hexdigest()
@@ -256,10 +261,9 @@ def pretrained(auto: Any, resolved: ModelSource, **options: Any) -> tuple[Any, l
         module, info = auto.from_pretrained(
             str(resolved.folder),
             local_files_only=True,
-            trust_remote_code=False,
             use_safetensors=True,
             output_loading_info=True,
-            **options,
+            **{"trust_remote_code": False, **options},
         )
     lacking = (key for key in info["missing_keys"] if not key.endswith("num_batches_tracked"))
     return module, sorted(lacking)

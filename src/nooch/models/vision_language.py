@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from nooch.base.errors import InputError
+from nooch.base.errors import InputError, ParameterError
 from nooch.models.devices import require_packages
 from nooch.models.sources import (
     ModelSource,
@@ -28,50 +28,123 @@ _FORMS = ("{}", " {}")
 """A word is another token after a blank."""
 
 
-def find_vlm(source: str) -> ModelSource:
-    """Find a vision-language model. Raises InputError: no such model, or one of another type."""
+_OWN_CODE = ("AutoModelForImageTextToText", "AutoModelForCausalLM")
+"""Classes that a model's own code may have, and that generate words; the first one counts."""
+
+
+class Loading(NamedTuple):
+    """How a model is loaded; see ``nooch.ask``."""
+
+    trust_remote_code: bool = False
+    device_map: str | None = None
+    quantize: str | None = None
+
+
+_PLAIN = Loading()
+
+
+def find_vlm(source: str, *, trust_remote_code: bool = False) -> ModelSource:
+    """Find a vision-language model. Raises InputError: no such model, or one of another type, also
+    one that needs code that comes with it, which may not be run.
+    """
     require_packages("a vision-language model", "vlm")
     # absolute, for workers in other folders
     place = Path(source).expanduser()
-    resolved = find_source(str(place.absolute()) if place.is_dir() else source)
+    named = str(place.absolute()) if place.is_dir() else source
+    resolved = find_source(named, code=trust_remote_code)
     from transformers.models.auto.modeling_auto import MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES
 
-    kind = resolved.config["model_type"]
-    if resolved.folder is None or kind not in MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES:
+    kind, code = resolved.config["model_type"], resolved.config.get("auto_map") or {}
+    allowed = "an image-text-to-text model with weights, such as LLaVA"
+    if kind == "florence2":
+        problem = "Florence-2 follows tokens of tasks, such as <OD>, and answers no questions"
+        remedy = "use a model that chats about images, such as Qwen3-VL"
+        raise InputError(problem, where=source, allowed=allowed, remedy=remedy)
+    known = resolved.folder is not None and kind in MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES
+    if not known and resolved.folder is not None and code:
+        runs = not {*_OWN_CODE}.isdisjoint(code)
+        if trust_remote_code and runs:
+            return resolved
+        problem = f"a model of type {kind} needs code that comes with it, which is not run"
+        remedy = "use weights made for transformers (their names often end in -hf), or ask it on a"
+        remedy += " server: `endpoint`"
+        if trust_remote_code:
+            problem = f"the code of this model of type {kind} has none of {', '.join(_OWN_CODE)}"
+        elif runs:
+            remedy += "; `trust_remote_code` runs that code, which can do anything: read it before"
+        raise InputError(problem, where=source, allowed=allowed, remedy=remedy)
+    if not known:
         problem = f"a model of type {kind} answers no questions about images"
-        allowed = "an image-text-to-text model with weights, such as LLaVA"
         remedy = "nooch predict takes image classifiers, and models such as CLIP"
         raise InputError(problem, where=source, allowed=allowed, remedy=remedy)
     return resolved
 
 
 def load_vlm(
-    resolved: ModelSource, device: str, *, bf16: bool = False, yes_no: bool = True
+    resolved: ModelSource,
+    device: str,
+    *,
+    bf16: bool = False,
+    yes_no: bool = True,
+    loading: Loading = _PLAIN,
 ) -> VisionLanguageModel:
     """A model on a device, after it has replied about a black image. Raises InputError: missing
     weights or processor, it cannot reply, or (``yes_no``) no tokens tell yes from no.
     MissingExtraError: a package that its processor needs.
     """
     import torch
+    import transformers
     from PIL import Image
-    from transformers import AutoModelForImageTextToText, AutoProcessor
+    from transformers import AutoProcessor
 
-    dtype = torch.bfloat16 if bf16 else torch.float32
+    options = loading_options(resolved, device, loading)
+    options["dtype"] = torch.bfloat16 if bf16 else torch.float32
+    trust, code = loading.trust_remote_code, resolved.config.get("auto_map") or {}
+    owned = next((name for name in _OWN_CODE if trust and name in code), _OWN_CODE[0])
     load: Any = AutoProcessor.from_pretrained
     with naming_packages("the processor of this model", "vlm", "torchvision", "num2words"):
-        module, lacking = pretrained(AutoModelForImageTextToText, resolved, dtype=dtype)
+        module, lacking = pretrained(getattr(transformers, owned), resolved, **options)
         refuse_lacking(resolved, lacking)
         with quietly(resolved):
-            processor = load(str(resolved.folder), local_files_only=True, trust_remote_code=False)
+            processor = load(str(resolved.folder), local_files_only=True, trust_remote_code=trust)
             tokens = processor.tokenizer
             # the next token of every text in a batch is then at the end
             tokens.padding_side = "left"
             tokens.pad_token = tokens.pad_token or tokens.eos_token
-        loaded = VisionLanguageModel(resolved.name, module.to(device).eval(), processor, device)
+        if "device_map" in options:
+            # placed by accelerate already; inputs go where its first weights are
+            device = str(module.device)
+        else:
+            module = module.to(device)
+        loaded = VisionLanguageModel(resolved.name, module.eval(), processor, device)
         with quietly(resolved):
             black = loaded.inputs([Image.new("RGB", (64, 64))], ["Is it dark?"])
             loaded.replies(black, yes_no=yes_no)
     return loaded
+
+
+def loading_options(resolved: ModelSource, device: str, loading: Loading) -> dict[str, Any]:
+    """Arguments of ``from_pretrained`` by which weights are quantized or spread over devices.
+
+    Weights that are quantized (bitsandbytes, AWQ, GPTQ) are loaded where they are used: most of
+    them cannot be moved. ParameterError: weights to quantize that are quantized already.
+    """
+    from transformers import BitsAndBytesConfig
+
+    config: Any = BitsAndBytesConfig
+    options: dict[str, Any] = {}
+    quantized = resolved.config.get("quantization_config")
+    if loading.quantize:
+        if quantized:
+            method = quantized.get("quant_method", "some method")
+            problem = f"has no effect: the weights are quantized already, by {method}"
+            raise ParameterError(problem, where="`quantize`", remedy="leave it out")
+        options["quantization_config"] = config(**{f"load_in_{loading.quantize}": True})
+    if loading.device_map or loading.quantize or quantized:
+        options["device_map"] = loading.device_map or {"": device}
+    if loading.trust_remote_code:
+        options["trust_remote_code"] = True
+    return options
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,13 +157,14 @@ class VisionLanguageModel:
     device: str
 
     def prompt(self, text: str) -> str:
-        """Text that the model reads: its chat template around image and text, else the image's
-        token on a line before the text.
+        """Text that the model reads: its chat template around image and text, without thinking
+        where the template can; else the image's token on a line before the text.
         """
         if getattr(self.processor, "chat_template", None):
             content = [{"type": "image"}, {"type": "text", "text": text}]
             talk = [{"role": "user", "content": content}]
-            return str(self.processor.apply_chat_template(talk, add_generation_prompt=True))
+            options = {"add_generation_prompt": True, "enable_thinking": False}
+            return str(self.processor.apply_chat_template(talk, **options))
         token = getattr(self.processor, "image_token", None)
         return f"{token}\n{text}" if isinstance(token, str) else text
 
