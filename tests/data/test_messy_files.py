@@ -111,6 +111,17 @@ def test_each_reading_of_a_refusal_is_what_its_flag_gives(name, tmp_path, run_cl
             )
 
 
+def test_check_takes_the_meaning_of_splits(tmp_path, run_cli):
+    path = FORMS["splits as numbers"].make(tmp_path)
+    (tmp_path / "answers.csv").write_text("image,sky\n" + "".join(f"{s}.jpg,0.7\n" for s in TRUTH))
+    check = f"check {path} {tmp_path / 'answers.csv'} --out {tmp_path / 'out'}"
+    words = run_cli(check).refused("split values 0, 1 are not known")
+    (flags,) = re.findall(r"--split-values \S+|--split-values, such as (\S+)", words)
+    assert flags == "0=train,1=test"
+    done = run_cli(f"{check} --split-values {flags}").ok()
+    assert "split test" in done.err
+
+
 @pytest.mark.parametrize("kind", FRAMES)
 def test_a_frame_is_a_dataset_and_imported(kind, tmp_path):
     table = frame().rename({"filename": "shown"}).with_columns(year=2019)

@@ -184,7 +184,7 @@ WIDE = {
     "infinity as a label": ("id,y\n1,1.0\n2,inf\n", {},
         "label y contains fractions, NaN, infinity"),
     "an unknown split": ("id,y,s\n1,1,train\n2,1,night\n", {"split": "s"},
-        "split values night are not known", "`values`"),
+        "split values night are not known", "`split_values`"),
     "no split in a row": ("id,y,s\n1,1,train\n2,1,\n", {"split": "s"},
         "column s is blank in some rows"),
     "a column called split": ("id,y,split\n1,1,train\n", {},

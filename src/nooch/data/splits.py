@@ -38,8 +38,12 @@ def apply_split(images: pl.DataFrame, plan: SplitPlan | None) -> pl.DataFrame:
     return images.with_columns(split=pl.Series(SPLITS, dtype=pl.String).gather(codes))
 
 
-def named_splits(column: pl.Series, values: Mapping[str, str], where: object = None) -> pl.Series:
-    """A column of split names of any spelling as train, valid and test."""
+def named_splits(
+    column: pl.Series, values: Mapping[str, str], where: object = None, keyword: str = "values"
+) -> pl.Series:
+    """A column of split names of any spelling as train, valid and test; ``keyword`` is how errors
+    call ``values``.
+    """
     if column.dtype.is_nested() or column.dtype == pl.Binary:
         problem = f"column {column.name} contains {column.dtype}"
         raise InputError(problem, where=where, allowed="names of splits, as text or numbers")
@@ -55,7 +59,7 @@ def named_splits(column: pl.Series, values: Mapping[str, str], where: object = N
         problem = f"split values {some_of(sorted(unknown))} are not known"
         likely = {2: ("train", "test"), 3: SPLITS}.get(len(unknown), SPLITS)
         pairs = (f"{value}={split}" for value, split in zip(sorted(unknown), likely, strict=False))
-        remedy = f"map them with `values`, such as {','.join(pairs)}"
+        remedy = f"map them with `{keyword}`, such as {','.join(pairs)}"
         raise InputError(problem, where=where, allowed=", ".join(SPLITS), remedy=remedy)
     wrong = [v for v in values.values() if v not in SPLITS]
     if wrong:

@@ -55,6 +55,9 @@ from nooch.data.table_schema import identifiers
 _ID = "nooch:id"
 """Column of rows: the image."""
 
+_VALUES = "split_values"
+"""How hints call the meaning of a column of splits."""
+
 _GROUP = 1 << 13
 """Rows of a part that are kept in memory until they are written."""
 
@@ -132,7 +135,7 @@ class TableReading:
             allowed = "an image in every row"
             raise InputError(f"{nulls} rows have no {key}", where=self.path, allowed=allowed)
         if split:
-            named_splits(seen[split].values(), self.columns.values, self.path)
+            named_splits(seen[split].values(), self.columns.values, self.path, _VALUES)
         return seen
 
 
@@ -236,7 +239,7 @@ class ScannedTable(ScannedRows):
         if columns.file_name:
             every = every.with_columns(table[columns.file_name].cast(pl.String).alias("file_name"))
         if split := columns.split:
-            every = every.with_columns(named_splits(table[split], columns.values, path))
+            every = every.with_columns(named_splits(table[split], columns.values, path, _VALUES))
         if isinstance(layout, LongTable) and layout.size:
             sizes = zip(("width", "height"), layout.size, strict=True)
             every = every.with_columns(table[of].cast(pl.Int64).alias(name) for name, of in sizes)
