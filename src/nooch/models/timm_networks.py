@@ -93,9 +93,9 @@ def _hub_id(source: str) -> str | None:
         remedy = "correct the path, or install timm: pip install 'nooch[timm]'"
         raise InputError(problem, where=source, allowed=_ALLOWED, remedy=remedy)
     near = get_close_matches(name, names, 3)
-    remedy = f"did you mean {' or '.join(near)}?" if near else None
+    meant = f"did you mean {' or '.join(near)}?" if near else None
     problem = "is neither a folder nor a name of timm's"
-    raise InputError(problem, where=source, allowed=_ALLOWED, remedy=remedy)
+    raise InputError(problem, where=source, allowed=_ALLOWED, remedy=meant)
 
 
 def _labels(config: TimmConfig, *, from_hub: bool) -> list[str] | dict[str, str] | None:
