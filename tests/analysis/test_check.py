@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import polars as pl
@@ -14,6 +15,7 @@ from sites import report_of
 from sklearn.linear_model import LogisticRegression
 
 import nooch
+from nooch.analysis.answer import left_out
 from nooch.analysis.check import BASELINES, baseline_runs, check
 from nooch.base.errors import InputError, ParameterError
 from nooch.data import save_dataset
@@ -67,6 +69,12 @@ def test_one_call_gives_suite_scores_findings_slices_and_page(folder, data, tmp_
         "split test; 1 of 1 tasks have at least 20 images in a misleading context",
     }
     assert checked.answer.left_out == [("no predictions", ["road", "tree"])]
+    for searched, ending in ((True, "; groups of its images were searched"), (False, "")):
+        few = SimpleNamespace(tasks=[])
+        rows = checked.findings.table
+        reasons = left_out(["car"], data, checked.suite, few, rows, 999, searched=searched)
+        assert reasons[0][0].startswith("fewer than 999 images in a misleading context (at most ")
+        assert reasons[0][0].endswith(f"){ending}")
     assert "page: " in repr(checked)
 
 

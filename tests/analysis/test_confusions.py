@@ -90,6 +90,10 @@ def test_a_folder_of_classes_is_checked_by_its_confusions(labels, tmp_path):
     assert missed["dog"] == f"0 of {(labels == 1).sum()}"
     assert (tmp_path / "out" / "confusions.parquet").is_file()
     assert "m calls cats dogs in" in (tmp_path / "out" / "report" / "index.html").read_text()
+    # a folder with only val needs no training images
+    few = check(one_each(labels, ["valid"] * 300), run, tmp_path / "valid", bootstrap=0)
+    assert few.confusions.sentences(1) == checked.confusions.sentences(1)
+    assert set(few.scores.table["run"]) == {"m", "baseline: constant"}
 
 
 def test_the_decision_can_be_chosen(labels, tmp_path):

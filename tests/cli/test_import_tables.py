@@ -53,9 +53,16 @@ def test_the_next_command_fits_what_the_labels_say(run_cli, tmp_path):
     table = pl.DataFrame({"id": range(6), "a": [1, 1, 1, 0, 1, 1], "b": [1, 1, 0, 1, 0, 1]})
     table.with_columns(b=1 - pl.col("a")).write_csv(tmp_path / "one_each.csv")
     table.write_csv(tmp_path / "several.csv")
-    for name, criterion in (("several", "context"), ("one_each", "attribute --phi")):
-        done = run_cli(f"import table {name}.csv {name} --id id --label a,b --split 50/0/50").ok()
-        assert f"next: nooch find {name} --criterion {criterion}" in done.out
+    table.with_columns(b=1 - pl.col("a"), place=pl.lit("x")).write_csv(tmp_path / "placed.csv")
+    for name, following in {
+        "several": "find several --criterion context",
+        "placed --attributes place": "find placed --criterion attribute --phi",
+        "one_each": "check one_each PREDICTIONS",
+    }.items():
+        file = name.split()[0]
+        command = f"import table {file}.csv {name.replace(file, file, 1)} --id id --label a,b"
+        done = run_cli(f"{command} --split 50/0/50").ok()
+        assert f"next: nooch {following}" in done.out
 
 
 def test_what_cannot_be_done_is_refused(run_cli, tables):

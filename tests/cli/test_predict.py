@@ -57,6 +57,14 @@ def test_tasks_without_a_label_are_left_out_and_named(suite, run_cli, tmp_path, 
     run_cli(named).refused("are called water_bird")
 
 
+def test_annotations_are_imported_first(suite, run_cli, tmp_path):
+    for place in ("images", "data/dataset.json"):
+        assert (tmp_path / place).exists()
+        done = run_cli(f"predict {place} --model model --out p.csv")
+        done.refused("is neither a suite nor a dataset", "nooch import auto PATH DATASET")
+    run_cli("predict missing --model model --out p.csv").refused("is not a suite folder")
+
+
 def test_synonyms_are_shown_before_they_are_used(suite, run_cli, tmp_path):
     model = save_classifier(tmp_path / "model", ("automobile", "street", "sedan"))
     run_cli(f"predict suite --model {model} --out p.csv").refused("are called car, water_bird")

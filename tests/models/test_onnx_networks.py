@@ -163,6 +163,13 @@ def test_networks_that_are_refused(tmp_path):
     fails(lambda: load_task_model(file, ["cow"], classes=names, **USUAL), "called cow", "car")
     wide = save_classifier(tmp_path / "wide.onnx", shape=("n", 3, "h", "w"))
     fails(lambda: load_task_model(wide, ["car"], classes=names, **USUAL), "`size`")
+    everything = (
+        "input is unknown",
+        "outputs have no names",
+        "`size`, `mean` and `std`",
+        "`classes`",
+    )
+    fails(lambda: load_task_model(wide, ["car"]), *everything)
     assert load_task_model(wide, ["car"], classes=names, size=16, **USUAL).size == (16, 16)
     fails(lambda: load_task_model(file, ["car"], classes=names, size=8, **USUAL), "8 x 8", "`size`")
     short = tmp_path / "short.txt"

@@ -294,8 +294,13 @@ def left_out(
     kept: Suite,
     table: pl.DataFrame,
     min_hard: int,
+    *,
+    searched: bool,
 ) -> list[tuple[str, list[str]]]:
-    """Classes about which nothing is concluded, by reason."""
+    """Classes about which nothing is concluded from their context, by reason; ``searched``: groups
+    of their images are listed where they stand out.
+    """
+    still = "; groups of its images were searched" if searched else ""
     reasons: dict[str, list[str]] = {}
 
     def add(reason: str, task: str) -> None:
@@ -308,8 +313,8 @@ def left_out(
         if not records and task not in kept.tasks:
             add("no other class goes with it closely enough to be its context", task)
         elif task not in kept.tasks:
-            add(f"fewer than {min_hard} images in a misleading context (at most {most})"
-                if most else "no image in a misleading context", task)  # fmt: skip
+            add(f"fewer than {min_hard} images in a misleading context (at most {most}){still}"
+                if most else f"no image in a misleading context{still}", task)  # fmt: skip
         elif table.height and task not in compared_tasks:
             add("too few images with or without its context to conclude", task)
     for task in data.classes:

@@ -100,14 +100,18 @@ def baseline_runs(data: Dataset, tasks: Sequence[str], split: str) -> list[Predi
     The constant gives every image the probability 1/2, the prior the task's share of positives in
     training. The context is a logistic regression on the presence of the other classes, see
     ``nooch.Context``; labels that exclude each other have none. An image of which a label is
-    unknown gets the prior.
+    unknown gets the prior. Without training images, only the constant is there.
     """
-    part, train = data.select(split), data.select(data.fitting_split)
+    part = data.select(split)
     ids = part.images["image_id"]
-    prior = np.array([train.labels(t, unknown=False)[known_at(train, t)].mean() for t in tasks])
     flat = np.ones((len(tasks), len(ids)))
+    constant = Predictions(BASELINES[0], ids, tuple(tasks), flat / 2, "probability")
+    if data.fitting_split not in data.splits:
+        return [constant]
+    train = data.select(data.fitting_split)
+    prior = np.array([train.labels(t, unknown=False)[known_at(train, t)].mean() for t in tasks])
     made = [
-        Predictions(BASELINES[0], ids, tuple(tasks), flat / 2, "probability"),
+        constant,
         Predictions(BASELINES[1], ids, tuple(tasks), flat * prior[:, None], "probability"),
     ]
     try:
@@ -124,6 +128,10 @@ PAGE = "report/index.html"
 _MARKER = "findings.json"
 _DECISIONS = ("argmax", "threshold")
 _NOTHING = "no context"
+_CONTEXT = (
+    "for findings by context import more labels per image, add columns such as the place (nooch"
+    " tools add-attributes), or predict areas (nooch annotate)"
+)
 """Name of the criterion of labels that contain no context: no image is hard."""
 _MOST_ERRORS = 12
 _MANY_TASKS = 20
@@ -317,7 +325,9 @@ def check(
         answer = replace(
             answer,
             errors=_errors(runs, part, split, predicted),
-            left_out=left_out(predicted, data, found_suite, suite, findings.table, min_hard),
+            left_out=left_out(
+                predicted, data, found_suite, suite, findings.table, min_hard, searched=slices
+            ),
             notes=notes,
             settings={
                 "split": split, "criteria": ", ".join(suite.criteria), "alpha": alpha,
@@ -389,8 +399,9 @@ def _criteria(
         if len(data.classes) == 1:
             raise error
         # all images are easy: scores, confusions and slices are left
-        made[_NOTHING] = Attribute("y < 0")
-        notes = [f"{error.problem}; for findings by context: {error.remedy}"]
+        # (fitted on any image: a training split is not needed)
+        made[_NOTHING] = Attribute("y < 0").fit(data)
+        notes = [f"{error.problem}; {_CONTEXT}"]
     return made, notes
 
 

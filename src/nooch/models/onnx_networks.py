@@ -8,8 +8,9 @@ import ast
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import msgspec
 import numpy as np
@@ -44,6 +45,8 @@ MODEL_FILE = "model.onnx"
 LABELS_FILE = "labels.txt"
 CONFIG_FILE = "config.json"
 _ENDING = ".onnx"
+_A = TypeVar("_A")
+_B = TypeVar("_B")
 _FLOATS = {"tensor(float)": np.float32, "tensor(float16)": np.float16}
 _SIZES = Annotated[list[int], Meta(min_length=1, max_length=2)]
 _NAMES = dict[int, Any] | list[Any]
@@ -133,17 +136,19 @@ def load_onnx(
         raise InputError(problem, where=file, allowed=allowed)
     last = first.shape[3] == 3 and first.shape[1] != 3
     fixed = first.shape[1:3] if last else first.shape[2:]
-    prepared = _preprocessing(file, options, metadata, fixed, usual)
     config = folder / CONFIG_FILE
     facts = read_json(config, "configuration", "JSON") if config.is_file() else {}
     facts = facts if isinstance(facts, dict) else {}
-    labels = labels_of_outputs(file, options, metadata, facts, labels)
+    prepared, named = _both(
+        partial(_preprocessing, file, options, metadata, fixed, usual),
+        partial(labels_of_outputs, file, options, metadata, facts, labels),
+    )
     ends, weights = _graph(file)
     identity = _identity(folder) if whole else _hash_of_files(file, weights)
     if not whole or any(
         value is not None for value in (options.mean, options.std, options.classes)
     ):
-        text = f"{identity} {prepared} {labels}"
+        text = f"{identity} {prepared} {named}"
         identity = hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()
 
     def every(batch: Tensor) -> dict[str, NDArray[Any]]:
@@ -162,7 +167,25 @@ def load_onnx(
 
     name = folder.resolve().name if whole else file.stem
     found = ModelSource(name, folder, facts, identity)
-    return OnnxNetwork(found, labels, Inputs(prepared, device), ends, metadata, run, every)
+    return OnnxNetwork(found, named, Inputs(prepared, device), ends, metadata, run, every)
+
+
+def _both(first: Callable[[], _A], second: Callable[[], _B]) -> tuple[_A, _B]:
+    """Results of two functions; of two about one file that fail, one error names both problems."""
+    try:
+        found = first()
+    except InputError as error:
+        try:
+            second()
+        except InputError as other:
+            if other.where == error.where:
+                problem, remedy = (
+                    f"{error.problem}; {other.problem}",
+                    f"{error.remedy}; {other.remedy}",
+                )
+                raise InputError(problem, where=error.where, remedy=remedy) from None
+        raise
+    return found, second()
 
 
 def _preprocessing(
@@ -181,15 +204,17 @@ def _preprocessing(
         if size := _literal(file, metadata, "imgsz", _SIZES):
             recorded = replace(recorded, size=check_size((size[0], size[-1])))
     fixed = shape[0], shape[1]
+    unsized = options.size is None and not all(isinstance(edge, int) for edge in fixed)
     if recorded is None and usual is None and (options.mean is None or options.std is None):
         raise InputError(
             f"has no {PREPROCESSOR} next to it, so its input is unknown",
             where=file,
-            remedy="give `mean` and `std`, of pixels from 0 to 1, such as 0.485,0.456,0.406 and"
-            f" 0.229,0.224,0.225 of ImageNet; or write them into {PREPROCESSOR}",
+            remedy=f"give {'`size`, ' if unsized else ''}`mean` and `std`, of pixels from 0 to 1,"
+            " such as 0.485,0.456,0.406 and 0.229,0.224,0.225 of ImageNet; or write them into"
+            f" {PREPROCESSOR}",
         )
     if recorded is None:
-        if options.size is None and not all(isinstance(edge, int) for edge in fixed):
+        if unsized:
             remedy = f"give `size` in pixels, or write it into {PREPROCESSOR}"
             raise InputError("takes images of any size", where=file, remedy=remedy)
         recorded = usual or IMAGENET

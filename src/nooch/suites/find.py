@@ -397,9 +397,10 @@ def training_part(data: Dataset, name: str) -> Dataset:
     if data.fitting_split in data.splits:
         return data.select(data.fitting_split)
     raise InputError(
-        f"the split train is empty, so {name} cannot be fitted",
+        f"the split train is empty: {name} is fitted on training images",
         allowed=f"splits: {', '.join(f'{s} {n}' for s, n in data.splits.items())}",
-        remedy="import with a training split (`split` 70/10/20), give cues by hand for every task"
+        remedy="import again with a training split (nooch import auto with `split` 70/10/20), give"
+        " cues by hand for every task"
         " (ce), or a criterion fitted elsewhere (`fitted` SUITE)",
     )
 

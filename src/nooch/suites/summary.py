@@ -12,8 +12,8 @@ import msgspec
 import numpy as np
 from scipy.special import expit
 
-from nooch.base.errors import ParameterError
-from nooch.base.files import DATASET_MARKER
+from nooch.base.errors import FormatError, ParameterError
+from nooch.base.files import DATASET_MARKER, SUITE_MARKER
 from nooch.criteria import FittedContext
 from nooch.criteria.cue_stability import CueStability
 from nooch.data import ANNOTATED, Dataset, load_dataset
@@ -189,8 +189,19 @@ def suite_with_dataset(
 def suite_or_dataset(
     folder: str | Path, place: str | Path | None
 ) -> tuple[Suite | None, Dataset | None]:
-    """A suite and its dataset, as ``suite_with_dataset``; or no suite if it is a dataset."""
-    if not (Path(folder) / DATASET_MARKER).is_file():
+    """A suite and its dataset, as ``suite_with_dataset``; or no suite if it is a dataset. Raises
+    FormatError: it is there, and neither.
+    """
+    path = Path(folder)
+    if not (path / DATASET_MARKER).is_file():
+        if path.exists() and not (path / SUITE_MARKER).exists():
+            raise FormatError(
+                "is neither a suite nor a dataset",
+                where=folder,
+                allowed="a folder that nooch find or nooch import wrote; nooch-coco",
+                remedy="import annotations or a folder of images first: nooch import auto PATH"
+                " DATASET",
+            )
         return suite_with_dataset(folder, place)
     if place is not None:
         raise ParameterError(

@@ -133,11 +133,16 @@ def print_imported(out: Path, imported: Imported, format: str) -> None:
     splits = ", ".join(f"{name} {count:,}" for name, count in header.splits.items())
     held = counted(len(header.classes), "class"), counted(imported.captions, "caption")
     say(f"{out}: {counted(header.n_images, 'image')} ({splits}), {', '.join(held)}")
-    criterion = "ce" if imported.has_areas else 'attribute --phi "EXPRESSION"'
+    place, criterion = shlex.quote(str(out)), "ce"
     if not imported.has_areas and imported.annotated > header.n_images:
         # several labels in an image are context of each other
         criterion = "context"
-    hint(f"next: nooch find {shlex.quote(str(out))} --criterion {criterion} --out SUITE")
+    elif not imported.has_areas and imported.attributes:
+        criterion = 'attribute --phi "EXPRESSION"'
+    elif not imported.has_areas:
+        hint(f"next: nooch check {place} PREDICTIONS --out CHECK")
+        return
+    hint(f"next: nooch find {place} --criterion {criterion} --out SUITE")
 
 
 @takes(
