@@ -249,6 +249,34 @@ def test_thinking_is_kept_and_a_body_is_another_run(run_cli, command, server, fo
     assert "answers are cut off within their reasoning" in short.err
 
 
+def test_samples_of_a_server(run_cli, command, server, folder, tmp_path):
+    """Yes to seeds below 3, then words that are neither."""
+
+    def act(handler):
+        seed = handler.body["seed"]
+        says("Yes." if seed < 3 else "No." if seed < 9 else "It is dark.")(handler)
+
+    server.always = act
+    asked = run_cli(f"{command} --sample 10 --temperature 0.7 --per-set 1").ok()
+    assert {(body["temperature"], "logprobs" in body) for body in server.asked} == {(0.7, False)}
+    frame = pl.read_parquet(tmp_path / "answers.parquet")
+    assert frame["sample"].to_list() == [*range(10)] * (len(frame) // 10)
+    row = [*[1.0] * 3, *[0.0] * 6, pytest.approx(1 / 3)]
+    assert frame["probability"].to_list() == row * (len(frame) // 10)
+    n = len(frame) // 10
+    assert f"the 10 samples disagree on {n} of {n} questions (100.0%)" in asked.err
+    scored = run_cli(
+        f"evaluate {folder / 'suite'} {tmp_path / 'answers.parquet'} --metrics brier --format json"
+    ).ok()
+    sides = {row["subset"]: row["value"] for row in scored.json["scores"] if row["value"]}
+    assert sides["hard_negative"] == pytest.approx(1 / 9)
+    # a server without seeds is asked without them
+    server.asked.clear()
+    server.always = acts.refuses_field("seed", "seed is not supported", says("No"))
+    run_cli(f"{command} --sample 2 --per-set 1 --overwrite --concurrency 1").ok()
+    assert ["seed" in body for body in server.asked] == [True, *[False] * (2 * n)]
+
+
 def test_captions_after_thinking(run_cli, command, server, folder, tmp_path):
     server.always = acts.thinks(3000)
     run_cli(f"{command} --describe").ok()

@@ -117,6 +117,54 @@ def test_disagreement_is_counted(asked, suite, folder, tmp_path):
     assert not [note for note in runs[0].notes if "neither" in note]
 
 
+def test_samples_give_the_share_of_yes(asked, suite, folder, tmp_path):
+    state = torch.random.get_rng_state()
+    options = {"model": folder / "sure", "max_tokens": 1, "batch": 7}
+    done = asked(sample=30, temperature=2.0, **options)
+    assert torch.equal(torch.random.get_rng_state(), state)
+    frame = done.frame
+    assert frame.select("prompt", "sample").rows()[:31] == [*((0, n) for n in range(30)), (0, 0)]
+    assert frame["mass"].null_count() == len(frame) == 48 * 30
+    by_hand = {"Yes": 1.0, "yes": 1.0, "YES": 1.0, "No": 0.0, "no": 0.0, "NO": 0.0}
+    says = frame["answer"].replace_strict(by_hand, default=None)
+    assert frame.filter(says.is_not_null())["probability"].equals(says.drop_nulls())
+    shares = frame.group_by("question_id").agg(pl.col("probability").mean())
+    decided = frame.with_columns(says=says).group_by("question_id").agg(pl.col("says").mean())
+    both = shares.join(decided, on="question_id")
+    assert both["probability"].to_list() == pytest.approx(both["says"].to_list())
+    assert says.null_count()
+    split = decided["says"].is_between(0, 1, closed="none").sum()
+    assert f"the 30 samples disagree on {split} of 48 questions" in done.notes[-1]
+    (run,) = nooch.load_predictions(tmp_path / "a.parquet", suite)
+    assert not run.in_words
+    nll = nooch.evaluate(suite, tmp_path / "a.parquet", metrics=["nll"]).table["value"]
+    assert nll.is_finite().all()
+    # the same again, and other draws in another batch
+    assert asked("c.parquet", sample=30, temperature=2.0, **options).frame.equals(frame)
+    few = asked("d.parquet", sample=2, prompts=PHRASINGS, per_set=1, **options)
+    assert few.frame.height == 2 * 2 * few.frame["question_id"].n_unique()
+    assert "the 4 samples disagree on" in few.notes[-1]
+    told = asked("e.parquet", sample=3, describe=True, model=folder / "llava", max_tokens=3).frame
+    assert told.columns == ["image_id", "text", "prompt", "sample", "caption"]
+    assert told.height == 72
+    assert told["caption"].n_unique() > 24
+
+
+def test_a_share_is_estimated_without_bias(folder):
+    """The words drawn by the model are those that its probabilities say."""
+    from image_folders import smooth
+
+    from nooch.models.vision_language import find_vlm, load_vlm
+
+    model = load_vlm(find_vlm(str(folder / "sure")), "cpu")
+    inputs = model.inputs([smooth(3, 64, 48)] * 2000, ["Is there a car ?"] * 2000)
+    expected, mass = model.replies(inputs)[0][1:]
+    words = [word for word, *_ in model.replies(inputs, yes_no=False, temperature=1.0, seed=5)]
+    yes, no = (sum(word.lower() == said for word in words) for said in ("yes", "no"))
+    assert (yes + no) / 2000 == pytest.approx(mass, abs=0.05)
+    assert yes / (yes + no) == pytest.approx(expected, abs=0.06)
+
+
 def test_provenance_and_options(asked, suite, tmp_path):
     done = asked(per_set=1, tasks=["car"], seed=3, template="Can you see {a} {task} ?")
     assert len(done.frame) == 4
@@ -200,6 +248,11 @@ def test_a_stopped_run_resumes_and_ends_alike(asked, suite, folder, tmp_path):
         ({"precision": "fp8"}, ["precision", "bf16"]),
         ({"batch": 0}, ["`batch`", "at least 1"]),
         ({"max_tokens": 0}, ["`max_tokens`", "at least 1"]),
+        ({"sample": 0}, ["`sample`", "at least 1"]),
+        ({"sample": 2, "temperature": 0.0}, ["`temperature`", "above 0"]),
+        ({"temperature": 0.5}, ["`temperature` has no effect without `sample`"]),
+        ({"device_map": "auto", "device": "cpu"}, ["`device` has no effect with `device_map`"]),
+        ({"quantize": "2bit"}, ["quantize", "4bit"]),
         ({"per_set": 0}, ["`per_set`"]),
         ({"tasks": ["cow"]}, ["'cow' is not a task"]),
         ({"splits": ["tset"]}, ["'tset' is not a split"]),

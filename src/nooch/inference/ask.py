@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Annotated, Any, NamedTuple, Self
 
 import polars as pl
+from msgspec import Meta
 
 from nooch.base.calls import Count, Map, Progress, Seed, checked, no_progress, tracked
 from nooch.base.disk import locked
@@ -19,7 +20,7 @@ from nooch.base.errors import InputError, ParameterError, check_one_of, some_of
 from nooch.base.files import RESUME, check_output_file, replacing, writing
 from nooch.base.limits import limited_threads
 from nooch.base.version import __version__
-from nooch.base.work_folder import Steps, held, remove_folder, work_folder
+from nooch.base.work_folder import Steps, held, key_of, remove_folder, work_folder
 from nooch.data import Dataset
 from nooch.data.readers.image_files import UNREADABLE, UPRIGHT, rgb_image
 from nooch.evaluation.answer_rules import (
@@ -32,6 +33,7 @@ from nooch.evaluation.answer_words import AskedQuestion
 from nooch.inference.batch_files import BATCH_TOKENS, BATCH_URL, batch_replies, write_batch
 from nooch.inference.endpoint import (
     THINKING_TOKENS,
+    YES_NO_TOKENS,
     Endpoint,
     endpoint_replies,
     request_fields,
@@ -58,6 +60,7 @@ class Computing(NamedTuple):
     threads: int | None
     most_tokens: int
     describe: bool
+    temperature: float | None
     loading: Loading
 
     @classmethod
@@ -99,13 +102,16 @@ def _answered(source: ModelSource, options: Computing, requests: Sequence[Reques
     size, replies = options.batch, []
     batches = [requests[start : start + size] for start in range(0, len(requests), size)]
     with limited_threads(options.threads), silently(), memory_limits(size, "asking"):
-        yes_no, bf16 = not options.describe, options.precision == "bf16"
+        warm, bf16 = options.temperature, options.precision == "bf16"
+        yes_no = not options.describe and warm is None
         how = (options.device, bf16, yes_no, options.loading)
         model = _loaded(str(source.folder), source.identity, *how)
         # one reader: a tokenizer is not made for several threads
         inputs = read_in_order(partial(_read, model), batches, 1)
         for batch, content in zip(batches, inputs, strict=True):
-            made = model.replies(content, options.most_tokens, yes_no=yes_no)
+            seed = int(key_of([r.key for r in batch]), 16) % 2**63
+            most = options.most_tokens
+            made = model.replies(content, most, yes_no=yes_no, temperature=warm, seed=seed)
             replies += [Reply(r.key, *reply) for r, reply in zip(batch, made, strict=True)]
     return replies
 
@@ -173,6 +179,8 @@ def ask(
     prompts: Sequence[str] = (),
     describe: bool = False,
     max_tokens: Count | None = None,
+    sample: Count | None = None,
+    temperature: Annotated[float, Meta(gt=0)] | None = None,
     images: str | Path | None = None,
     range: tuple[float, float] | None = None,
     limit: Count | None = None,
@@ -202,8 +210,8 @@ def ask(
         endpoint: address of a server of OpenAI's protocol that has the model (in Python also an
             ``Endpoint``); the images are sent there. By default the model runs on this machine.
         to_batch: write the requests here, ``.jsonl``, in the format of OpenAI's batches, and ask
-            nothing; files of at most 50,000 requests and 200 MB. With ``from_batch``, only those
-            that have no reply there.
+            nothing; files of at most 50,000 requests and 200 MB. With results of an earlier
+            batch, only requests that have no reply there.
         from_batch: files of results of such a batch, in place of a server; all other options must
             be as they were.
         data: the dataset of the suite; by default the one that it records.
@@ -220,6 +228,8 @@ def ask(
         max_tokens: longest reply, in tokens; by default 1 token for yes or no (16 where a server is
             asked), 128 for a caption, and on a server 16,384 where these end before the answer;
             in a batch 4,096 for yes or no.
+        sample: replies to each question, drawn at random: the share of yes is its probability.
+        temperature: of these draws, above 0; by default 1.
         images: folder of images, if not the one that the dataset records.
         range: two values that become black and white, of images of more than 8 bits a channel.
         limit: this many of the questions (of captions: images), evenly spread, for a first try.
@@ -250,26 +260,29 @@ def ask(
     plan = plan_requests(
         suite, data, per_set=per_set, template=template, seed=seed, criteria=criteria, tasks=tasks,
         splits=splits, questions=questions, prompts=prompts, describe=describe, images=images,
-        range=range, limit=limit,
+        range=range, limit=limit, sample=sample,
     )  # fmt: skip
+    warm = _temperature(sample, temperature)
     requests = plan.requests
     results = [Path(file).absolute() for file in from_batch]
     if in_batch := to_batch is not None or bool(results):
         endpoint = endpoint or BATCH_URL
     replies: Callable[[Path], Iterable[Reply]]
     if endpoint is None:
-        most = max_tokens or (CAPTION_TOKENS if describe else 1)
         source = find_vlm(str(model), trust_remote_code=trust_remote_code)
         loading = Loading(trust_remote_code, device_map, quantize)
-        options = Computing.settled(device, precision, batch, threads, most, describe, loading)
+        usual = CAPTION_TOKENS if describe else YES_NO_TOKENS if warm else 1
+        most = (max_tokens or usual, describe, warm)
+        options = Computing.settled(device, precision, batch, threads, *most, loading)
         kept = {name: getattr(options, name) for name in ("precision", "batch", "most_tokens")}
-        made = {"model": source.name, "sha256": source.identity, **kept}
+        made = {"model": source.name, "sha256": source.identity, **kept, "temperature": warm or 0}
         made["device"] = options.device.partition(":")[0]
         made |= {name: value for name, value in loading._asdict().items() if value}
         replies = partial(model_replies, requests, source, options, map=map)
     else:
         server = Endpoint(endpoint) if isinstance(endpoint, str) else endpoint
-        sent, more = _sent(str(model), server, max_tokens, in_batch=in_batch, describe=describe)
+        how = {"describe": describe, "temperature": warm}
+        sent, more = _sent(str(model), server, max_tokens, how, in_batch=in_batch)
         made = {**sent, "endpoint": "batch" if in_batch else server.url}
         made |= {"max_side": server.max_side, "more_tokens": more}
         if to_batch is not None:
@@ -284,8 +297,7 @@ def ask(
             )
         )
     made |= {"nooch": __version__, "prompts": list(plan.phrasings), "orientation": UPRIGHT}
-    if range is not None:
-        made["range"] = list(range)
+    made |= {} if range is None else {"range": list(range)}
     texts = [[request.key, str(request.image), request.text] for request in requests]
     folder = work_folder(target, "asking", [made, texts])
     lock = locked(target.with_name(f".{target.name}.lock"), "writing this file", target)
@@ -308,14 +320,22 @@ def ask(
     return AskedFile(frame, made, told)
 
 
+def _temperature(sample: int | None, temperature: float | None) -> float | None:
+    """The temperature of samples, if there are any. ParameterError if it has no effect."""
+    if sample is None and temperature is not None:
+        problem, remedy = "`temperature` has no effect without `sample`", "give both, or none"
+        raise ParameterError(problem, remedy=remedy)
+    return None if sample is None else temperature or 1.0
+
+
 def _sent(
-    model: str, server: Endpoint, max_tokens: int | None, *, in_batch: bool, describe: bool
+    model: str, server: Endpoint, max_tokens: int | None, how: Mapping[str, Any], *, in_batch: bool
 ) -> tuple[dict[str, Any], int | None]:
     """Fields of each request, and the length with which one is sent again; see ``nooch.ask``."""
-    extra, usual = server.extra_fields, BATCH_TOKENS if in_batch and not describe else None
-    settings: dict[str, Any] = {"describe": describe, "logprobs": server.logprobs, "extra": extra}
+    extra, usual = server.extra_fields, BATCH_TOKENS if in_batch and not how["describe"] else None
     given = max_tokens or {"max_tokens", "max_completion_tokens"} & extra.keys()
     more = None if given or in_batch else THINKING_TOKENS
+    settings = {**how, "logprobs": server.logprobs, "extra": extra}
     return request_fields(model, max_tokens or usual, **settings), more
 
 
@@ -328,11 +348,21 @@ def _joined(plan: AskPlan, replies: Iterable[Reply], *, describe: bool) -> pl.Da
     replied = replied.select("key", "answer", "probability", "mass", *thoughts)
     frame = plan.frame.join(replied, on="key", how="left", maintain_order="left").drop("key")
     if describe:
-        told = frame.select(
-            "image_id", "text", "prompt", pl.col("answer").alias("caption"), *thoughts
-        )
-        return told.drop_nulls("caption")
+        sampled = [name for name in frame.columns if name == "sample"]
+        columns = ("image_id", "text", "prompt", *sampled, "caption", *thoughts)
+        return frame.rename({"answer": "caption"}).select(columns).drop_nulls("caption")
+    if "sample" in frame.columns:
+        frame = frame.with_columns(_verdicts(frame).cast(pl.Float64).alias("probability"))
+        share = pl.col("probability").fill_null(pl.col("probability").mean().over("question_id"))
+        frame = frame.with_columns(share, mass=pl.lit(None, pl.Float64))
     return frame
+
+
+def _verdicts(frame: pl.DataFrame) -> pl.Series:
+    """Yes, no or null for the words of each answer."""
+    questions = [AskedQuestion(*row) for row in frame.select("text", "task").iter_rows()]
+    verdicts = read_verdicts(frame["answer"].fill_null("").to_list(), questions)
+    return pl.Series("yes", verdicts, pl.Boolean)
 
 
 def _notes(frame: pl.DataFrame) -> list[str]:
@@ -355,16 +385,17 @@ def _notes(frame: pl.DataFrame) -> list[str]:
             f"{cut:,} of {n:,} answers are cut off within their reasoning, and unknown: ask again"
             " with more `max_tokens`, such as 4096"
         )
-    if (phrasings := frame["prompt"].n_unique()) > 1:
-        questions = [AskedQuestion(*row) for row in frame.select("text", "task").iter_rows()]
-        words = pl.Series(read_verdicts(texts, questions), dtype=pl.Boolean)
+    samples = frame["sample"].n_unique() if "sample" in frame.columns else 1
+    if (phrasings := frame["prompt"].n_unique()) * samples > 1:
+        words = _verdicts(frame)
         sure = pl.when(pl.col("mass").fill_null(1.0) >= 0.5).then("probability")
         yes = pl.coalesce(sure > 0.5, words)
         of_questions = frame.with_columns(yes=yes).group_by("question_id")
         kinds = of_questions.agg(pl.col("yes").drop_nulls().n_unique())["yes"]
         split = int((kinds > 1).sum())
+        several = f"{phrasings} phrasings" if samples == 1 else f"{phrasings * samples} samples"
         notes.append(
-            f"the {phrasings} phrasings disagree on {split:,} of {len(kinds):,} questions"
+            f"the {several} disagree on {split:,} of {len(kinds):,} questions"
             f" ({100 * split / len(kinds):.1f}%)"
         )
     if words_alone := frame["probability"].null_count():

@@ -15,7 +15,7 @@ from nooch.base.words import counted, printable
 from nooch.base.work_folder import key_of
 from nooch.data.json_records import json_records
 from nooch.inference.completions import NO_COMPLETION, read_completion
-from nooch.inference.endpoint import Endpoint, chat_messages
+from nooch.inference.endpoint import Endpoint, chat_body
 from nooch.inference.requests import Reply, Request
 
 BATCH_URL = "https://api.openai.com/v1"
@@ -48,7 +48,7 @@ def write_batch(
     counts, name, size = dict[str, int](), "", 0
     with ExitStack() as stack:
         for request in (request for request in requests if request.key in lacking):
-            body = {**fields, **chat_messages(request, endpoint.max_side)}
+            body = chat_body(fields, request, endpoint.max_side)
             custom_id = _custom_id(request, fields, endpoint)
             whole = {"custom_id": custom_id, "method": "POST", "url": _PATH, "body": body}
             line = msgspec.json.encode(whole) + b"\n"

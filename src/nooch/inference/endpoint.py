@@ -41,7 +41,7 @@ _SECRET = 8
 _CHUNK = 1000
 """Requests that wait for a thread."""
 _LOGPROBS = ("logprobs", "top_logprobs")
-_OPTIONAL = ("max_tokens", "temperature", *_LOGPROBS)
+_OPTIONAL = ("max_tokens", "temperature", "seed", *_LOGPROBS)
 """Fields that are left out where a server refuses them."""
 YES_NO_TOKENS = 16
 """Length of a yes or no, by default, where the server may give words only."""
@@ -67,7 +67,7 @@ class Endpoint(Options):
         max_side: longest side in pixels, to which larger images are reduced; by default none are.
             Other JPEG and PNG files are sent unchanged, other formats as JPEG.
         allow_unanswered: continue without replies to requests that failed.
-        logprobs: ask for the probabilities of tokens; a server that refuses is asked without them.
+        logprobs: ask for the probabilities of tokens, which some servers refuse.
         extra_body: further fields of each request as JSON (in Python also a mapping), such as
             ``{"chat_template_kwargs": {"enable_thinking": false}}`` or a budget for thinking. They
             replace nooch's own except ``messages`` and ``model``; null leaves a field out. They
@@ -164,16 +164,22 @@ def request_fields(
     describe: bool = False,
     logprobs: bool = True,
     extra: Mapping[str, Any] = MappingProxyType({}),
+    temperature: float | None = None,
 ) -> dict[str, Any]:
-    """The fields of each request next to its messages; ``extra`` as ``Endpoint.extra_body``.
+    """The fields of each request next to its messages; ``extra`` as ``Endpoint.extra_body``. With
+    a temperature, replies are sampled, and their words count.
 
     Yes or no may have 16 tokens: a server that gives no probabilities is understood by its words.
     """
     most = max_tokens or (CAPTION_TOKENS if describe else YES_NO_TOKENS)
-    # 20 is the most that OpenAI and vLLM give
-    chances = {"logprobs": True, "top_logprobs": 20} if logprobs and not describe else {}
+    chosen: dict[str, Any] = {"temperature": 0} if temperature is None else {"seed": 0}
+    if temperature is not None:
+        chosen["temperature"] = temperature
+    elif logprobs and not describe:
+        # 20 is the most that OpenAI and vLLM give
+        chosen |= {"logprobs": True, "top_logprobs": 20}
     length = {} if "max_completion_tokens" in extra else {"max_tokens": most}
-    fields = {"model": model, **length, "temperature": 0, **chances, **extra}
+    fields = {"model": model, **length, **chosen, **extra}
     return {name: value for name, value in fields.items() if value is not None}
 
 
@@ -296,7 +302,7 @@ class _EndpointRun:
         headers = {"Content-Type": "application/json"}
         if self.key:
             headers["Authorization"] = f"Bearer {self.key}"
-        fields = {**self.fields, **chat_messages(request, self.endpoint.max_side)}
+        fields = chat_body(self.fields, request, self.endpoint.max_side)
         while True:
             body = msgspec.json.encode(fields)
             status, content = self.client.post(self.endpoint.address, headers, body)
@@ -348,11 +354,12 @@ class _EndpointRun:
         return printable(text.replace(self.key or "\0", "***"))[:300]
 
 
-def chat_messages(request: Request, max_side: int | None) -> dict[str, Any]:
-    """The field ``messages`` of a request: its image and its text. Raises as ``image_url``."""
+def chat_body(fields: Mapping[str, Any], request: Request, max_side: int | None) -> dict[str, Any]:
+    """The whole body of a request; a sample's seed is its number. Raises as ``image_url``."""
     picture = {"url": image_url(request.image, max_side, request.range)}
     parts = [{"type": "image_url", "image_url": picture}, {"type": "text", "text": request.text}]
-    return {"messages": [{"role": "user", "content": parts}]}
+    sampled = {"seed": request.sample} if "seed" in fields and request.sample is not None else {}
+    return {**fields, **sampled, "messages": [{"role": "user", "content": parts}]}
 
 
 def image_url(

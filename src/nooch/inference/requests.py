@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -32,13 +33,14 @@ CAPTION_TOKENS = 128
 @dataclass(frozen=True)
 class Request:
     """A question or instruction about an image file; ``key`` is ``question_id/prompt``, for
-    captions ``image_id/prompt``; ``range`` is as in ``nooch.ask``.
+    captions ``image_id/prompt``, of samples also ``/sample``; ``range`` is as in ``nooch.ask``.
     """
 
     key: str
     image: Path
     text: str
     range: tuple[float, float] | None = None
+    sample: int | None = None
 
 
 @dataclass(frozen=True)
@@ -57,8 +59,8 @@ class Reply:
 @dataclass(frozen=True, eq=False)
 class AskPlan:
     """Requests: a row for each request with ``key``, the columns of the questions (of captions
-    ``image_id, text``) and ``prompt``, the number of the phrasing; the file of each image; and the
-    templates or instructions, none where a file of questions has the texts.
+    ``image_id, text``), ``prompt``, the number of the phrasing, and ``sample`` if any; the file of
+    each image; and the templates or instructions, none where a file of questions has the texts.
     """
 
     frame: pl.DataFrame
@@ -70,9 +72,11 @@ class AskPlan:
     @property
     def requests(self) -> list[Request]:
         """The requests; those about an image follow each other."""
-        rows = self.frame.select("key", "image_id", "text").iter_rows()
+        sampled = ["sample"] if "sample" in self.frame.columns else []
+        rows = self.frame.select("key", "image_id", "text", *sampled).iter_rows()
         return [
-            Request(key, self.paths[image_id], text, self.range) for key, image_id, text in rows
+            Request(key, self.paths[image_id], text, self.range, *sample)
+            for key, image_id, text, *sample in rows
         ]
 
     @property
@@ -82,7 +86,8 @@ class AskPlan:
         """
         sizes = {image_id: path.stat().st_size for image_id, path in self.paths.items()}
         sent = sum(4 * math.ceil(sizes[image_id] / 3) for image_id in self.frame["image_id"])
-        questions = int((self.frame["prompt"] == 0).sum())
+        own = {"question_id", "image_id"} & {*self.frame.columns}
+        questions = self.frame.n_unique(max(own))
         counts = {"questions": questions, "images": len(self.paths), "requests": len(self.frame)}
         return {**counts, "bytes": sum(sizes.values()), "bytes_sent": sent}
 
@@ -103,6 +108,7 @@ def plan_requests(
     images: str | Path | None,
     range: tuple[float, float] | None,
     limit: int | None,
+    sample: int | None,
 ) -> AskPlan:
     """Requests that ``nooch.ask`` would send; raises as it does, before a model is needed."""
     draw, usual = Draw(per_set, template, seed), Draw()
@@ -147,6 +153,9 @@ def plan_requests(
     ]
     key = pl.format("{}/{}", "image_id" if describe else "question_id", "prompt")
     worded = pl.concat(parts).sort("row", "prompt").drop("row")
+    if sample is not None:
+        numbers = pl.DataFrame({"sample": [*builtins.range(sample)]}, {"sample": pl.Int32})
+        worded, key = worded.join(numbers, how="cross"), pl.format("{}/{}", key, "sample")
     return AskPlan(worded.with_columns(key=key), paths, phrasings, range, notes)
 
 

@@ -86,7 +86,7 @@ def find_source(source: str, *, code: bool = False) -> ModelSource:
     """Find a backbone and make sure that it can be loaded without running code of others. Raises
     InputError: no such source; no weights, or none that are safetensors.
 
-    With ``code``, that of a model may be run: it is fetched, and part of the identity.
+    With ``code``, the model's own code may be run: it is fetched, and part of the identity.
     """
     if source.startswith(SCRATCH):
         return _from_configuration(source)

@@ -33,7 +33,7 @@ _OWN_CODE = ("AutoModelForImageTextToText", "AutoModelForCausalLM")
 
 
 class Loading(NamedTuple):
-    """How a model is loaded; see ``nooch.ask``."""
+    """Settings of loading a model; see ``nooch.ask``."""
 
     trust_remote_code: bool = False
     device_map: str | None = None
@@ -181,20 +181,34 @@ class VisionLanguageModel:
         )
 
     def replies(
-        self, inputs: Any, most_tokens: int = 1, *, yes_no: bool = True
+        self,
+        inputs: Any,
+        most_tokens: int = 1,
+        *,
+        yes_no: bool = True,
+        temperature: float | None = None,
+        seed: int = 0,
     ) -> list[tuple[str, float | None, float | None]]:
         """The most likely words, token by token; with ``yes_no`` also P(yes) / (P(yes) + P(no)) and
-        P(yes) + P(no) of the first token over the whole vocabulary, else None.
+        P(yes) + P(no) of the first token over the whole vocabulary, else None. With a temperature,
+        words are drawn from the whole vocabulary, by a seed.
 
         Raises InputError: probabilities that are not finite.
         """
         import torch
 
         tokenizer, prompt = self.processor.tokenizer, inputs["input_ids"]
-        with torch.inference_mode():
+        chosen: dict[str, Any] = {"do_sample": temperature is not None}
+        if temperature is not None:
+            chosen |= {"temperature": temperature, "top_k": 0, "top_p": 1.0}
+        gpus = [self.device] if self.device.startswith("cuda") else []
+        # the caller's own random numbers are not touched
+        with torch.inference_mode(), torch.random.fork_rng(gpus, enabled=temperature is not None):
+            if temperature is not None:
+                torch.manual_seed(seed)
             made = self.module.generate(
                 **inputs.to(self.device, self.module.dtype),
-                do_sample=False,
+                **chosen,
                 num_beams=1,
                 max_new_tokens=most_tokens,
                 pad_token_id=tokenizer.pad_token_id,
