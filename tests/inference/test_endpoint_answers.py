@@ -279,9 +279,9 @@ def test_a_body_is_merged_into_requests(server, ask, requests):
 @pytest.mark.parametrize(
     ("body", "reason"),
     [
-        ("thinking", "is not one"),
-        ("[1]", "is not one"),
-        ({"top_k": object()}, "is not one"),
+        ("thinking", "is not a JSON object"),
+        ("[1]", "is not a JSON object"),
+        ({"top_k": object()}, "is not a JSON object"),
         ({"messages": []}, "may not replace messages"),
         ('{"model": "n"}', "may not replace model"),
         ({"options": {"api_key": "x"}}, "contains a key or a password"),

@@ -286,7 +286,7 @@ def ask(
         made = {**sent, "endpoint": "batch" if in_batch else server.url}
         made |= {"max_side": server.max_side, "more_tokens": more}
         if to_batch is not None:
-            asked = (requests, sent, server, Path(to_batch).absolute(), results)
+            asked = (requests, sent, server, Path(to_batch), results)
             made["files"] = write_batch(*asked, overwrite=overwrite)
             return AskedFile(plan.frame.drop("key"), made, [])
         replies = (

@@ -105,8 +105,10 @@ class Endpoint(Options):
             text = body if isinstance(body, str) else msgspec.json.encode(body).decode()
             fields = msgspec.json.decode(text, type=dict[str, Any])
         except (ValueError, TypeError, RecursionError) as error:
-            allowed = 'a JSON object, such as {"reasoning_effort": "low"}'
-            raise ParameterError(f"is not one: {error}", where=where, allowed=allowed) from error
+            allowed = 'fields of a request, such as {"reasoning_effort": "low"}'
+            raise ParameterError(
+                f"is not a JSON object: {error}", where=where, allowed=allowed
+            ) from error
         if own := sorted(fields.keys() & {"messages", "model"}):
             remedy = "`prompts` are what is asked, and `model` is its own parameter"
             raise ParameterError(f"may not replace {own[0]}", where=where, remedy=remedy)
