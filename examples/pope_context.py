@@ -17,6 +17,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +57,7 @@ def absent_pairs(folder: Path, every: int) -> pl.DataFrame:
     corrected = [vlm / "repope" / f"coco_repope_{kind}_even_image_ids.json" for kind in KINDS]
     by_kind = {kind: _labels(path) for kind, path in pope.items()}
     images = {image for labels in by_kind.values() for image, _ in labels}
-    data = _dataset(folder, images, every)
+    data = labeled_images(folder, dict.fromkeys(images, "test"), every)
     suite = nooch.find(data, nooch.Context(), splits=["test"], overlay=corrected)
     (run,) = nooch.load_predictions(
         vlm / "answers" / "llava-1.5-7b.jsonl", suite, data,
@@ -125,19 +126,20 @@ def _labels(path: Path) -> dict[tuple[int, str], bool]:
     return labels
 
 
-def _dataset(folder: Path, pope: set[int], every: int) -> nooch.Dataset:
+def labeled_images(folder: Path, split: Mapping[int, str], every: int = 1) -> nooch.Dataset:
+    """COCO's images with their things; those without a split are for training, one of ``every``."""
     with np.load(
         folder / "coco-stats" / "derived_coco_thing_labels_123287x80.npz", allow_pickle=False
     ) as stats:
         ids, labels = stats["image_ids"], stats["labels"]
         classes = [str(name).replace(" ", "_") for name in stats["category_names"]]
-    test = np.isin(ids, list(pope))
-    some = test | (np.arange(len(ids)) % every == 0)
-    ids, labels, test = ids[some], labels[some], test[some]
-    names = [f"COCO_val2014_{number:012d}.jpg" for number in ids]
-    split = np.where(test, "test", "train")
-    images = pl.DataFrame({"image_id": ids, "file_name": names, "split": split})
-    return nooch.Dataset.build(images, classes, csr_array(labels * 0.5))
+    names = [split.get(int(number), "train") for number in ids]
+    columns = {"image_id": ids, "split": names}
+    images = pl.DataFrame(columns).with_columns(
+        file_name=pl.format("COCO_val2014_{}.jpg", pl.col("image_id").cast(pl.String).str.zfill(12))
+    )
+    some = (images["split"] != "train").to_numpy() | (np.arange(len(ids)) % every == 0)
+    return nooch.Dataset.build(images.filter(some), classes, csr_array(labels[some] * 0.5))
 
 
 if __name__ == "__main__":

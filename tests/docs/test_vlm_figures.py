@@ -1,5 +1,8 @@
-"""The figures of real models in the README and in docs/vlm.md are what the commands give."""
+"""The figures of real models in the README and in docs/hallucinations.md are what the example, and
+the commands, give.
+"""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -9,68 +12,59 @@ from nooch.evaluation.captions import score_captions
 from nooch.suites import load_suite
 
 ROOT = Path(__file__).parents[2]
-CAPTIONS = {"instructblip": "InstructBLIP", "llava": "LLaVA", "minigpt-4": "MiniGPT-4"}
-MEASURES = [("rate", "hard_negative"), ("rate", "easy_negative")]
-MEASURES += [("ratio", "negative"), ("odds_ratio", "negative")]
-
-
-def _cells(frame, digits):
-    """Rates in percent, ratio and odds ratio, each with its interval."""
-    cells = []
-    for measure, subset in MEASURES:
-        row = frame.filter(metric=measure, subset=subset).row(0, named=True)
-        rate = measure == "rate"
-        text = [f"{row[name] * (100 if rate else 1):.{digits if rate else 1}f}"
-                for name in ("value", "low", "high")]  # fmt: skip
-        cells.append("{} [{}, {}]".format(*text))
-    return cells
+EXAMPLES, SPLITS = ROOT / "examples", ["valid", "test"]
+PLACES = [("rate", "hard_negative"), ("rate", "easy_negative")]
+PLACES += [("ratio", "negative"), ("odds_ratio", "negative")]
+PAGE = (ROOT / "docs" / "hallucinations.md").read_text(encoding="utf-8")
 
 
 @pytest.fixture(scope="module")
-def figures(shared_data, tmp_path_factory):
-    """(model, criterion) -> the estimates over all tasks."""
-    vlm, found = shared_data / "vlm", {}
-    text = (ROOT / "docs" / "vlm.md").read_text(encoding="utf-8")
-    words = tmp_path_factory.mktemp("words") / "words.yaml"
-    words.write_text(text.partition("these words:\n```yaml\n")[2].partition("```")[0])
-    suite = load_suite("nooch-coco")
-    files, split = sorted((vlm / "captions").glob("*.json")), ["valid", "test"]
-    table = score_captions(suite, files, split=split, synonyms=words).table
-    pooled = table.filter(task="pooled")
-    for (run, criterion), part in pooled.group_by("run", "criterion"):
-        number, model = run.removeprefix("Instruction").split("_")
-        found[f"{CAPTIONS[model]}, {number}", criterion] = part
-    answers, asked = vlm / "answers/llava-1.5-7b.jsonl", vlm / "pope/llava_pope_test.jsonl"
-    found["all", "captions"] = pooled
-    scores = evaluate(suite, answers, reading={"questions": asked}, split=split, bootstrap=1000)
-    for (_, criterion), rates in scores.contexts.items():
-        found["LLaVA 1.5, answers", criterion] = rates.frame().rename({"measure": "metric"})
-    return found
+def report(shared_data):
+    """File name -> content."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(EXAMPLES)
+        import hallucinations
+    return hallucinations.report(shared_data)
 
 
-def test_the_table_of_the_docs(figures):
-    text = (ROOT / "docs" / "vlm.md").read_text(encoding="utf-8")
-    for (model, criterion), frame in figures.items():
-        if criterion == "captions":
-            continue
-        digits = 1 if "answers" in model else 2
-        assert f"| {' | '.join([model, criterion, *_cells(frame, digits)])} |" in text
-    rows = figures["LLaVA 1.5, answers", "ce"].filter(metric="rate")
-    n = dict(rows.select("subset", "n").iter_rows())
-    assert f"{n['hard_negative']} of CE's hard negatives and {n['easy_negative']} easy" in text
+def test_the_tables_of_the_page(report):
+    tables = report["tables.md"].decode().strip().split("\n\n")
+    assert len(tables) == PAGE.count("|---|\n") == 5
+    for table in tables:
+        assert f"\n\n{table}\n\n" in PAGE
 
 
-def test_the_ratio_of_the_readme(figures):
+@pytest.mark.parametrize("name", ["hallucination-rates.svg", "hallucination-curve.svg"])
+def test_a_figure_of_the_page(report, name):
+    """Its words, numbers at the axes and number of marks; paths may differ in last digits."""
+    assert f"]({name})" in PAGE
+    kept = (ROOT / "docs" / name).read_text(encoding="utf-8")
+    for pattern in (r"<text[^>]*>([^<]*)", r"<(use|path)\b"):
+        found = re.findall(pattern, report[name].decode())
+        assert found == re.findall(pattern, kept)
+        assert len(found) > 20
+
+
+def test_the_command_for_captions_gives_the_same(shared_data):
+    file = shared_data / "vlm" / "captions" / "Instruction1_minigpt-4.json"
+    words = EXAMPLES / "paper_words.yaml"
+    scores = score_captions(load_suite("nooch-coco"), file, split=SPLITS, synonyms=words)
+    for criterion in ("ce", "gist"):
+        rates = scores.contexts["Instruction1_minigpt-4", criterion].estimates
+        cells = []
+        for place in PLACES:
+            one, (scale, digits) = rates[place], (100, 2) if place[0] == "rate" else (1, 1)
+            bounds = [f"{scale * bound:.{digits}f}" for bound in (one.value, one.low, one.high)]
+            cells.append("{} [{}, {}]".format(*bounds))
+        assert f"| MiniGPT-4, 1 | {criterion} | {' | '.join(cells)} |" in PAGE
+
+
+def test_the_ratio_of_the_readme(shared_data):
+    vlm, suite = shared_data / "vlm", load_suite("nooch-coco")
+    reading = {"questions": vlm / "pope" / "llava_pope_test.jsonl"}
+    scores = evaluate(suite, vlm / "answers" / "llava-1.5-7b.jsonl", reading=reading, split=SPLITS)
+    one = scores.contexts["llava-1.5-7b", "ce"].estimates["ratio", "negative"]
+    ratio = f"{one.value:.1f} [{one.low:.1f}, {one.high:.1f}]"
     text = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
-    ratio = _cells(figures["LLaVA 1.5, answers", "ce"], 1)[2]
     assert f"LLaVA 1.5 answers yes to an absent object {ratio} times as often" in text
-
-
-def test_the_table_of_lengths(figures):
-    text = (ROOT / "docs" / "vlm.md").read_text(encoding="utf-8")
-    for run, part in figures["all", "captions"].filter(criterion="ce").group_by("run"):
-        value = dict(part.filter(subset="all").select("metric", "value").iter_rows())
-        number, model = run[0].removeprefix("Instruction").split("_")
-        chair = (f"{value[name]:.3f}"[1:] for name in ("chair_i", "chair_i_equal"))
-        cells = [f"{CAPTIONS[model]}, {number}", f"{value['words']:.1f}", *chair]
-        assert f"| {' | '.join(cells)} |" in text
+    assert f"| {ratio} |" in PAGE
