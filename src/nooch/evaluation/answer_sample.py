@@ -91,6 +91,46 @@ def readings(
         ]
 
 
+def weighted_as_sample(run: Predictions, sample: pl.DataFrame) -> Predictions:
+    """A run on a suite that is a sample, with the weights ``image_id, task, weight`` of its pairs,
+    unless it has weights of its own, as answers to drawn questions do.
+    """
+    if run.weights is not None and not np.isin(run.weights, (0, 1)).all():
+        return run
+    ids = pl.col("image_id").cast(run.image_ids.dtype, strict=False)
+    sample = sample.with_columns(ids).filter(
+        pl.col("task").is_in(run.tasks), pl.col("image_id").is_in(run.image_ids.implode())
+    )
+    weights = np.zeros(run.values.shape)
+    tasks = positions(sample["task"], pl.Series(run.tasks, dtype=pl.String))
+    weights[tasks, positions(sample["image_id"], run.image_ids)] = sample["weight"].to_numpy()
+    if run.weights is not None:
+        weights *= run.weights
+    said = run.said
+    if said is not None:
+        kept = said.drop("weight", strict=False)
+        said = kept.join(sample, on=["image_id", "task"], maintain_order="left")
+    return replace(run, weights=weights, said=said)
+
+
+WITHOUT = ", without suspects"
+"""Ending of a run's name where its rates leave out labels that are suspect."""
+
+
+def suspect_notes(
+    suite: Suite, keys: Sequence[Key], rates: Mapping[tuple[str, str], ContextRates]
+) -> list[str]:
+    """A note on labels that rates leave out."""
+    if suite.suspects is None or not any(run.endswith(WITHOUT) for run, _ in rates):
+        return []
+    places = dict.fromkeys(key[1:] for key in keys)
+    frames = [suite.set(*next(k for k in keys if k[1:] == place)).cell_frame for place in places]
+    pairs = pl.concat(frames)
+    n = pairs.join(suite.suspects, on=["image_id", "task"], how="semi").height
+    left = f"{n:,} of {pairs.height:,} labels are left out, which the other labels of their image"
+    return [f"{WITHOUT[2:]}: {left} contradict most: some are wrong, others are the hardest"]
+
+
 def rates_of_answers(
     runs: Sequence[Predictions],
     suite: Suite,
@@ -99,7 +139,9 @@ def rates_of_answers(
     bootstrap: int,
     seed: int,
 ) -> dict[tuple[str, str], ContextRates]:
-    """(run, criterion) -> how often the run answers yes, by context; captions, a share of yes."""
+    """(run, criterion) -> how often the run answers yes, by context; captions, a share of yes. Of a
+    suite with suspect labels also (``RUN, without suspects``, criterion).
+    """
     rates = {}
     answered = [(run.run, run.said) for run in runs if run.said is not None]
     cells = {
@@ -118,6 +160,11 @@ def rates_of_answers(
             if rows.height:
                 rates_of = context_rates if mentions else answer_rates
                 rates[run, criterion] = rates_of(rows, bootstrap=bootstrap, seed=seed)
+            if rows.height and suite.suspects is not None:
+                rows = rows.join(suite.suspects, on=["image_id", "task"], how="anti")
+                if rows.height:
+                    name = f"{run}{WITHOUT}"
+                    rates[name, criterion] = rates_of(rows, bootstrap=bootstrap, seed=seed)
     return rates
 
 

@@ -21,7 +21,13 @@ from nooch.base.errors import ParameterError, check_one_of, some_of
 from nooch.base.limits import usable_cpus
 from nooch.base.words import counted
 from nooch.data import Dataset
-from nooch.evaluation.answer_sample import AskedSample, rates_of_answers, readings
+from nooch.evaluation.answer_sample import (
+    AskedSample,
+    rates_of_answers,
+    readings,
+    suspect_notes,
+    weighted_as_sample,
+)
 from nooch.evaluation.averages import Averages, averaged_tasks, left_out
 from nooch.evaluation.bootstrap import BootstrapDraws
 from nooch.evaluation.boxes.detected import IOU, with_thresholds
@@ -212,7 +218,7 @@ def evaluate(
     conditions = [parse_condition(text) for text in fail_if]
     for condition in conditions:
         check_names(condition, suite)
-    runs = load_predictions(predictions, suite, **reading or {})
+    runs = _loaded(suite, predictions, reading or {})
     if overlay:
         return _side_by_side(suite, runs, settings, progress)
     names = [run.run for run in runs]
@@ -237,7 +243,7 @@ def evaluate(
     runs = [with_counts.get(run.run, run) for run in runs]
     asked_keys = [key for key in keys_scored if key[2] in splits]
     contexts = rates_of_answers(runs, suite, asked_keys, thresholds, bootstrap, seed)
-    notes += [*sample.notes, *run_notes(runs), *stated]
+    notes += [*sample.notes, *run_notes(runs), *stated, *suspect_notes(suite, asked_keys, contexts)]
     blocks: list[Block] = []
     for name in splits:
         keys = [key for key in wanted_sets if key[2] == name]
@@ -270,6 +276,14 @@ def evaluate(
     verdicts = judge(table, conditions, suite) if conditions else []
     effects = box_effects(matched, thresholds, sample.suite, wanted_sets)
     return Scores(table, compared, notes, facts, verdicts, contexts, effects)
+
+
+def _loaded(
+    suite: Suite, predictions: PredictionSource, reading: Mapping[str, Any]
+) -> list[Predictions]:
+    """The runs; on a suite that is a sample, with its weights."""
+    runs, sample = load_predictions(predictions, suite, **reading), suite.sample_weights
+    return runs if sample is None else [weighted_as_sample(run, sample) for run in runs]
 
 
 _NO_SETTINGS = {"suite", "predictions", "progress"}

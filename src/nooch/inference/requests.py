@@ -123,8 +123,10 @@ def plan_requests(
     for prompt in () if describe else prompts:
         check_template(prompt, "`prompts`")
     own = () if questions else (check_template(template),)
-    phrasings = prompts or ((_DESCRIBE,) if describe else own)
     suite = as_suite(suite)
+    # a suite's own wordings are texts of its questions
+    own = () if suite.prompts and template == usual.template else own
+    phrasings = prompts or ((_DESCRIBE,) if describe else own)
     data = suite.found_in() if data is None else as_dataset(data)
     if questions is None:
         keys = suite.select_keys(criteria, tasks, splits or suite.splits_to_score())
@@ -133,8 +135,9 @@ def plan_requests(
     else:
         given_ones = load_questions(questions)
         frame, notes = given_ones.frame, given_ones.notes
-    if describe:
-        frame = frame.unique("image_id", keep="first", maintain_order=True)
+    if describe or prompts:
+        once = ["image_id"] if describe else ["image_id", "task"]
+        frame = frame.unique(once, keep="first", maintain_order=True)
     frame = frame[spread(len(frame), limit)]
     ids = frame["image_id"].unique(maintain_order=True).to_list()
     names = dict(frame.select("image_id", "image").iter_rows()) if "image" in frame.columns else {}

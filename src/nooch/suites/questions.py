@@ -111,7 +111,7 @@ def load_questions(path: str | Path) -> Questions:
     schema = {**_QUESTIONS, **dict.fromkeys(questions.criteria, subset)}
     schema |= {name: kind for name, kind in _OPTIONAL.items() if name in frame.columns}
     check_columns(frame, schema, path, remedy)
-    if frame.select(pl.struct("image_id", "task").is_duplicated().any()).item():
+    if frame.select(pl.struct("image_id", "task", "text").is_duplicated().any()).item():
         raise FormatError(
             "asks about an image and task twice", where=path, allowed="once", remedy=remedy
         )
@@ -225,11 +225,27 @@ def draw_questions(suite: Suite, keys: Sequence[tuple[str, str, str]], options: 
     order = pl.col("split").replace_strict(
         {name: n for n, name in enumerate(suite.splits)}, return_dtype=pl.Int64
     )
-    frame = frame.sort(order, "image_id", "place").with_columns(
+    if (sample := suite.sample_weights) is not None:
+        # each image of a sample stands for others already
+        frame = frame.join(sample.rename({"weight": "images"}), on=["image_id", "task"])
+        frame = frame.with_columns(weight=pl.col("weight") * pl.col("images"))
+    if options.template == TEMPLATE and suite.prompts:
+        frame = pl.concat(
+            frame.with_columns(text=_texts(prompt, tasks), phrasing=pl.lit(number))
+            for number, prompt in enumerate(suite.prompts)
+        )
+    else:
+        frame = frame.with_columns(phrasing=pl.lit(0))
+    frame = frame.sort(order, "image_id", "place", "phrasing").with_columns(
         question_id=pl.int_range(1, pl.len() + 1, dtype=pl.Int64)
     )
     columns = ["question_id", "image_id", "task", "split", "text", "label", "weight"]
     return Questions(frame.select(*columns, *criteria))
+
+
+def _texts(template: str, tasks: Sequence[str]) -> pl.Expr:
+    texts = {task: question_text(template, task) for task in tasks}
+    return pl.col("task").replace_strict(texts, return_dtype=pl.String)
 
 
 def _pool(sets: Mapping[str, ChallengeSet], criteria: Sequence[str]) -> pl.DataFrame:
@@ -264,8 +280,11 @@ def _drawn(pool: pl.DataFrame, criteria: Sequence[str], options: Draw, name: str
     return drawn.with_columns(weight=pl.col("size") / pl.col("take")).drop("size", "rank", "take")
 
 
-_NOUN = r"(?i)\b(?:is|are) there (?:an? |any )?(.+?) in (?:the|this) iman?ge\b"
-"""POPE's wording; it writes "imange" after "an"."""
+_NOUN = (
+    r"(?i)\b(?:(?:is|are) there|can you see|does this image contain) (?:an? |any )?"
+    r"(.+?)(?: in (?:the|this) iman?ge\b|\?)"
+)
+"""POPE's wording, which has "imange" after "an", and that of ``nooch-words``."""
 
 
 def asked_of(questions: Questions) -> pl.DataFrame:

@@ -161,6 +161,9 @@ class Suite(Displayed):
         dataset: the dataset that it was found in or its folder, where that is known.
         names: gives ``image_id, file_name`` of the dataset's images, if the header lists such
             a table.
+        pairs: of suites of the package what is known of images and tasks: ``image_id, task``, and
+            ``weight`` (the images that one of a sample stands for) or ``suspect`` (Boolean: the
+            context contradicts the label strongly).
     """
 
     def __init__(
@@ -169,9 +172,10 @@ class Suite(Displayed):
         source: Callable[[str, str, str], ChallengeSet],
         dataset: Dataset | str | None = None,
         names: Callable[[], pl.DataFrame] | None = None,
+        pairs: pl.DataFrame | None = None,
     ) -> None:
         self.header, self._source, self.dataset = header, source, dataset
-        self.named_images = names
+        self.named_images, self.pairs = names, pairs
         self._records = {(r.criterion, r.task, r.split): r for r in header.sets}
 
     @classmethod
@@ -348,7 +352,27 @@ class Suite(Displayed):
         source: Callable[[str, str, str], ChallengeSet] | None = None,
     ) -> Suite:
         """The suite with another header, and other sets where these are given."""
-        return Suite(header, source or self._source, self.dataset, self.named_images)
+        return Suite(header, source or self._source, self.dataset, self.named_images, self.pairs)
+
+    @property
+    def suspects(self) -> pl.DataFrame | None:
+        """``image_id, task`` of labels that are suspect, if the suite has been audited."""
+        if self.pairs is None or "suspect" not in self.pairs.columns:
+            return None
+        return self.pairs.filter("suspect").select("image_id", "task")
+
+    @property
+    def sample_weights(self) -> pl.DataFrame | None:
+        """``image_id, task, weight`` of a suite that is a sample of pairs."""
+        if self.pairs is None or "weight" not in self.pairs.columns:
+            return None
+        return self.pairs.select("image_id", "task", "weight")
+
+    @property
+    def prompts(self) -> tuple[str, ...]:
+        """Templates of the suite's own questions; empty without any."""
+        records = self.header.criteria.values()
+        return tuple(text for record in records for text in record.parameters.get("prompts", ()))
 
     def select_keys(
         self, criteria: Sequence[str] = (), tasks: Sequence[str] = (), splits: Sequence[str] = ()

@@ -29,10 +29,15 @@ from nooch.data.table_schema import NAMES, Column, Schema, check_columns, is_asc
 from nooch.suites.challenge_set import ROWS, SUBSETS, ChallengeSet, subset_codes
 from nooch.suites.suite import SetRecord, Suite, SuiteHeader
 
-SHIPPED = {"nooch-coco": "d1b19ee86fcc337678378e04d531df449352427bb4bb65c8539d12e4c46b8517"}
+SHIPPED = {
+    "nooch-coco": "d1b19ee86fcc337678378e04d531df449352427bb4bb65c8539d12e4c46b8517",
+    "nooch-words": "f98c772d1d2522832adfabe141910a51e63ea0215ea61944db6bb22a97a463b3",
+}
 """Suites that come with the package, and the SHA-256 of their files in ``nooch/suites/shipped``,
-which ``scripts/make_nooch_coco.py`` writes, as their licenses.
+which ``scripts/make_nooch_coco.py`` and ``make_nooch_words.py`` write, as their licenses.
 """
+SUSPECTS = {"nooch-coco": "d7c4b4270e92aa3a7a6100e51f45784071219c0a86d406715b05aa10eefc3978"}
+"""The same of their files of suspect labels."""
 
 FORMAT_VERSION = 1
 TABLE = "challenge_sets.parquet"
@@ -96,8 +101,9 @@ def load_suite(folder: str | Path) -> Suite:
     """Read a suite folder and check the hash of its table; rows are read when a set is used.
 
     Args:
-        folder: a suite folder, or ``nooch-coco`` for the authors' 24 challenge sets with COCO's
-            labels, which come with the package. A folder of that name takes precedence.
+        folder: a suite folder, or a suite of the package: ``nooch-coco``, the authors' 24 challenge
+            sets with COCO's labels, or ``nooch-words``, a sample of images for 80 of COCO's
+            things. A folder of that name takes precedence.
 
     Raises:
         FormatError: no suite, a newer version, or a table that is missing or altered.
@@ -123,24 +129,43 @@ def load_suite(folder: str | Path) -> Suite:
 
 def _load_shipped(name: str) -> Suite:
     """A suite of one table: ``image_id, split``, and Booleans ``label/TASK, hard/CRITERION/TASK``;
-    its metadata have the rest of the header.
+    or, of a sample, ``image_id, task, label, tenth, weight``, of which the fifth whose support
+    contradicts the label most is hard. Its metadata have the rest of the header.
     """
-    content = resources.files("nooch.suites").joinpath("shipped", f"{name}.parquet").read_bytes()
-    if hashlib.sha256(content).hexdigest() != SHIPPED[name]:
-        problem = "was altered: its SHA-256 is not the one that nooch knows"
-        raise FormatError(problem, where=name, remedy="install nooch again")
-    table = pq.ParquetFile(pa.BufferReader(content)).read()
+    table = _shipped_table(name, SHIPPED[name])
     h = msgspec.json.decode(table.schema.metadata[b"nooch"], type=SuiteHeader)
-    images, sets = pl.DataFrame(table).partition_by("split", as_dict=True), {}
+    frame, sets = pl.DataFrame(table), {}
+    if is_sample := "tenth" in frame.columns:
+        pairs = frame
+        tenth = pl.when("label").then(9 - pl.col("tenth").cast(pl.Int8)).otherwise("tenth")
+        frame = frame.select("image_id", "task", "label", hard=tenth >= _HARD_FROM)
+    else:
+        suspects = _shipped_table(f"{name}.suspects", SUSPECTS[name])
+        pairs = pl.DataFrame(suspects).with_columns(suspect=True)
+    parts = frame.partition_by("task" if is_sample else "split", as_dict=True)
     for criterion, task, split in product(h.criteria, h.tasks, h.splits):
-        columns = images[split,].select("image_id", f"label/{task}", f"hard/{criterion}/{task}")
-        image_ids, labels, hard = columns
+        names = ("label", "hard") if is_sample else (f"label/{task}", f"hard/{criterion}/{task}")
+        image_ids, labels, hard = parts[task if is_sample else split,].select("image_id", *names)
         subset = subset_codes(labels.to_numpy(), hard.to_numpy())
         key = criterion, task, split
         sets[key] = ChallengeSet(*key, image_ids, labels.to_numpy(), subset)
-    return Suite.from_sets(
+    suite = Suite.from_sets(
         sets, dataset=h.dataset, criteria=h.criteria, skipped=[], tasks=h.tasks, splits=h.splits
     )
+    suite.pairs = pairs
+    return suite
+
+
+_HARD_FROM = 8
+"""The tenth from which the context contradicts the label most."""
+
+
+def _shipped_table(name: str, sha256: str) -> pa.Table:
+    content = resources.files("nooch.suites").joinpath("shipped", f"{name}.parquet").read_bytes()
+    if hashlib.sha256(content).hexdigest() != sha256:
+        problem = "was altered: its SHA-256 is not the one that nooch knows"
+        raise FormatError(problem, where=name, remedy="install nooch again")
+    return pq.ParquetFile(pa.BufferReader(content)).read()
 
 
 def suite_files(folder: Path) -> dict[str, str | None]:
