@@ -60,7 +60,9 @@ DatasetOption: Any = Option(
 """The dataset of a suite."""
 
 
-SuiteArgument: Any = Argument(..., metavar="SUITE", help="Suite folder, or nooch-coco.")
+SuiteArgument: Any = Argument(
+    ..., metavar="SUITE", help="Suite folder, nooch-coco, or nooch-words."
+)
 """A suite that is read: a folder, or the one that comes with the package."""
 
 SuiteOrDatasetArgument: Any = Argument(

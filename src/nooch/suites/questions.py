@@ -131,13 +131,19 @@ def with_files(
 
 
 def image_names(
-    ids: Sequence[ImageId], suite: Suite, data: Dataset | None, images: str | Path | None = None
+    ids: Sequence[ImageId],
+    data: Dataset | None,
+    images: str | Path | None = None,
+    *,
+    of_coco: bool = False,
 ) -> dict[ImageId, str]:
-    """File name of each image, relative to the folder of images; of COCO's the name of 2017."""
+    """File name of each image, relative to the folder of images; without one, of COCO's images
+    their names of 2017.
+    """
     if images is not None:
         files = files_of(ids, data, images)
         return {i: file.relative_to(images).as_posix() for i, file in zip(ids, files, strict=True)}
-    if data is None and suite.is_of_coco:
+    if data is None and of_coco:
         return {image_id: f"{image_id:012d}.jpg" for image_id in ids}
     known = {} if data is None else dict(data.images.select("image_id", "file_name").iter_rows())
     names = {image_id: known.get(image_id) for image_id in ids}
@@ -284,7 +290,7 @@ _NOUN = (
     r"(?i)\b(?:(?:is|are) there|can you see|does this image contain) (?:an? |any )?"
     r"(.+?)(?: in (?:the|this) iman?ge\b|\?)"
 )
-"""POPE's wording, which has "imange" after "an", and that of ``nooch-words``."""
+"""POPE's wording, which has "imange" after "an", and the others of ``nooch-words``."""
 
 
 def asked_of(questions: Questions) -> pl.DataFrame:

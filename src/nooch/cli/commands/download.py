@@ -58,7 +58,7 @@ def nooch_coco_images(
         suite = load_suite("nooch-coco")
         keys = suite.select_keys(splits=suite.splits_to_score())
         ids = draw_questions(suite, keys, Draw()).frame["image_id"].unique().sort()
-        names = list(image_names(ids.to_list(), suite, None).values())
+        names = list(image_names(ids.to_list(), None, of_coco=True).values())
     else:
         lines = map(str.strip, text_lines(listed))
         names = [line for line in lines if line and not line.startswith("#")]

@@ -23,7 +23,8 @@ def asked(content: Content, options: Draw | None, images: str | Path | None) -> 
     drawn = draw_questions(content.suite, content.keys, options or Draw())
     drawn = with_files(drawn, content.suite, content.data, images)
     ids = drawn.frame["image_id"].unique(maintain_order=True).to_list()
-    return drawn.with_images(image_names(ids, content.suite, content.data, images))
+    of_coco = content.suite.is_of_coco
+    return drawn.with_images(image_names(ids, content.data, images, of_coco=of_coco))
 
 
 def image_folder(content: Content, images: str | Path | None) -> Path | None:
