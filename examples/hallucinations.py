@@ -76,7 +76,10 @@ def report(folder: Path) -> dict[str, bytes]:
     cut = equally_long(captions)
     cells = pl.concat([cells_of(suite), cells_of(context)])
     said = mentioned(captions, WORDS, suite.tasks)
-    rates = rates_by_context(pl.concat([said, answers(folder, suite)]), cells)
+    assert suite.suspects is not None
+    every = pl.concat([said, answers(folder, suite)])
+    both = every, every.join(suite.suspects, on=PAIR, how="anti")
+    rates, surer = (rates_by_context(rows, cells) for rows in both)
     chair = score_captions(
         suite, files, split=SPLITS, criteria=["ce"], synonyms=WORDS, bootstrap=0
     ).table.filter(task="pooled", subset="all")
@@ -88,15 +91,15 @@ def report(folder: Path) -> dict[str, bytes]:
     tenths = pl.concat([by_tenth(whole, all_things), of_answers])
     of_things = cells_of(all_things)
     tables = [
-        sizes_table(rates),
-        rates_table(rates),
+        sizes_table(rates, surer),
+        rates_table(rates, surer),
         tenths_table(tenths),
         lengths_table(chair, *(rates_by_context(one, of_things) for one in (whole, shorter))),
         pairs_table(said, whole, shorter, pl.concat([cells, of_things])),
     ]
     return {
         "tables.md": "\n".join(tables).encode(),
-        "hallucination-rates.svg": draw_rates(rates),
+        "hallucination-rates.svg": draw_rates(rates, surer),
         "hallucination-curve.svg": draw_tenths(tenths),
     }
 
@@ -235,27 +238,32 @@ def chosen(rates: pl.DataFrame, run: str, criterion: str) -> list[dict[str, Any]
     return [of_run.filter(measure=m, subset=s).row(0, named=True) for m, s in MEASURES]
 
 
-def sizes_table(rates: pl.DataFrame) -> str:
-    """Numbers of absent objects that captions, and answers, are about."""
+def sizes_table(rates: pl.DataFrame, surer: pl.DataFrame) -> str:
+    """Numbers of absent objects that captions, and answers, are about; and of suspect ones."""
     rows = []
     for criterion in CRITERIA:
-        sizes = [one["n"] for run in ("LLaVA, 1", ANSWERS) for one in chosen(rates, run, criterion)]
-        rows.append([criterion, *(f"{sizes[place]:,}" for place in (0, 1, 4, 5))])
+        cells = []
+        for run in ("LLaVA, 1", ANSWERS):
+            pairs = zip(*(chosen(one, run, criterion)[:2] for one in (rates, surer)), strict=True)
+            cells += [f"{one['n']:,} ({one['n'] - other['n']:,})" for one, other in pairs]
+        rows.append([criterion, *cells])
     return lines(
         ["criterion", *(f"{kind}{of}" for of in ("", ", answers") for kind in KINDS)], rows
     )
 
 
-def rates_table(rates: pl.DataFrame) -> str:
+def rates_table(rates: pl.DataFrame, surer: pl.DataFrame) -> str:
     rows = []
     for criterion in CRITERIA:
         for run in rates["run"].unique(maintain_order=True):
             hard, easy, ratio, odds = chosen(rates, run, criterion)
             digits = 1 if run == ANSWERS else 2
             cells = [interval(rate, digits, 100) for rate in (hard, easy)]
-            rows.append([run, criterion, *cells, interval(ratio, 1), interval(odds, 1)])
+            cells += [interval(one, 1) for one in (ratio, odds)]
+            rate, _, ratio, _ = chosen(surer, run, criterion)
+            rows.append([run, criterion, *cells, interval(rate, digits, 100), interval(ratio, 1)])
     names = ["model", "criterion", *KINDS, "ratio", "odds ratio"]
-    return lines(names, rows)
+    return lines([*names, f"{KINDS[0]}, no suspects", "ratio, no suspects"], rows)
 
 
 def pairs_table(
@@ -322,24 +330,26 @@ def tenths_table(tenths: pl.DataFrame) -> str:
 
 
 @styled
-def draw_rates(rates: pl.DataFrame) -> bytes:
-    """With its context and without, by criterion."""
-    figure, panels = canvas(len(CRITERIA), 3.2, 3.4, share=True)
+def draw_rates(rates: pl.DataFrame, surer: pl.DataFrame) -> bytes:
+    """With its context, with it and no suspects, and without, by criterion."""
+    figure, panels = canvas(len(CRITERIA), 3.2, 3.6, share=True)
     runs = [*rates["run"].unique(maintain_order=True)][::-1]
-    kinds = ((KINDS[0], ORANGE, 0.14), (KINDS[1], BLUE, -0.14))
     for axes, criterion in zip(panels, CRITERIA, strict=True):
         for place, run in enumerate(runs):
-            for one, (label, color, shift) in zip(
-                chosen(rates, run, criterion), kinds, strict=False
-            ):
-                ends = [100 * one["low"], 100 * one["high"]]
-                axes.plot(ends, [place + shift] * 2, color=color)
-                named_once = label if not place else ""
-                axes.plot(100 * one["value"], place + shift, "o", color=color, label=named_once)
+            hard, easy, *_ = chosen(rates, run, criterion)
+            shown = [(hard, KINDS[0], ORANGE, ORANGE, 0.22), (easy, KINDS[1], BLUE, BLUE, -0.22)]
+            sure = chosen(surer, run, criterion)[0]
+            shown.insert(1, (sure, f"{KINDS[0]}, without suspects", ORANGE, "white", 0))
+            for one, label, color, fill, shift in shown:
+                axes.plot([100 * one["low"], 100 * one["high"]], [place + shift] * 2, color=color)
+                axes.plot(
+                    100 * one["value"], place + shift, "o", markersize=5, color=color,
+                    markerfacecolor=fill, label="" if place else label,
+                )  # fmt: skip
         axes.set(title=criterion, xscale="log", xlabel="% of absent objects")
         axes.set_yticks(range(len(runs)), runs)
         axes.set_xticks([0.01, 0.1, 1, 10], ["0.01", "0.1", "1", "10"])
-    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
     return svg(figure)
 
 
