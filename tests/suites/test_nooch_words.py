@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import runpy
 import sys
 from pathlib import Path
 
@@ -159,3 +160,14 @@ def test_rates_are_printed_with_and_without_suspects(run_cli, tmp_path, monkeypa
 def test_a_file_that_was_altered_is_refused(monkeypatch, table, suite):
     monkeypatch.setitem(getattr(suite_folder, table), suite, "0" * 64)
     fails(lambda: nooch.load_suite(suite), "was altered", kind=FormatError)
+
+
+def test_models_told_apart(shared_data):
+    """As docs/vlm.md says: of 15 pairs of models 10, and 7 with POPE's adversarial questions."""
+    script = runpy.run_path(str(ROOT / "examples" / "words_power.py"))
+    found = script["report"](shared_data)
+    told = {name: (n, round(15 * apart)) for name, (n, apart, _) in found.items()}
+    assert told == {"nooch-words": (154, 10), "POPE's adversarial": (154, 7)}
+    text = " ".join((ROOT / "docs" / "vlm.md").read_text(encoding="utf-8").split())
+    assert "154 pairs of `nooch-words`" in text
+    assert "d' differs for 10 of the 15 pairs of models, and for 7 with" in text

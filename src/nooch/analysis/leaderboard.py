@@ -21,7 +21,7 @@ from nooch.base.version import __version__
 from nooch.base.words import counted
 from nooch.base.yaml_files import read_yaml
 from nooch.evaluation import Predictions, load_predictions
-from nooch.evaluation.answer_sample import rates_of_answers
+from nooch.evaluation.answer_sample import rates_of_answers, weighted_as_sample
 from nooch.evaluation.answers import read_raw_answers
 from nooch.evaluation.captions import COCO, load_vocabulary, mentions, read_captions
 from nooch.evaluation.metrics.proportions import SIGNIFICANT, exact_mcnemar, paired_interval
@@ -268,7 +268,8 @@ def _runs(
     runs = []
     for entry in tracked(entries, len(entries), "reading", progress):
         if entry.card.kind == "captions":
-            runs.append(mentions(next(captions), words, suite.tasks))
+            said, sample = mentions(next(captions), words, suite.tasks), suite.sample_weights
+            runs.append(said if sample is None else weighted_as_sample(said, sample))
             continue
         _, raw = read_raw_answers(entry.file)
         if all(raw[name].null_count() for name in ("question_id", "image", "question")):
