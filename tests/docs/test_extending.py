@@ -1,5 +1,6 @@
 """The steps under "Into nooch" of the pages on extending nooch, in a copy of the package."""
 
+import inspect
 import os
 import re
 import shutil
@@ -148,3 +149,61 @@ print(float(made(zero, zero, torch.tensor([[0], [0], [1], [2]]))))
     )
     # three environments with a mean loss of ln 2: ln(3 e^(ln 2))
     assert float(value) == pytest.approx(1.791759469)
+
+
+def labelme(folder):
+    """The row of the reader: two images with the ids 1 and 2."""
+    import json
+
+    corners = [[0, 5], [10, 5], [10, 10]]
+    shape = {"label": "road", "shape_type": "polygon", "points": corners}
+    (folder / "photos").mkdir()
+    for name in "12":
+        content = {"imagePath": name, "imageWidth": 10, "imageHeight": 10, "shapes": [shape]}
+        (folder / "photos" / f"{name}.json").write_text(json.dumps(content))
+    return [folder / "photos"], {}
+
+
+# test -> import that the row needs, table -> line that is added, names of the tests
+ROWS = {
+    "tests/suites/test_suite_builder.py": (
+        "from nooch.criteria.hour import Hour",
+        {"CONFORMING": '"hour": Hour(),', "COLUMNS": '"hour": [*range(24)],'},
+        "hour and (fitted or summed) or table",
+    ),
+    "tests/data/test_conformance.py": (
+        "",
+        {"EXAMPLES": '"labelme": labelme,'},
+        "labelme or every_reader_has",
+    ),
+    "tests/report/test_conformance.py": (
+        "",
+        {"PLAIN": '"text",'},
+        "text or row",
+    ),
+}
+
+
+@pytest.mark.parametrize("path", ROWS)
+def test_the_row_passes_what_is_tested(path, copy, run):
+    """Step 3 of the pages, in a copy of the tests."""
+    needed, rows, names = ROWS[path]
+    if not (copy / "tests").exists():
+        shutil.copytree(
+            ROOT / "tests", copy / "tests", ignore=shutil.ignore_patterns("__pycache__")
+        )
+        shutil.copy(ROOT / "pyproject.toml", copy)
+    text = (copy / path).read_text()
+    for table, row in rows.items():
+        text, added = re.subn(rf"^{table} = [({{]", rf"\g<0>{row} ", text, flags=re.MULTILINE)
+        assert added == 1, table
+    lines = inspect.getsource(labelme) if "labelme" in names else ""
+    imports = re.search(r"^(import|from) ", text, re.MULTILINE).start()
+    place = text.index(f"\n{next(iter(rows))} = ")
+    text = f"{text[:imports]}{needed}\n{text[imports:place]}\n{lines}{text[place:]}"
+    (copy / path).write_text(text)
+    quick = "-q -n 0 -p no:cacheprovider --hypothesis-profile=fast -k"
+    out = run(
+        "-m", "pytest", *quick.split(), names, str(copy / path), "-c", str(copy / "pyproject.toml")
+    )
+    assert re.search(r"[1-9]\d* passed", out)

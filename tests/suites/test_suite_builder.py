@@ -167,12 +167,33 @@ CONFORMING = {
     ),
     "scores": ContextScores("score", 0.5),
 }
+# columns that they read: values of the images
 COLUMNS = {
-    "camera": (st.none() | st.sampled_from(["", "forest", "Füße", "z"]), pl.String),
-    "day": (st.dates(), pl.Date),
-    "size": (st.sampled_from([0.0, -0.0, 1e300, 0.1, -3.5]), pl.Float64),
-    "score": (st.none() | st.floats(0, 1), pl.Float64),
+    "camera": [None, "", "forest", "Füße", "z"],
+    "day": [date(2020, month, day) for month in range(1, 13) for day in range(1, 29)],
+    "size": [0.0, -0.0, 1e300, 0.1, -3.5],
+    "score": [None, *np.random.default_rng(1).random(50).tolist()],
 }
+
+
+def _conforming(kind):
+    """Criteria of a row, and the one whose counts it takes if it has no thresholds."""
+    given = {kind: CONFORMING[kind]}
+    if getattr(FITTED[kind], "thresholds", kind) is not None:
+        return given, {}
+    return {"ce": CE(0.01), **given}, {"match": "ce"}
+
+
+def _with_columns(data, drawn):
+    """The data with ``COLUMNS``; ``drawn`` of a list of values gives one for each image."""
+    images = data.images.with_columns(
+        **{name: pl.Series(drawn(values), dtype=_dtype(values)) for name, values in COLUMNS.items()}
+    )
+    return Dataset.build(images, data.classes, data.areas, embeddings=dict(data.embeddings))
+
+
+def _dtype(values):
+    return pl.Series(values).dtype
 
 
 def test_every_builtin_criterion_is_in_the_table():
@@ -194,13 +215,13 @@ def test_every_builtin_criterion_is_fitted_in_parts(kind, tmp_path_factory):
         _, data, parts = sample
         if not {"train"} < set(data.splits):
             return
-        drawn = ((n, [draw.draw(v) for _ in range(len(data))], t) for n, (v, t) in COLUMNS.items())
-        columns = {name: pl.Series(values, dtype=kind) for name, values, kind in drawn}
-        images = data.images.with_columns(**columns)
-        data = Dataset.build(images, data.classes, data.areas, embeddings=dict(data.embeddings))
+        data = _with_columns(
+            data, lambda values: [draw.draw(st.sampled_from(values)) for _ in range(len(data))]
+        )
         folder = tmp_path_factory.mktemp("sharded")
         save_dataset(divide(data, len(parts)), folder / "parts")
-        criteria = {kind: criterion, "not": Combination(f"~{kind}")}
+        criteria, options = _conforming(kind)
+        criteria["not"] = Combination(f"~{kind}")
 
         def result(action):
             try:
@@ -210,8 +231,8 @@ def test_every_builtin_criterion_is_fitted_in_parts(kind, tmp_path_factory):
                 return error.problem
             return None
 
-        refused = result(lambda: save_suite(find(data, criteria), folder / "whole"))
-        assert result(lambda: _find(folder, criteria, map=elsewhere)) == refused
+        refused = result(lambda: save_suite(find(data, criteria, **options), folder / "whole"))
+        assert result(lambda: _find(folder, criteria, map=elsewhere, **options)) == refused
         if refused is None:
             _same(folder)
 
@@ -302,15 +323,11 @@ def test_an_interrupted_find_resumes(tmp_path, monkeypatch):
 def test_no_part_is_summed_twice(kind, tmp_path, monkeypatch):
     criterion, random = CONFORMING[kind], np.random.default_rng(0)
     data = _data()
-    extra = {
-        "camera": random.choice(["", "Füße", "z"], len(data)).tolist(),
-        "day": [date(2020, 1, int(day)) for day in random.integers(1, 29, len(data))],
-        "size": random.choice([0.0, -0.0, 1e300, 0.1], len(data)).tolist(),
-        "score": random.random(len(data)).tolist(),
-    }
-    images = data.images.with_columns(**{name: pl.Series(values) for name, values in extra.items()})
-    data = Dataset.build(images, data.classes, data.areas, embeddings=dict(data.embeddings))
-    _prepare(tmp_path, data, {"one": criterion}, 5)
+    data = _with_columns(
+        data, lambda values: [values[i] for i in random.integers(0, len(values), len(data))]
+    )
+    criteria, options = _conforming(kind)
+    _prepare(tmp_path, data, criteria, 5, **options)
     summed, add = [], type(criterion).partial
 
     def counted(self, shard, tasks):
@@ -325,9 +342,9 @@ def test_no_part_is_summed_twice(kind, tmp_path, monkeypatch):
 
     monkeypatch.setattr(type(criterion), "partial", counted)
     with pytest.raises(KeyboardInterrupt):
-        _find(tmp_path, {"one": criterion}, map=stopped)
+        _find(tmp_path, criteria, map=stopped, **options)
     assert len(summed) == 3
-    _find(tmp_path, {"one": criterion})
+    _find(tmp_path, criteria, **options)
     assert len(summed) == len(set(summed)) == 5
     _same(tmp_path)
     _holds(tmp_path, "parts", "suite", "whole")
