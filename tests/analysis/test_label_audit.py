@@ -195,6 +195,8 @@ class TestFolder:
             ({"tasks": ["road"]}, "'road' is not a task of the suite"),
             ({"most": 0}, "`most`: is 0"),
             ({"split": "valid"}, "'valid' is not a split"),
+            ({"labels": ["instances.json"]}, "take the place of a suite"),
+            ({"overlay": ["pope.json"]}, "`overlay` has no effect without `labels`"),
         ],
     )
     def test_refusals(self, options, part):
@@ -231,3 +233,50 @@ def test_of_detections_the_page_draws_objects_and_the_best_box_of_each_model(tmp
         assert all(box in claimed for box in boxes.false)
         assert (label == 1) == bool(boxes.found)
     assert '"width":400,"height":100' in (tmp_path / "out" / "data" / "audit.js").read_text()
+
+
+def test_questions_and_annotations_in_place_of_a_suite(tmp_path):
+    """The labels of the questions stand; images that no question is about give the context."""
+    random = np.random.default_rng(0)
+    road = random.random(400) < 0.5
+    car = road ^ (random.random(400) < 0.1)
+    images = [{"id": i, "file_name": f"{i:012d}.jpg", "width": 9, "height": 9} for i in range(400)]
+    boxes = [
+        {"id": 2 * i + number, "image_id": i, "category_id": number + 1, "area": 9.0}
+        for i in range(400)
+        for number, there in enumerate((car[i], road[i]))
+        if there
+    ]
+    classes = [{"id": 1, "name": "car"}, {"id": 2, "name": "road"}]
+    document = {"images": images, "categories": classes, "annotations": boxes}
+    (tmp_path / "instances.json").write_text(json.dumps(document))
+    # the labels of three questions are wrong, which the models and the context know
+    wrong = [int(i) for i in np.flatnonzero(car == road)[:3]]
+    names = [f"COCO_val2014_{i:012d}.jpg" for i in range(60)]
+    said = ["yes" if car[i] else "no" for i in range(60)]
+    labels = [{"yes": "no", "no": "yes"}[s] if i in wrong else s for i, s in enumerate(said)]
+    text = "Is there a car in the image?"
+    questions = [
+        {"question_id": i, "image": names[i], "text": text, "label": labels[i]} for i in range(60)
+    ]
+    (tmp_path / "pope.json").write_text("\n".join(map(json.dumps, questions)))
+    answers = [{"question_id": i, "text": said[i]} for i in range(60)]
+    (tmp_path / "model.jsonl").write_text("\n".join(map(json.dumps, answers)))
+    files = {
+        "labels": [tmp_path / "instances.json"],
+        "reading": {"questions": tmp_path / "pope.json"},
+    }
+    table = audit(None, tmp_path / "model.jsonl", **files).table
+    assert table.height == 60
+    assert table["task"].unique().to_list() == ["car"]
+    assert sorted(table.head(3)["image_id"]) == wrong
+    # questions without labels: those of the annotations, or of another file
+    bare = [{name: one[name] for name in ("question_id", "image", "text")} for one in questions]
+    files["reading"] = {"questions": tmp_path / "bare.json"}
+    (tmp_path / "bare.json").write_text("\n".join(map(json.dumps, bare)))
+    plain = audit(None, tmp_path / "model.jsonl", **files).table
+    assert plain.sort("image_id")["label"].to_list() == [int(s == "yes") for s in said]
+    again = audit(None, tmp_path / "model.jsonl", overlay=tmp_path / "pope.json", **files).table
+    assert again.equals(table)
+    (tmp_path / "bare.json").write_text(json.dumps({**bare[0], "text": "Is there a cat here?"}))
+    fails(lambda: audit(None, tmp_path / "model.jsonl", **files), "no question is about")

@@ -243,7 +243,12 @@ def evaluate(
     runs = [with_counts.get(run.run, run) for run in runs]
     asked_keys = [key for key in keys_scored if key[2] in splits]
     contexts = rates_of_answers(runs, suite, asked_keys, thresholds, bootstrap, seed)
-    notes += [*sample.notes, *run_notes(runs), *stated, *suspect_notes(suite, asked_keys, contexts)]
+    notes += [
+        *sample.notes,
+        *run_notes(runs),
+        *stated,
+        *suspect_notes(sample.suite, wanted_sets, contexts),
+    ]
     blocks: list[Block] = []
     for name in splits:
         keys = [key for key in wanted_sets if key[2] == name]
