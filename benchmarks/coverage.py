@@ -27,7 +27,7 @@ from scipy.stats import rankdata
 import nooch
 from nooch.base.split_plan import SplitPlan
 from nooch.data.importing.import_dataset import with_split
-from nooch.data.objects import BOX
+from nooch.data.objects import BOX, needed_objects
 from nooch.data.readers.coco.reader import read_coco
 from nooch.evaluation.boxes.detected import KINDS, MatchedRun
 from nooch.evaluation.boxes.effects import box_effects
@@ -369,7 +369,7 @@ def boxes_of_scenes(
         about = f"effect, boxes {what}", f"{images} scenes, {where}", float(chances.sum())
         truth = _gap(chances, at[number], strata[number])
         bounds = rows.select("low", "high").to_numpy()
-        yield _covered(about, bounds, truth, draws), float((rows["p"] < 0.05).mean())
+        yield _covered(about, bounds, truth, draws), float((rows["p"].to_numpy() < 0.05).mean())
 
 
 @cache
@@ -379,7 +379,7 @@ def _scenes(images: int) -> tuple[nooch.Dataset, Suite]:
         scenes = generate(ScenesPlan(images=images, size=64, seed=5), Path(folder, "scenes"))
         kinds = ([scenes / "annotations" / f"{k}_scenes.json"] for k in ("instances", "stuff"))
         data = with_split(read_coco(*kinds), SplitPlan("50/10/40"))
-    tasks = data.objects["class"].unique().sort().cast(pl.String).to_list()
+    tasks = needed_objects(data.objects)["class"].unique().sort().cast(pl.String).to_list()
     return data, nooch.find(data, criteria="context", tasks=tasks)
 
 
@@ -393,9 +393,10 @@ def _every_box(
     ids = pl.concat(some.image_ids for some in sets).unique().sort()
     hard, rank = np.full((2, len(tasks), len(ids)), np.nan)
     for number, some in enumerate(sets):
-        rows = positions(some.image_ids, ids)
-        hard[number, rows], rank[number, rows] = some.hard, rankdata(some.support) / len(rows)
-    there = data.objects.filter(pl.col("image_id").is_in(ids.implode()))
+        own = positions(some.image_ids, ids)
+        hard[number, own] = some.hard
+        rank[number, own] = rankdata(np.asarray(some.support)) / len(own)
+    there = needed_objects(data.objects).filter(pl.col("image_id").is_in(ids.implode()))
     there = there.with_columns(pl.col("class").cast(pl.String)).filter(pl.col("class").is_in(tasks))
     labels = [positions(there["class"], pl.Series(tasks))]
     rows, boxes = [positions(there["image_id"], ids)], [there.select(BOX).to_numpy()]
@@ -403,7 +404,7 @@ def _every_box(
         rows.append(positions(some.image_ids.filter(pl.Series(~some.labels)), ids))
         labels.append(np.full(len(rows[-1]), number))
         boxes.append(np.tile([0.0, 0.0, 9.0, 9.0], (len(rows[-1]), 1)))
-    found = Boxes(*map(np.concatenate, (rows, labels, boxes)))
+    found = Boxes(np.concatenate(rows), np.concatenate(labels), np.concatenate(boxes))
     detections = Detections(found, np.full(len(found), 0.9))
     values = np.full((len(tasks), len(ids)), 0.5)
     run = nooch.Predictions("drawn", ids, tuple(tasks), values, "probability", boxes=detections)

@@ -20,6 +20,7 @@ from nooch.base.files import atomic_folder, check_output, sha256_of
 from nooch.base.version import __version__
 from nooch.base.words import counted
 from nooch.base.yaml_files import read_yaml
+from nooch.data import csv_bytes
 from nooch.evaluation import Predictions, load_predictions
 from nooch.evaluation.answer_sample import rates_of_answers, weighted_as_sample
 from nooch.evaluation.answers import read_raw_answers
@@ -397,7 +398,7 @@ def paired_gap(answers: pl.DataFrame, others: pl.DataFrame) -> dict[str, Any]:
 
 
 def _write(board: Leaderboard, suite: Suite, folder: Path) -> None:
-    board.table.write_csv(folder / "leaderboard.csv")
+    (folder / "leaderboard.csv").write_bytes(csv_bytes(board.table))
     rows = board.table.to_dicts()
     content = {"settings": board.settings, "models": rows}
     (folder / _MARKER).write_bytes(msgspec.json.format(msgspec.json.encode(content)))

@@ -56,7 +56,7 @@ _ID = "nooch:id"
 """Column of rows: the image."""
 
 _VALUES = "split_values"
-"""How hints call the meaning of a column of splits."""
+"""Name among hints of the meaning of a column of splits."""
 
 _GROUP = 1 << 13
 """Rows of a part that are kept in memory until they are written."""
