@@ -17,7 +17,7 @@ from sklearn.linear_model import LogisticRegression
 import nooch
 from nooch.analysis.answer import left_out
 from nooch.analysis.check import BASELINES, baseline_runs, check
-from nooch.base.errors import InputError, ParameterError
+from nooch.base.errors import InputError, ParameterError, WrongTypeError
 from nooch.data import save_dataset
 from nooch.evaluation.metrics import auc
 from nooch.suites import save_suite
@@ -76,6 +76,16 @@ def test_one_call_gives_suite_scores_findings_slices_and_page(folder, data, tmp_
         assert reasons[0][0].startswith("fewer than 999 images in a misleading context (at most ")
         assert reasons[0][0].endswith(f"){ending}")
     assert "page: " in repr(checked)
+
+
+def test_a_frame_is_made_a_dataset_first(folder, tmp_path):
+    frame = pl.DataFrame({"image_id": [1, 2], "car": [0, 1]})
+    for act in (
+        lambda: check(frame, folder / "model.csv", tmp_path / "out"),
+        lambda: nooch.find(frame, "ce"),
+    ):
+        fails(act, "of type DataFrame", "nooch.dataset(frame)", kind=WrongTypeError)
+    assert not (tmp_path / "out").exists()
 
 
 def test_options_of_tables_are_about_annotations(folder, run_cli, tmp_path):

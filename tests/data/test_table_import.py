@@ -14,11 +14,14 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from refusals import fails
 from same_datasets import changing, stopping
 
+import nooch
 from nooch.base.engines import LocalEngine
 from nooch.base.errors import InputError, NoochError, ParameterError
 from nooch.base.split_plan import SplitPlan
 from nooch.data import class_name, load_dataset, open_dataset
 from nooch.data.importing.import_dataset import import_dataset, with_split
+from nooch.data.importing.recognition import recognize_table
+from nooch.data.importing.table_roles import Hints
 from nooch.data.readers.contract import read
 from nooch.data.readers.table_layouts import Columns, LongTable, TableOfImages
 from nooch.data.readers.tables import TableReading, file_schema
@@ -366,6 +369,35 @@ def test_image_files_and_split_files_are_found(tmp_path, name, ids, part_size):
 
 ROWS = "".join(f"{i},cat,0.5,{i}\n" for i in range(9))
 TABLE = f"id,class,area,w\n{ROWS}"
+
+
+def test_cells_that_look_like_lists_are_refused_where_the_column_is_named(tmp_path):
+    def classes(file, **hints):
+        return read(recognize_table(file, Hints(id="file", **hints)).reading).classes
+
+    cells = {
+        "comma": ["sky, road", "road", "sky, grass", "grass"],
+        "bar": ["sky|road", "road|grass", "sky", "sky"],
+        "json": ['["sky", "road"]', '["road"]', '["grass"]', "[]"],
+    }
+    wide, long = {"label": ["what"]}, {"class_column": "what"}
+    for separator, texts in cells.items():
+        frame = pl.DataFrame({"file": ["1.jpg", "2.jpg", "3.jpg", "4.jpg"], "what": texts})
+        frame.write_csv(file := tmp_path / f"{separator}.csv")
+        words = "several classes may be in a cell of what", f"`label_separator` {separator} gives 3"
+        refused = partial(fails, kind=InputError)
+        refused(partial(classes, file, **wide), *words, "`positive` what=*")
+        refused(partial(classes, file, **long), *words, "`label_separator` none")
+        refused(partial(nooch.dataset, frame, labels=["what"]), *words)
+        assert len(classes(file, **wide, positive={"what": "*"})) == len({*texts})
+        assert len(classes(file, **long, label_separator="none")) == len({*texts})
+        expected = ("grass", "road", "sky")
+        assert classes(file, **long, label_separator=separator) == expected
+    # names with commas are not lists
+    names = write(tmp_path / "names.csv", 'file,what\n1.jpg,"hen, fowl"\n2.jpg,"cab, taxi"\n')
+    assert len(classes(names, **long)) == 2
+
+
 AREA, LABELED = LongTable("class", "area"), TableOfImages(["w"])
 FOLDS_OF_ROWS = {"split": "w", "values": {str(i): "x" for i in range(9)}}
 

@@ -33,6 +33,7 @@ from nooch.base.files import DATASET_MARKER, atomic_folder, is_address
 from nooch.criteria import CE, Attribute, Context, Gist
 from nooch.criteria.context_fit import no_context
 from nooch.data import Dataset, load_dataset, parquet_bytes
+from nooch.data.dataset import no_dataset
 from nooch.data.importing.broken_images import LIST
 from nooch.data.importing.import_dataset import import_dataset
 from nooch.data.importing.recognition import recognize
@@ -355,6 +356,8 @@ def _opened(
     """The dataset, its path for the suite to record, and a note if it was imported."""
     if isinstance(dataset, Dataset):
         data, place = dataset, None
+    elif not isinstance(dataset, str | Path):
+        raise no_dataset("dataset", dataset)
     elif is_address(dataset) or not (path := Path(str(dataset)).absolute()).exists():
         data, place = load_dataset(dataset), str(dataset)
     elif (path / DATASET_MARKER).is_file():

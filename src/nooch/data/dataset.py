@@ -16,7 +16,14 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from nooch.base.display import Displayed, DisplayTable
-from nooch.base.errors import InputError, ParameterError, check_one_of, some_of, wrong_type
+from nooch.base.errors import (
+    InputError,
+    ParameterError,
+    WrongTypeError,
+    check_one_of,
+    some_of,
+    wrong_type,
+)
 from nooch.base.words import counted
 from nooch.data.coverage import (
     Gaps,
@@ -515,9 +522,15 @@ def as_dataset(data: Dataset | str | Path) -> Dataset:
     if isinstance(data, Dataset):
         return data
     if not isinstance(data, str | Path):
-        allowed = "a Dataset, or the path or address of its folder"
-        raise wrong_type("data", data, allowed, 'data="my-dataset"')
+        raise no_dataset("data", data)
     return open_dataset(data)
+
+
+def no_dataset(parameter: str, given: object) -> WrongTypeError:
+    """The error for something that is neither a dataset nor a path, such as a frame."""
+    allowed = "a Dataset, or the path or address of its folder"
+    example = "nooch.dataset(frame)" if hasattr(given, "columns") else '"my-dataset"'
+    return wrong_type(parameter, given, allowed, f"{parameter}={example}")
 
 
 def load_dataset(folder: str | Path, *, reads: Collection[str] | None = None) -> Dataset:

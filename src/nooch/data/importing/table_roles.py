@@ -121,8 +121,7 @@ def named_roles(hints: Hints) -> tuple[Columns, TableLayout] | None:
     columns = _columns(hints.id, hints.file_name, hints.split_column, hints)
     if hints.class_column is None:
         return columns, TableOfImages(hints.label, hints.positive, hints.blank_is_no)
-    sign = None if hints.label_separator == "none" else hints.label_separator
-    return columns, LongTable(hints.class_column, hints.area_column, sign)
+    return columns, LongTable(hints.class_column, hints.area_column, hints.label_separator)
 
 
 def _check_layout(hints: Hints, class_column: str | None) -> None:
@@ -290,7 +289,7 @@ def _long(
             return LongTable(column, None, sign), (
                 f"a row for each {key}; {counted(classes, 'class')} in {column}, {how}"
             )
-    return LongTable(column, area), f"a long table of {key}, {column}{note}"
+    return LongTable(column, area, "none"), f"a long table of {key}, {column}{note}"
 
 
 def _boxes(

@@ -237,6 +237,8 @@ def _classes_of(
             problem = f"label {label} never is {positive!r}, but {some_of(values)}"
             raise InputError(problem, where=path, allowed="a value of the column, or *")
         return {(label, positives[0], False): class_name(label, path)}
+    if positive is None:
+        _refuse_lists(distinct, label, f"`positive` {label}=*", path)
     for no, yes in YES_NO if positive is None else ():
         if text <= {no, yes}:
             return {(label, yes, True): class_name(label, path)}
@@ -261,7 +263,8 @@ class LongTable:
         class_column: names of classes; lists of them, or text.
         area_column: areas; without it, and without ``box``, they are unknown.
         label_separator: what is between the classes in a cell: a character, one of the names of
-            ``SEPARATORS``, or ``json`` for lists as JSON or Python write them.
+            ``SEPARATORS``, or ``json`` for lists as JSON or Python write them; ``none``: a cell is
+            one class. By default it is, and cells that look like lists are refused.
         box: four columns of a box's numbers, or one of lists; with ``box_format``, their order.
             Without areas, a box's area stands in for its object's.
         size: columns of the image's width and height in pixels; needed unless boxes are
@@ -316,6 +319,8 @@ class LongTable:
         if values.dtype == pl.Binary or (values.dtype.is_nested() and not has_lists(values)):
             problem = f"column {self.class_column} contains {values.dtype}"
             raise InputError(problem, where=path, allowed="names of classes")
+        if self.label_separator is None and self.area_column is None and not self.box:
+            _refuse_lists(values, self.class_column, "`label_separator` none", path)
         texts = tags_of(values, self.label_separator)[1].drop_nulls().unique().to_list()
         names = {text: class_name(text, path) for text in texts if text}
         return dict(sorted(names.items(), key=itemgetter(1)))
@@ -449,7 +454,7 @@ def tags_of(cells: pl.Series, separator: str | None) -> tuple[NDArray[np.int64],
     """
     if has_lists(cells):
         lists = cells.cast(pl.List(pl.String))
-    elif separator is None:
+    elif separator in (None, "none"):
         return np.arange(len(cells)), _text(cells)
     elif separator == "json":
         lists = pl.Series([_listed(cell) for cell in _text(cells)], dtype=pl.List(pl.String))
@@ -457,6 +462,27 @@ def tags_of(cells: pl.Series, separator: str | None) -> tuple[NDArray[np.int64],
         lists = cells.cast(pl.String).str.split(SEPARATORS.get(separator, separator))
     table = pl.DataFrame({"cell": np.arange(len(cells)), "name": lists}).explode("name")
     return table["cell"].to_numpy(), _text(table["name"])
+
+
+def _refuse_lists(values: pl.Series, column: str, single: str, path: Path) -> None:
+    """Raise InputError for texts with separators between parts that recur, as lists of classes
+    have; with ``single`` each text is one class.
+    """
+    texts = values.drop_nulls().unique().sort()
+    if texts.dtype != pl.String:
+        return
+    lists = len(texts) and texts.str.contains(r"^\s*\[.*\]\s*$").all()
+    for word, sign in ({"json": "json"} if lists else SEPARATORS).items():
+        several = texts if lists else texts.filter(texts.str.contains(sign, literal=True))
+        classes = tags_of(texts, sign)[1] if len(several) and word != "space" else texts
+        if lists or classes.is_duplicated().any():
+            raise InputError(
+                f"several classes may be in a cell of {column}, such as {several[0]!r}",
+                where=path,
+                allowed=f"`class_column` {column} with `label_separator` {word} gives"
+                f" {classes.drop_nulls().n_unique()} classes; {single} gives {len(texts)}",
+                remedy="give one of them",
+            )
 
 
 def _listed(cell: str | None) -> list[str]:

@@ -503,5 +503,6 @@ def read_long_table(
             the other tables.
     """
     return read(
-        TableReading(Path(path), columns, LongTable(class_column, area_column)), images=images
+        TableReading(Path(path), columns, LongTable(class_column, area_column, "none")),
+        images=images,
     )
