@@ -232,3 +232,7 @@ def test_real_captions_and_answers(shared_data, tmp_path):
     names = board.table["name"].to_list()
     assert names[-2:] == ["Instruction1_llava", "answers"]
     assert (board.table["false_ratio"] > 2).all()
+    # labels of nooch-coco were audited: what is contradicted most is also left out
+    sure = board.table.select(first=pl.col("hard_negative_without_suspects"), all="hard_negative")
+    assert sure["first"].null_count() == 0
+    assert (sure["first"] < sure["all"]).sum() >= 4

@@ -22,7 +22,7 @@ from nooch.base.words import counted
 from nooch.base.yaml_files import read_yaml
 from nooch.data import csv_bytes
 from nooch.evaluation import Predictions, load_predictions
-from nooch.evaluation.answer_sample import rates_of_answers, weighted_as_sample
+from nooch.evaluation.answer_sample import WITHOUT, rates_of_answers, weighted_as_sample
 from nooch.evaluation.answers import read_raw_answers
 from nooch.evaluation.captions import COCO, load_vocabulary, mentions, read_captions
 from nooch.evaluation.metrics.proportions import SIGNIFICANT, exact_mcnemar, paired_interval
@@ -34,6 +34,9 @@ _ABOUT, _MOST_BYTES = "model.yaml", 1 << 16
 _MARKER = "leaderboard.json"
 _ORDER = ("hard_negative", "easy_negative", "easy_positive", "hard_positive")
 _PAIR = ("image_id", "task")
+_SURE = "_without_suspects"
+_NULLABLE: dict[str, Any] = dict.fromkeys((f"{cell}{_SURE}" for cell in _ORDER[:2]), pl.Float64)
+_NULLABLE |= {"gap": pl.Float64, "n_both": pl.Int64}
 
 
 class ModelCard(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -75,7 +78,8 @@ class Leaderboard(TabularResult):
             ``folder, file, sha256``; the rates of yes to absent objects where the context suggests
             them (``hard_negative``) and elsewhere (``easy_negative``), and to present objects
             where it suggests them (``easy_positive``) and elsewhere (``hard_positive``), with
-            ``_low`` and ``_high``; ``false_ratio`` and ``recall_ratio`` (where expected over
+            ``_low`` and ``_high``, the first two also ``_without_suspects`` (None for a suite whose
+            labels were not audited); ``false_ratio`` and ``recall_ratio`` (where expected over
             elsewhere); ``dprime`` and ``response_criterion`` over all questions; ``unknown`` (the
             share of answers that are neither yes nor no) and ``coverage`` (the share of the
             questions, or of their images, that have an answer). Against the model in the row above,
@@ -195,10 +199,15 @@ def leaderboard(
         ids = pl.col("image_id").cast(cells["image_id"].dtype, strict=False)
         answered = _as_yes(said).with_columns(ids).join(cells, on=_PAIR)
         marked[entry.folder] = answered
-        rows.append(_row(entry, rates[entry.folder, criterion].frame(), answered, said))
+        row = _row(entry, rates[entry.folder, criterion].frame(), answered, said)
+        sure = rates.get((f"{entry.folder}{WITHOUT}", criterion))
+        for cell in _ORDER[:2]:
+            estimate = None if sure is None else sure.estimates["rate", cell].value
+            row[f"{cell}{_SURE}"] = estimate
+        rows.append(row)
     rows.sort(key=lambda row: (row["hard_negative"] is None, row["hard_negative"], row["folder"]))
     _compare(rows, marked)
-    table = pl.DataFrame(rows, schema_overrides={"gap": pl.Float64, "n_both": pl.Int64})
+    table = pl.DataFrame(rows, schema_overrides=_NULLABLE)
     settings = {
         "nooch": __version__, "criterion": criterion, "splits": list(splits),
         "tasks": len({key[1] for key in keys}), "dataset": suite.header.dataset.fingerprint,
