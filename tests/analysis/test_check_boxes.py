@@ -9,9 +9,13 @@ from planted import planted_detector
 
 import nooch
 from nooch.base.errors import ParameterError
+from nooch.evaluation.boxes.detected import by_object
 from nooch.evaluation.metrics.proportions import wilson_of_groups
 from nooch.evaluation.metrics.rate_gaps import rate_gap
 from nooch.report.answer import percent
+from nooch.report.images.choice import TaskView
+from nooch.report.images.thumbnails import SplitImages
+from nooch.report.site.cards import image_card
 
 
 @pytest.fixture(scope="module")
@@ -133,3 +137,29 @@ def test_the_threshold_is_chosen_on_valid_where_it_has_detections(planted, tmp_p
     with pytest.raises(ParameterError, match="the threshold is 2"):
         nooch.check(split, low, tmp_path / "other", threshold=2.0, **options)
     assert not (tmp_path / "other").exists()
+
+
+def test_cards_of_a_report_draw_boxes(planted, tmp_path):
+    """Next to the numbers of each kind; scores on the page are of the outputs as they are."""
+    data, run, _ = planted
+    suite = nooch.find(data, nooch.CE(), tasks=["car"], splits=["all"])
+    images = SplitImages.from_split(suite, "all", data)
+    matched, limit, _ = by_object([run], data, None, 0.5, "all")
+    assert limit == 0.5
+    view = TaskView("car", data.labels("car").astype(np.int8), {})
+    lost = pl.DataFrame(by_hand(data, run), ["image", "lost", "no_road", "side"], orient="row")
+    for row in (*range(40), *run.boxes.boxes.image[-5:].tolist()):
+        card = image_card(view, images, "ce", row, matched[0])
+        own = lost.filter(image=row)
+        expected = {"found": (~own["lost"]).sum(), "missed": own["lost"].sum()}
+        expected["false boxes"] = int(not len(own) and row in run.boxes.boxes.image)
+        assert dict(card.lines) == {kind: str(n) for kind, n in expected.items() if n}
+    sources = nooch.paper.Sources(suite=suite, data=data, predictions=run, bootstrap=0)
+    page = nooch.write_report(sources, tmp_path / "site").path / "examples.html"
+    assert "missed" in page.read_text()
+
+
+def test_the_results_page_of_a_check_has_the_scores_of_the_outputs(planted, checked):
+    alone = nooch.evaluate(checked.suite, planted[1], split="all")
+    page = (checked.page.parent / "results.html").read_text()
+    assert f">{alone.value('nll', 'hard_positive'):.3f} [" in page

@@ -40,7 +40,6 @@ from nooch.report.answer import (
     KINDS,
     LISTED,
     Answer,
-    DrawnBoxes,
     ErrorFinding,
     Rate,
     ShownImage,
@@ -48,6 +47,7 @@ from nooch.report.answer import (
     error_words,
     model_name,
 )
+from nooch.report.images.drawn_boxes import drawn_boxes
 from nooch.suites import ChallengeSet, Suite
 
 _USUAL = 2
@@ -96,30 +96,10 @@ class AnswerSources:
                 answer = f"{n_missed[place]} of {n_objects[place]} missed"
             row = int(rows[place])
             image = self.image(row, words[label], answer, wrong=is_wrong, where=where)
-            return replace(image, boxes=self.boxes(run, task, row))
+            return replace(image, boxes=drawn_boxes(run, task, self.part.images, row))
 
         usual = (challenge.labels == label) & ~inside & ~wrong
         return _with_shown(finding, rows, inside, wrong, usual, shown)
-
-    def boxes(self, run: Predictions, task: str, row: int) -> DrawnBoxes | None:
-        """The objects of a task in a row of the split's images, and a run's boxes of none; None
-        without boxes, or where the image's size is not known.
-        """
-        width, height, image_id = self.part.images.select("width", "height", "image_id").row(row)
-        if run.objects is None or not width or not height:
-            return None
-        kind = self.part.images["image_id"].dtype
-        at = (run.image_ids.cast(kind, strict=False) == image_id).arg_max()
-        objects = run.objects
-        label = run.tasks.index(task)
-        own = (objects.boxes.image == at) & (objects.boxes.label == label)
-        false = (objects.false.image == at) & (objects.false.label == label)
-        found, missed = (
-            objects.boxes.box[own & objects.found],
-            objects.boxes.box[own & ~objects.found],
-        )
-        lists = (boxes.tolist() for boxes in (found, missed, objects.false.box[false]))
-        return DrawnBoxes(width, height, *lists)
 
     def image(
         self, row: int, labeled: str, answered: str, *, wrong: bool, where: str = ""

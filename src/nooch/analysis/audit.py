@@ -29,7 +29,7 @@ from nooch.evaluation import Predictions, context_run, load_predictions, run_not
 from nooch.evaluation.captions import COCO, load_vocabulary, mentions, read_captions
 from nooch.evaluation.prediction_files import PredictionSource
 from nooch.evaluation.predictions import positions
-from nooch.report.answer import DrawnBoxes
+from nooch.report.images.drawn_boxes import DrawnBoxes
 from nooch.report.images.thumbnails import SplitImages, draw_pictures, picture_name
 from nooch.report.site.cards import pictures_wanted
 from nooch.report.site.explore_data import script

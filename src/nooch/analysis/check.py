@@ -338,10 +338,10 @@ def check(
         )  # fmt: skip
         result = Checked(suite, scores, findings, confusions, where, answer, Path(out))
         sources = Sources(
-            suite=suite, data=data, predictions=scored, images=images, bootstrap=bootstrap,
+            suite=suite, data=data, predictions=unjudged, images=images, bootstrap=bootstrap,
             progress=progress,
         )  # fmt: skip
-        _write(result, folder, sources)
+        _write(result, folder, sources, limit if isinstance(limit, float) else 0.5)
     return result
 
 
@@ -465,12 +465,12 @@ def _near_alpha(suite: Suite) -> list[str]:
     return [f"cues near alpha: {some_of(near, 12)}"] if near else []
 
 
-def _write(checked: Checked, folder: Path, sources: Sources) -> None:
+def _write(checked: Checked, folder: Path, sources: Sources, threshold: float) -> None:
     save_suite(checked.suite, folder / "suite")
     save_scores(checked.scores, folder / "scores.parquet")
     if checked.slices is not None:
         (folder / "slices.parquet").write_bytes(parquet_bytes(checked.slices.table))
-    write_report(sources, folder / "report", answer=checked.answer)
+    write_report(sources, folder / "report", answer=checked.answer, threshold=threshold)
     if checked.confusions is not None:
         (folder / "confusions.parquet").write_bytes(parquet_bytes(checked.confusions.table))
     markdown = checked.answer.markdown(str(checked.page))

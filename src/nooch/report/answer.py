@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from nooch.base.display import DisplayTable
 from nooch.base.errors import some_of
 from nooch.base.words import counted, plural, printable, readable, with_article
+from nooch.report.images.drawn_boxes import DrawnBoxes
 from nooch.report.images.thumbnails import picture_name
 
 PICTURED = 3
@@ -135,44 +136,6 @@ def context_words(criterion: str, task: str, cue: str | None, side: str) -> tupl
     if missed:
         return f"{objects} {outside}", outside, inside
     return f"{objects} in images of {usual} but no {readable(task)}", inside, outside
-
-
-@dataclass(frozen=True)
-class DrawnBoxes:
-    """Boxes to draw over an image of ``width`` x ``height`` pixels: left, top, width and height in
-    pixels; objects that were found, objects that were missed, and boxes of no object.
-    """
-
-    width: int
-    height: int
-    found: Sequence[Sequence[float]] = ()
-    missed: Sequence[Sequence[float]] = ()
-    false: Sequence[Sequence[float]] = ()
-
-    @property
-    def svg(self) -> str:
-        """A drawing that scales with the image; missed objects are dashed."""
-        styles = {"found": _FOUND, "missed": f'{_WRONG} stroke-dasharray="6 4"', "false": _WRONG}
-        shapes = [
-            f'<rect x="{x:.1f}" y="{y:.1f}" width="{w:.1f}" height="{h:.1f}" class="{kind}"'
-            f" {style}/>"
-            for kind, style in styles.items()
-            for x, y, w, h in getattr(self, kind)
-        ]
-        size = f"0 0 {self.width} {self.height}"
-        return f'<svg class="boxes" viewBox="{size}" aria-hidden="true">{"".join(shapes)}</svg>'
-
-    @property
-    def words(self) -> str:
-        """The drawing in words."""
-        parts = [f"{len(self.found)} found"] if self.found else []
-        parts += [f"{len(self.missed)} missed (dashed)"] if self.missed else []
-        parts += [counted(len(self.false), "false box")] if self.false else []
-        return ", ".join(parts)
-
-
-_LINE = 'fill="none" stroke-width="3" vector-effect="non-scaling-stroke"'
-_FOUND, _WRONG = f'{_LINE} stroke="#009e73"', f'{_LINE} stroke="#d55e00"'
 
 
 @dataclass(frozen=True)

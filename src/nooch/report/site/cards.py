@@ -16,14 +16,16 @@ from nooch.data.readers.image_files import ImageIndex
 from nooch.evaluation import AVERAGE, Predictions, Scores
 from nooch.evaluation.context_rates import headline
 from nooch.report.images.choice import Chosen, TaskView, smallest
+from nooch.report.images.drawn_boxes import DrawnBoxes, drawn_boxes
 from nooch.report.images.thumbnails import SplitImages, Wanted, cut_text
 from nooch.suites import Suite
 
 
 @dataclass(frozen=True)
 class Card:
-    """An image among the examples: its place, the lines below it, and its link; of answers the
-    question, and for each run its name, ``yes``, ``no`` or ``neither``, and its words in two parts.
+    """An image among the examples: its place, the lines below it, its link and boxes; of answers
+    the question, and for each run its name, ``yes``, ``no`` or ``neither``, and its words in two
+    parts.
     """
 
     split: str
@@ -33,6 +35,7 @@ class Card:
     link: str
     question: str = ""
     answers: Sequence[tuple[str, str, str, str]] = ()
+    boxes: DrawnBoxes | None = None
 
 
 @dataclass(frozen=True)
@@ -64,29 +67,41 @@ class AnswerSection:
     rates: Sequence[Mapping[str, Any]] = ()
 
 
-def cards_of(view: TaskView, images: SplitImages, groups: Sequence[Chosen]) -> list[ExampleGroup]:
-    """Groups of examples with the lines below each image."""
+def cards_of(
+    view: TaskView, images: SplitImages, groups: Sequence[Chosen], detected: Predictions | None
+) -> list[ExampleGroup]:
+    """Groups of examples with the lines below each image, and the boxes of a detector over it."""
     return [
         ExampleGroup(
             view.task,
             group.kind,
             group.criterion,
             group.title,
-            [image_card(view, images, group.criterion, int(row)) for row in group.rows],
+            [image_card(view, images, group.criterion, int(row), detected) for row in group.rows],
         )
         for group in groups
     ]
 
 
-def image_card(view: TaskView, images: SplitImages, criterion: str, row: int) -> Card:
-    """The card of an image with its support and losses."""
+def image_card(
+    view: TaskView,
+    images: SplitImages,
+    criterion: str,
+    row: int,
+    detected: Predictions | None = None,
+) -> Card:
+    """The card of an image with its support and losses, and the boxes of a detector."""
     losses = {m: values[row] for m, values in view.losses.get(criterion, {}).items()}
     supports = {c: values[row] for c, values in view.support.items()}
     lines = [(f"{c} support", f"{s:.3g}") for c, s in supports.items() if not np.isnan(s)]
     lines += [(method, f"{loss:.2f}") for method, loss in losses.items() if not np.isnan(loss)]
     image_id = images.ids[row]
     link = {"task": view.task, "split": images.split, "criterion": criterion, "image": image_id}
-    return Card(images.split, row, str(image_id), lines, urlencode(link))
+    boxes = None
+    if detected is not None and images.data is not None:
+        boxes = drawn_boxes(detected, view.task, images.data.images, row)
+        lines += [] if boxes is None else boxes.counts
+    return Card(images.split, row, str(image_id), lines, urlencode(link), boxes=boxes)
 
 
 def gallery_rows(view: TaskView, most: int) -> list[int]:

@@ -11,12 +11,14 @@ from typing import Annotated, Any, TypeVar
 from msgspec import Meta
 
 from nooch.base.calls import Count, checked
-from nooch.base.errors import InputError
+from nooch.base.errors import InputError, ParameterError
 from nooch.base.files import check_output
 from nooch.criteria import FittedCE, FittedGist
 from nooch.data import Dataset
 from nooch.data.readers.image_files import ImageIndex
-from nooch.evaluation.thresholds import AnswerThreshold
+from nooch.evaluation import Predictions
+from nooch.evaluation.boxes.detected import IOU, by_object
+from nooch.evaluation.thresholds import AnswerThreshold, one_threshold
 from nooch.report.answer import Answer
 from nooch.report.images.choice import chosen_examples, labels_of, task_view
 from nooch.report.images.cue_masks import cue_masks, outlines
@@ -123,7 +125,7 @@ def write_report(
         suite.require_dataset(data)
     split, results = sources.of_split, sources.results
     index = image_index(data, sources.images)
-    content = _ReportContent(sources, suite, thumbnails, examples)
+    content = _ReportContent(sources, suite, thumbnails, examples, threshold)
     resampling: dict[str, Any] = {"split": split, "bootstrap": sources.bootstrap}
     scoring = {**resampling, "metrics": metrics, "threshold": threshold}
     scored = score_predictions(suite, sources.outputs, progress=progress, **scoring)
@@ -205,12 +207,28 @@ class _ReportContent:
     suite: Suite
     thumbnails: int | None
     n: int
+    threshold: AnswerThreshold
 
     @cached_property
     def images(self) -> dict[str, SplitImages]:
         """Split -> its images."""
         data = self.sources.data
         return {name: SplitImages.from_split(self.suite, name, data) for name in self.suite.splits}
+
+    @cached_property
+    def detected(self) -> Predictions | None:
+        """The first run with boxes, matched to the dataset's objects; None without any."""
+        data, split = self.sources.data, self.sources.of_split
+        if data is None:
+            return None
+        try:
+            limit: float | None = one_threshold(self.threshold)
+        except ParameterError:
+            # a file, or a rule for answers
+            limit = None
+        usual = None if limit == 0.5 else limit
+        runs, *_ = by_object(self.sources.outputs, data, usual, IOU, split)
+        return next((run for run in runs if run.objects is not None), None)
 
     def losses_of(self, task: str, split: str) -> Mapping[str, Mapping[str, tuple[str, Any]]]:
         images = self.images[split]
@@ -248,7 +266,7 @@ class _ReportContent:
                     said = answer_groups(view, images, sources.outputs, n)
                     first[split] += [card.row for group in said for card in group.cards]
                     picks = chosen_examples(view, self.suite.criteria, baseline, rivals, n)
-                    groups += [*said, *cards_of(view, images, picks)]
+                    groups += [*said, *cards_of(view, images, picks, self.detected)]
                     first[split] += [int(row) for group in picks for row in group.rows]
             sources.progress("choosing examples, tasks", done, len(self.suite.tasks))
         return groups, {split: first[split] + later[split] for split in first}, by_threshold
