@@ -83,6 +83,7 @@ def test_a_frame_is_made_a_dataset_first(folder, tmp_path):
     for act in (
         lambda: check(frame, folder / "model.csv", tmp_path / "out"),
         lambda: nooch.find(frame, "ce"),
+        lambda: nooch.load_dataset(frame),
     ):
         fails(act, "of type DataFrame", "nooch.dataset(frame)", kind=WrongTypeError)
     assert not (tmp_path / "out").exists()

@@ -551,6 +551,8 @@ def load_dataset(folder: str | Path, *, reads: Collection[str] | None = None) ->
         >>> nooch.load_dataset("data").classes
         ('car', 'road', 'tree')
     """
+    if not isinstance(folder, str | Path):
+        raise no_dataset("folder", folder)
     return open_dataset(folder).in_memory(reads)
 
 
