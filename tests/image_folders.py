@@ -10,7 +10,8 @@ import polars as pl
 from PIL import Image
 from scipy.sparse import csr_array
 
-from nooch.data import Dataset
+import nooch
+from nooch.data import Dataset, save_dataset
 
 PREPROCESSOR = {
     "do_resize": True, "size": {"height": 32, "width": 32}, "do_rescale": True,
@@ -51,6 +52,15 @@ def street_images(folder: Path) -> Dataset:
     areas[:12, 0], areas[::3, 1], areas[6:18, 2] = 0.2, 0.3, 0.4
     classes = ["car", "water_bird", "street"]
     return Dataset.build(plain.images, classes, csr_array(areas), image_root=plain.image_root)
+
+
+def street_suite(folder: Path) -> Path:
+    """The folder with ``data``, the images, and ``suite``, by the areas of streets."""
+    save_dataset(street_images(folder), folder / "data")
+    cues = {"car": ["street"], "water_bird": ["street"]}
+    suite = nooch.find(folder / "data", {"ce": nooch.CE(cues=cues)}, tasks=[*cues])
+    nooch.save_suite(suite, folder / "suite")
+    return folder
 
 
 def save_model(model, folder: Path, preprocessor: dict | None = PREPROCESSOR) -> Path:

@@ -8,22 +8,15 @@ import re
 import polars as pl
 import pytest
 from chat_server import chatting_alone, reply, size_of, token
-from image_folders import street_images
+from image_folders import street_suite
 
-import nooch
-from nooch.data import save_dataset
 from nooch.inference import batch_files
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """A suite of 24 images of streets, cars and water birds."""
-    folder = tmp_path_factory.mktemp("asked")
-    save_dataset(street_images(folder), folder / "data")
-    cues = {"car": ["street"], "water_bird": ["street"]}
-    suite = nooch.find(folder / "data", {"ce": nooch.CE(cues=cues)}, tasks=[*cues])
-    nooch.save_suite(suite, folder / "suite")
-    return folder
+    return street_suite(tmp_path_factory.mktemp("asked"))
 
 
 @pytest.fixture

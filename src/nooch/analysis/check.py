@@ -129,11 +129,11 @@ PAGE = "report/index.html"
 _MARKER = "findings.json"
 _DECISIONS = ("argmax", "threshold")
 _NOTHING = "no context"
+"""Name of the criterion of labels that contain no context: no image is hard."""
 _CONTEXT = (
     "for findings by context import more labels per image, add columns such as the place (nooch"
     " tools add-attributes), or predict areas (nooch annotate)"
 )
-"""Name of the criterion of labels that contain no context: no image is hard."""
 _MOST_ERRORS = 12
 _MANY_TASKS = 20
 

@@ -11,7 +11,6 @@ from typing import Any, Literal
 import msgspec
 import numpy as np
 import polars as pl
-from scipy.special import ndtri
 
 from nooch.base.calls import Progress, Share, checked, no_progress, tracked
 from nooch.base.display import DisplayTable, TabularResult
@@ -26,6 +25,7 @@ from nooch.evaluation.answer_sample import WITHOUT, rates_of_answers, weighted_a
 from nooch.evaluation.answers import read_raw_answers
 from nooch.evaluation.captions import COCO, load_vocabulary, mentions, read_captions
 from nooch.evaluation.metrics.proportions import SIGNIFICANT, exact_mcnemar, paired_interval
+from nooch.evaluation.metrics.subset_metrics import value_of
 from nooch.report.site.folder import page_environment, write_assets
 from nooch.suites import CELLS, Suite, as_suite
 from nooch.suites.questions import Draw, asked_of, asked_questions, draw_questions
@@ -187,19 +187,19 @@ def leaderboard(
         reference, _ = asked_questions(questions, suite)
         reference = reference.drop_nulls(_PAIR)
     runs = _runs(entries, suite, questions, synonyms, progress)
+    cells = pl.concat(suite.set(*key).cell_frame for key in keys)
     rows, marked = [], {}
     for entry, run in tracked([*zip(entries, runs, strict=True)], len(runs), "scoring", progress):
-        said = _checked_answers(entry, run, reference, least_coverage)
-        named = replace(run, run=entry.folder, said=said.drop("coverage"))
+        said, covered = _checked_answers(entry, run, reference, least_coverage)
+        named = replace(run, run=entry.folder, said=said)
         rates = rates_of_answers([named], suite, keys, {}, 0, 0)
         if not rates:
             problem = "has no answer about an image of the challenge sets"
             raise _refused(entry, problem, "give another `criterion` or `split`")
-        cells = pl.concat(suite.set(*key).cell_frame for key in keys)
         ids = pl.col("image_id").cast(cells["image_id"].dtype, strict=False)
         answered = _as_yes(said).with_columns(ids).join(cells, on=_PAIR)
         marked[entry.folder] = answered
-        row = _row(entry, rates[entry.folder, criterion].frame(), answered, said)
+        row = _row(entry, rates[entry.folder, criterion].frame(), answered, covered)
         sure = rates.get((f"{entry.folder}{WITHOUT}", criterion))
         for cell in _ORDER[:2]:
             estimate = None if sure is None else sure.estimates["rate", cell].value
@@ -306,8 +306,8 @@ def _as_yes(said: pl.DataFrame) -> pl.DataFrame:
 
 def _checked_answers(
     entry: _RankedModel, run: Predictions, reference: pl.DataFrame, least: float
-) -> pl.DataFrame:
-    """The answers of a run with ``coverage``. Raises InputError for those that are refused."""
+) -> tuple[pl.DataFrame, float]:
+    """The answers of a run, and their coverage. Raises InputError for those that are refused."""
     said = run.said
     assert said is not None  # noqa: S101 - the caller looked
     kind = reference["image_id"].dtype
@@ -330,11 +330,11 @@ def _checked_answers(
     if covered < least:
         problem = f"answers {100 * covered:.1f}% of the questions"
         raise _refused(entry, problem, f"answer at least {100 * least:g}% (`least_coverage`)")
-    return said.with_columns(coverage=pl.lit(covered))
+    return said, covered
 
 
 def _row(
-    entry: _RankedModel, rates: pl.DataFrame, answered: pl.DataFrame, said: pl.DataFrame
+    entry: _RankedModel, rates: pl.DataFrame, answered: pl.DataFrame, covered: float
 ) -> dict[str, Any]:
     row: dict[str, Any] = msgspec.structs.asdict(entry.card)
     row |= {"folder": entry.folder, "file": entry.file.name, "sha256": entry.sha256}
@@ -349,21 +349,21 @@ def _row(
     row |= _sensitivity(answered)
     weight = answered["weight"]
     row["unknown"] = float(np.average(answered["unknown"], weights=weight))
-    row["coverage"] = float(said["coverage"][0])
+    row["coverage"] = covered
     nothing = dict.fromkeys(("gap", "gap_low", "gap_high", "n_both", "p"))
     return row | nothing
 
 
 def _sensitivity(answered: pl.DataFrame) -> dict[str, float | None]:
-    """Sensitivity d' and the response criterion, log-linearly corrected (Hautus 1995)."""
-    scores = []
-    for side in ("positive", "negative"):
+    """Sensitivity d' and the response criterion of all answers; None without one of the sides."""
+    sums: dict[str, Any] = {}
+    for side, said in (("positive", "hit"), ("negative", "false")):
         of_side = answered.filter(pl.col("cell").str.ends_with(side))
-        if not len(of_side):
-            return {"dprime": None, "response_criterion": None}
-        rate = float(np.average(of_side["yes"], weights=of_side["weight"]))
-        scores.append(float(ndtri((rate * len(of_side) + 0.5) / (len(of_side) + 1))))
-    return {"dprime": scores[0] - scores[1], "response_criterion": -sum(scores) / 2}
+        yes = (of_side["yes"] * of_side["weight"]).sum()
+        totals = {side: of_side["weight"].sum(), said: yes, f"n_{side}": len(of_side)}
+        sums |= {name: np.array(float(total)) for name, total in totals.items()}
+    values = {name: float(value_of(name, sums)) for name in ("dprime", "response_criterion")}
+    return {name: None if np.isnan(value) else value for name, value in values.items()}
 
 
 def _compare(rows: Sequence[dict[str, Any]], answers: Mapping[str, pl.DataFrame]) -> None:

@@ -86,10 +86,7 @@ class MatchedRun:
         """
         detections, table = run.boxes, needed_objects(data.objects)
         if detections is None:
-            raise ParameterError(
-                "the predictions have no boxes", where=f"run {run.run}",
-                allowed="detections with boxes, such as COCO results",
-            )  # fmt: skip
+            raise _without_boxes(run)
         ids, images = run.image_ids, data.images
         rows = positions(ids.cast(images["image_id"].dtype, strict=False), images["image_id"])
         found = _in_units_of(detections.boxes, detections.in_fractions, rows, images, run.run)
@@ -205,6 +202,14 @@ class MatchedRun:
         return limits
 
 
+def _without_boxes(run: Predictions) -> ParameterError:
+    problem, allowed = (
+        "the predictions have no boxes",
+        "detections with boxes, such as COCO results",
+    )
+    return ParameterError(problem, where=f"run {run.run}", allowed=allowed)
+
+
 def annotated_by(
     run: Predictions, data: Dataset, classes: Sequence[str], threshold: float
 ) -> Dataset:
@@ -213,7 +218,7 @@ def annotated_by(
     for a run without boxes, InputError for boxes in pixels of images whose size is not known.
     """
     if run.boxes is None:
-        raise ParameterError("the detections have no boxes", where=f"run {run.run}")
+        raise _without_boxes(run)
     ids, images = run.image_ids, data.images
     places = positions(ids.cast(images["image_id"].dtype, strict=False), images["image_id"])
     found = _in_units_of(run.boxes.boxes, run.boxes.in_fractions, places, images, run.run)
@@ -231,10 +236,10 @@ def annotated_by(
 
 FALSE = ("false_boxes", "misplaced", "duplicates")
 KINDS = ("found", *FALSE, "ignored")
-_FALSE = tuple(KINDS.index(kind) for kind in FALSE)
 """Kinds of detections: of an object that counts; or it overlaps no object of its class, one too
 little, or one that a higher score found; or it does not count.
 """
+_FALSE = tuple(KINDS.index(kind) for kind in FALSE)
 
 
 OF_BOXES = "f1"
@@ -264,10 +269,7 @@ def with_thresholds(
         MatchedRun.match(run, data, iou, recall=recall) for run in runs if run.boxes is not None
     ]
     if not matched:
-        raise ParameterError(
-            "the predictions have no boxes", where=f"run {runs[0].run}",
-            allowed="detections with boxes, such as COCO results",
-        )  # fmt: skip
+        raise _without_boxes(runs[0])
     if threshold == OF_BOXES:
         thresholds, notes = _of_largest_f1(matched, data)
     else:

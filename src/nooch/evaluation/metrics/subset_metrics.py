@@ -303,6 +303,14 @@ _FORMULAS: dict[str, tuple[tuple[str, ...], Callable[[Mapping[str, Floats]], Flo
 and ``n_negative``, the images of the subset, or all images by a mixture's shares. 0 / 0 is
 undefined.
 """
+
+
+def value_of(metric: str, sums: Mapping[str, Floats]) -> Floats:
+    """A metric that is made of sums, see ``_FORMULAS``; NaN where it is undefined."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return _FORMULAS[metric][1](sums)
+
+
 BOX_METRICS = ("missed", "false_boxes", "misplaced", "duplicates", "average_recall")
 """Metrics of detections: the share of objects that are missed; boxes per 1,000 images that overlap
 no object of their class, overlap one too little, or repeat one; and COCO's average recall. Of

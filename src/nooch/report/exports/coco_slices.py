@@ -68,13 +68,13 @@ def export_coco_slices(
             annotations.write(folder / file, by_task)
             slices[name] = _union(by_task)
             slices |= {f"{criterion} {task} {split} {side}": i for task, i in by_task.items()}
-        all_ids = dict.fromkeys(tasks, _union(slices))
-        annotations.write(folder / "annotations.json", all_ids)
+        every = _union(slices)
+        annotations.write(folder / "annotations.json", dict.fromkeys(tasks, every))
         (folder / "slices.json").write_bytes(msgspec.json.encode(slices) + b"\n")
         for run in runs:
             file = names.take(f"detections-{safe_name(run.run)}.json", run.run)
             results = _results(MatchedRun.match(run, data, recall=False), categories)
-            kept = {*_union(slices)}
+            kept = {*every}
             listed = [result for result in results if result["image_id"] in kept]
             (folder / file).write_bytes(msgspec.json.encode(listed) + b"\n")
         counted = "category ids are counted from 1: `predictions` writes detections with them"
