@@ -1,5 +1,8 @@
 """How errors of other packages are passed on."""
 
+import pickle
+from pathlib import Path
+
 import pytest
 
 from nooch.base.errors import FormatError, InputError, UndefinedError, as_input_error, unreadable
@@ -36,3 +39,25 @@ def test_an_error_that_is_not_of_the_file_stays_as_it_is(error):
     with pytest.raises(type(error)) as raised, unreadable("here"):
         raise error
     assert raised.value is error
+
+
+@pytest.mark.parametrize(
+    ("remedy", "give", "words"),
+    [
+        (None, {"ignore_unknown": True}, "pass ignore_unknown=True"),
+        ("correct them", {"split": "a"}, "correct them, or pass split='a'"),
+        ("{} to skip {a}", {"map": None, "n": 1}, "leave out map, and pass n=1 to skip {a}"),
+        (
+            "{} if from 0, {} if from 1",
+            ({"first": 0}, {"first": 1, "images": ...}),
+            "pass first=0 if from 0, pass first=1 and images=... if from 1",
+        ),
+        ("fix it", ({"a": [1]}, {"b": Path("c")}), "fix it, or pass a=[1], or pass b='c'"),
+        ("a file named {}", (), "a file named {}"),
+    ],
+)
+def test_the_words_of_a_remedy_are_made_from_what_to_give(remedy, give, words):
+    error = InputError("is wrong", where="a", remedy=remedy, give=give)
+    assert str(error) == f"a: is wrong\n  remedy: {words}"
+    copy = pickle.loads(pickle.dumps(error))
+    assert (str(copy), copy.give) == (str(error), error.give)

@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from nooch.cli.main import app
-from nooch.cli.terminal import note, print_json, speak_for, with_flags
+from nooch.cli.terminal import as_typed, note, print_json, speak_for, with_flags
 
 
 @pytest.fixture
@@ -56,6 +56,26 @@ def test_notes_are_shown_so_on_both_outputs(shown, capsys):
     assert "note: --license TEXT" in printed.err
     assert '"--license TEXT"' in printed.out
     assert '"`licenses`"' in printed.out
+
+
+@pytest.mark.parametrize(
+    ("words", "give", "expected"),
+    [
+        ("evaluate suite p.csv", {"ignore_unknown": True}, "give --ignore-unknown"),
+        (
+            "find ds",
+            {"tasks": ["a b", "c"], "cues": {"d": "e"}},
+            "give --tasks 'a b,c' and --cues d=e",
+        ),
+        ("import table f out", {"class_column": "name"}, "give --class name"),
+        ("find ds", {"match": None, "tau": 0.5}, "leave out --match, and give --tau 0.5"),
+        ("export suite", {"suite": ..., "dataset": ...}, "give SUITE and --dataset DATASET"),
+        ("download coco-stuff f", {"keep_zips": False}, "give --no-keep-zips"),
+    ],
+)
+def test_what_to_give_is_shown_as_it_is_typed(shown, words, give, expected):
+    shown(words, "")
+    assert as_typed(give) == expected
 
 
 def test_an_error_of_the_library_is_shown_so(run_cli, tmp_path):

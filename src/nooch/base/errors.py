@@ -7,20 +7,35 @@ line prints it without a traceback and exits with code 2.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection, Iterable, Iterator
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from numbers import Real
+from pathlib import Path
 from typing import Any
+
+
+Give = Mapping[str, object]
+"""Parameter -> value that cures an error."""
 
 
 class NoochError(Exception):
     """Root of all errors that a user can cause and fix.
+
+    A cure that is a parameter of the call is not written into ``remedy``; ``give`` has it, and the
+    words are made from it: ``remedy="correct them, or {} to leave them out"`` with
+    ``give={"ignore_unknown": True}`` reads "or pass ignore_unknown=True" in Python and "or give
+    --ignore-unknown" in a terminal. Two readings: a tuple of two mappings, one ``{}`` for each, in
+    ``remedy="{} if x is in pixels, {} if not"``. Without ``{}`` they come last, without ``remedy``
+    alone. A value that only the user has is ``...``; None means to leave the parameter out.
 
     Args:
         problem: what is wrong, one sentence without a full stop.
         where: the file, record or argument that it concerns.
         allowed: what would have been accepted.
         remedy: what to do about it.
+        give: parameter of the public function that was called -> value; or one such mapping for
+            each of several ways out.
     """
 
     def __init__(
@@ -30,12 +45,20 @@ class NoochError(Exception):
         where: object = None,
         allowed: str | None = None,
         remedy: str | None = None,
+        give: Give | Sequence[Give] = (),
     ) -> None:
         self.problem, self.where, self.allowed, self.remedy = problem, where, allowed, remedy
-        lines = [f"{where}: {problem}" if where is not None else problem]
-        lines += [f"allowed: {allowed}"] if allowed else []
-        lines += [f"remedy: {remedy}"] if remedy else []
-        super().__init__("\n  ".join(lines))
+        self.give = (give,) if isinstance(give, Mapping) else tuple(give)
+        super().__init__(self.worded(_as_keywords))
+
+    def worded(self, words: Callable[[Give], str]) -> str:
+        """The message, with ``words`` for each way out: "pass map=None", for example."""
+        lines = [f"{self.where}: {self.problem}" if self.where is not None else self.problem]
+        lines += [f"allowed: {self.allowed}"] if self.allowed else []
+        ways = iter([words(give) for give in self.give])
+        text = re.sub(r"\{\}", lambda gap: next(ways, gap[0]), self.remedy or "")
+        remedy = ", or ".join(filter(None, [text, *ways]))
+        return "\n  ".join([*lines, f"remedy: {remedy}"] if remedy else lines)
 
     def __reduce__(self) -> tuple[Any, ...]:
         # errors travel from worker processes, regardless of their constructor's signature
@@ -78,6 +101,21 @@ class MissingExtraError(NoochError, ImportError):
             f"{purpose} needs the package {package}, which is not installed",
             remedy=f"pip install 'nooch[{extra}]'",
         )
+
+
+def joined_ways(given: Iterable[str], left_out: Iterable[str], verb: str) -> str:
+    """ "leave out a, and pass b=1 and c=2", for the parts of one way out."""
+    parts = [("leave out", [*left_out]), (verb, [*given])]
+    return ", and ".join(f"{word} {' and '.join(names)}" for word, names in parts if names)
+
+
+def _as_keywords(give: Give) -> str:
+    given = [
+        f"{name}={'...' if value is ... else repr(str(value) if isinstance(value, Path) else value)}"
+        for name, value in give.items()
+        if value is not None
+    ]
+    return joined_ways(given, [name for name, value in give.items() if value is None], "pass")
 
 
 def _restore(kind: type[NoochError], args: tuple[Any, ...], state: dict[str, Any]) -> NoochError:

@@ -361,7 +361,7 @@ def _exit_code(received: list[int]) -> int | str | None:
 
 def _failure(error: BaseException) -> int:
     if isinstance(error, NoochError):
-        return fail(str(error))
+        return fail(error)
     if isinstance(error, MemoryError):
         remedy = "use fewer tasks or splits at once, or a machine with more memory"
         return fail(f"out of memory\n  remedy: {remedy}")

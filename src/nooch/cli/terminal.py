@@ -7,8 +7,9 @@ turn no direction of text. Nothing else in the project prints.
 from __future__ import annotations
 
 import re
+import shlex
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,7 @@ from rich.markup import escape
 
 from nooch.base.calls import Progress, no_progress
 from nooch.base.display import DisplayTable
-from nooch.base.errors import OutputError
+from nooch.base.errors import Give, NoochError, OutputError, joined_ways
 from nooch.base.words import UNPRINTABLE, cell_text, printable
 from nooch.cli.options import Format
 from nooch.cli.tree import Group, commands_of
@@ -93,8 +94,9 @@ def _shown(text: str) -> str:
     return escape(printable(text, "\n"))
 
 
-def fail(text: str) -> int:
+def fail(error: NoochError | str) -> int:
     """Print an error and return the exit code."""
+    text = error.worded(as_typed) if isinstance(error, NoochError) else error
     _errors().print(f"[bold red]error:[/] {_shown(with_flags(text))}")
     return 2
 
@@ -125,15 +127,45 @@ def with_flags(text: str) -> str:
     """
     if "`" not in text or _all_commands is None:
         return text
+    flags = _flags_for(_PARAMETER.findall(text))
+    return _PARAMETER.sub(lambda name: flags.get(name[1], name[0]), text)
+
+
+def as_typed(give: Give) -> str:
+    """A way out of an error as it is typed: "give --box-format xywh", "leave out --match"."""
+    flags = _flags_for(give) if _all_commands is not None else {}
+    given: list[str] = []
+    left_out: list[str] = []
+    for name, value in give.items():
+        flag = flags.get(name, f"--{name.replace('_', '-')}")
+        if value is None:
+            left_out.append(flag)
+        elif isinstance(value, bool) or not flag.startswith("-"):
+            given.append(flag)
+        else:
+            given.append(f"{flag} {name.upper() if value is ... else shlex.quote(_text(value))}")
+    return joined_ways(given, left_out, "give")
+
+
+def _text(value: object) -> str:
+    """A value as an option takes it."""
+    if isinstance(value, Mapping):
+        return ",".join(f"{key}={_text(inner)}" for key, inner in value.items())
+    is_many = isinstance(value, Sequence) and not isinstance(value, str)
+    return ",".join(map(_text, value)) if is_many else str(value)
+
+
+def _flags_for(names: Iterable[str]) -> dict[str, str]:
+    """How parameters of the running command are typed; of all commands, where it lacks a name."""
     running = _all_commands
     for word in sys.argv[1:]:
         inner = running.get_command(None, word) if isinstance(running, Group) else None
         running = inner or running
     flags = {parameter.name.rstrip("_"): _typed(parameter) for parameter in running.params}
-    if not flags.keys() >= set(_PARAMETER.findall(text)):
+    if not flags.keys() >= set(names):
         # an option that a message recommends is another command's: now all are made
         flags = _flags(_all_commands) | flags
-    return _PARAMETER.sub(lambda name: flags.get(name[1], name[0]), text)
+    return flags
 
 
 _PARAMETER = re.compile(r"(?<!field )`([a-z]\w*)`")
