@@ -14,7 +14,6 @@ from numbers import Real
 from pathlib import Path
 from typing import Any
 
-
 Give = Mapping[str, object]
 """Parameter -> value that cures an error."""
 
@@ -104,18 +103,19 @@ class MissingExtraError(NoochError, ImportError):
 
 
 def joined_ways(given: Iterable[str], left_out: Iterable[str], verb: str) -> str:
-    """ "leave out a, and pass b=1 and c=2", for the parts of one way out."""
+    """The parts of one way out: "leave out a, and pass b=1 and c=2"."""
     parts = [("leave out", [*left_out]), (verb, [*given])]
     return ", and ".join(f"{word} {' and '.join(names)}" for word, names in parts if names)
 
 
 def _as_keywords(give: Give) -> str:
-    given = [
-        f"{name}={'...' if value is ... else repr(str(value) if isinstance(value, Path) else value)}"
+    written = {
+        name: "..." if value is ... else repr(str(value) if isinstance(value, Path) else value)
         for name, value in give.items()
         if value is not None
-    ]
-    return joined_ways(given, [name for name, value in give.items() if value is None], "pass")
+    }
+    given = [f"{name}={text}" for name, text in written.items()]
+    return joined_ways(given, [name for name in give if name not in written], "pass")
 
 
 def _restore(kind: type[NoochError], args: tuple[Any, ...], state: dict[str, Any]) -> NoochError:

@@ -127,17 +127,18 @@ def with_flags(text: str) -> str:
     """
     if "`" not in text or _all_commands is None:
         return text
-    flags = _flags_for(_PARAMETER.findall(text))
-    return _PARAMETER.sub(lambda name: flags.get(name[1], name[0]), text)
+    options = _options_for(_PARAMETER.findall(text))
+    return _PARAMETER.sub(lambda name: _typed(options.get(name[1]), name[0]), text)
 
 
 def as_typed(give: Give) -> str:
     """A way out of an error as it is typed: "give --box-format xywh", "leave out --match"."""
-    flags = _flags_for(give) if _all_commands is not None else {}
+    options = _options_for(give) if _all_commands is not None else {}
     given: list[str] = []
     left_out: list[str] = []
     for name, value in give.items():
-        flag = flags.get(name, f"--{name.replace('_', '-')}")
+        option = options.get(name)
+        flag = _typed(option, f"--{name.replace('_', '-')}", is_on=value is not False)
         if value is None:
             left_out.append(flag)
         elif isinstance(value, bool) or not flag.startswith("-"):
@@ -155,34 +156,31 @@ def _text(value: object) -> str:
     return ",".join(map(_text, value)) if is_many else str(value)
 
 
-def _flags_for(names: Iterable[str]) -> dict[str, str]:
-    """How parameters of the running command are typed; of all commands, where it lacks a name."""
+_PARAMETER = re.compile(r"(?<!field )`([a-z]\w*)`")
+
+
+def _options_for(names: Iterable[str]) -> dict[str, Any]:
+    """Parameters of the running command by name; of all commands, where it lacks one of these."""
     running = _all_commands
     for word in sys.argv[1:]:
         inner = running.get_command(None, word) if isinstance(running, Group) else None
         running = inner or running
-    flags = {parameter.name.rstrip("_"): _typed(parameter) for parameter in running.params}
-    if not flags.keys() >= set(names):
-        # an option that a message recommends is another command's: now all are made
-        flags = _flags(_all_commands) | flags
-    return flags
-
-
-_PARAMETER = re.compile(r"(?<!field )`([a-z]\w*)`")
-
-
-def _flags(commands: Any) -> dict[str, str]:
-    """Name of an option of any command -> how it is typed."""
-    every = [commands, *(command for _, command in commands_of(commands))]
-    parameters = [parameter for command in every for parameter in command.params]
-    options = [parameter for parameter in parameters if parameter.param_type_name == "option"]
     # an underscore behind a name keeps it from being a word of Python's own
-    return {parameter.name.rstrip("_"): _typed(parameter) for parameter in options}
+    options = {parameter.name.rstrip("_"): parameter for parameter in running.params}
+    if options.keys() >= set(names):
+        return options
+    # an option that a message recommends is another command's: now all are made
+    every = [_all_commands, *(command for _, command in commands_of(_all_commands))]
+    listed = [parameter for command in every for parameter in command.params]
+    others = [parameter for parameter in listed if parameter.param_type_name == "option"]
+    return {parameter.name.rstrip("_"): parameter for parameter in others} | options
 
 
-def _typed(parameter: Any) -> str:
+def _typed(parameter: Any, otherwise: str, *, is_on: bool = True) -> str:
+    if parameter is None:
+        return otherwise
     if parameter.param_type_name == "option":
-        return str(max(parameter.opts, key=len))
+        return str(max((not is_on and parameter.secondary_opts) or parameter.opts, key=len))
     return str(parameter.metavar or parameter.name.upper())
 
 
