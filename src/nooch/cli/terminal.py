@@ -152,8 +152,9 @@ def _text(value: object) -> str:
     """A value as an option takes it."""
     if isinstance(value, Mapping):
         return ",".join(f"{key}={_text(inner)}" for key, inner in value.items())
-    is_many = isinstance(value, Sequence) and not isinstance(value, str)
-    return ",".join(map(_text, value)) if is_many else str(value)
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return ",".join(_text(inner) for inner in value)
+    return str(value)
 
 
 _PARAMETER = re.compile(r"(?<!field )`([a-z]\w*)`")
