@@ -7,7 +7,7 @@ from functools import partial
 from operator import itemgetter
 
 import pytest
-from coco_files import document, image, write
+from coco_files import STUFF, THINGS, document, image, write
 from pycocotools.coco import COCO
 from refusals import fails, refused
 
@@ -82,7 +82,8 @@ def test_without_annotation_files_images_and_categories_come_from_the_dataset(ma
     export(made.suite, "coco", tmp_path / "out", data=made.data, **options)
     found = contents(tmp_path / "out" / "test.json")
     assert found["annotations"] == []
-    assert [c["name"] for c in found["categories"]] == list(made.data.classes)
+    named = {c["id"]: c["name"] for c in found["categories"]}
+    assert named | {183: "other"} == {**THINGS, **STUFF}
     assert found["images"][0]["width"] == 10
     assert found["licenses"] == [
         {"id": 1, "name": "CC BY", "url": "https://example.org/by"},

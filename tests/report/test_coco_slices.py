@@ -2,18 +2,24 @@
 
 import contextlib
 import io
+import itertools
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
-from coco_files import write
+from coco_files import document, image, write
 from pycocotools.coco import COCO
 from pycocotools.cocoeval import COCOeval
 from refusals import fails, refused
 
+from nooch.criteria import CE
+from nooch.data import load_dataset, save_dataset
 from nooch.data.objects import BOX
+from nooch.data.readers.coco.reader import read_coco
 from nooch.data.readers.cocostuff import COCOSTUFF_IDS
 from nooch.report.exports.export import export
 from nooch.suites.find import find
@@ -83,7 +89,6 @@ def test_the_precision_of_a_class_is_the_one_on_its_own_images(
 ):
     folder, split = slices / "slices", "test"
     precision, categories = _evaluated(folder / f"{criterion}-{split}-{side}.json", detections)
-    listed = json.loads((folder / "slices.json").read_text())
     compared = 0
     for task in suite.tasks:
         if (criterion, task, split) not in suite.keys:
@@ -91,20 +96,17 @@ def test_the_precision_of_a_class_is_the_one_on_its_own_images(
         challenge, category = suite.set(criterion, task, split), COCOSTUFF_IDS[task]
         on_side = challenge.hard == (side == "hard")
         images = challenge.image_ids.to_numpy()[on_side].tolist()
-        assert listed[f"{criterion} {task} {split} {side}"] == images
-        file = folder / "annotations.json"
+        listed = json.loads((folder / "tasks" / f"{task}-slices.json").read_text())
+        assert listed[f"{criterion} {task.replace('_', ' ')} {split} {side}"] == images
+        file = folder / "tasks" / f"{task}.json"
         own, _ = _evaluated(file, detections, images, category)
         np.testing.assert_array_equal(precision[:, :, categories.index(category)], own[:, :, 0])
         compared += (own > 0).any()
     assert compared > 3
-    assert {*listed[f"{criterion} {split} {side}"]} == {
-        i for key, ids in listed.items() for i in ids
-        if key.startswith(f"{criterion} ") and key.endswith(f" {split} {side}")
-    }  # fmt: skip
 
 
 def test_detections_are_written_with_the_ids_of_the_annotations(slices, detections):
-    gt = json.loads((slices / "slices" / "annotations.json").read_text())
+    gt = json.loads((slices / "slices" / "tasks" / "car.json").read_text())
     known = {image["id"] for image in gt["images"]}
     written = json.loads((slices / "slices" / "detections-detections.json").read_text())
     kept = [found for found in detections if found["image_id"] in known]
@@ -133,8 +135,9 @@ def test_ignored_objects_are_ignored_by_pycocotools(data, suite, tmp_path):
     tasks = suite.tasks[:2]
     found = find(ignoring, "context", tasks=tasks)
     export(found, "coco-slices", tmp_path / "out", data=ignoring)
-    document = json.loads((tmp_path / "out" / "annotations.json").read_text())
-    marks = {(a["image_id"] % 2 == 0, a["ignore"], a["iscrowd"]) for a in document["annotations"]}
+    files = [tmp_path / "out" / "tasks" / f"{task}.json" for task in tasks]
+    listed = [a for file in files for a in json.loads(file.read_text())["annotations"]]
+    marks = {(a["image_id"] % 2 == 0, a["ignore"], a["iscrowd"]) for a in listed}
     assert {(True, 1, 1), (False, 0, 0)} <= marks
     assert not {mark for mark in marks if mark[0] and not mark[1]}
 
@@ -154,10 +157,65 @@ def test_what_cannot_be_exported(data, suite, tmp_path):
     assert not write_to.exists()
 
 
-def test_categories_of_other_classes_are_counted(made, tmp_path):
-    """Road is stuff: its ids are not those of COCO's detectors."""
-    names = {"car": 0.2, "fire_hydrant": 0.1}
-    done = export(made.suite, "coco-slices", tmp_path / "coco", data=made.data)
+OWN = {7: "wine glass", 3: "cat", 5: "table", 2: "sofa"}
+
+
+@pytest.fixture
+def own_ids(tmp_path):
+    """Glasses are on tables and cats on sofas, or the other way about, in a file with other ids
+    than COCO's; a detector finds what has its usual context, in the file's ids.
+    """
+    images = [image(i, 100, 100) for i in range(1, 81)]
+    boxes, found = [], []
+    for i in range(1, 81):
+        thing, usual = (7, 3)[i % 2], i % 8 > 1
+        cue = (5, 2)[(i % 2) == usual]
+        for category, box in ((thing, [10, 10, 20, 20]), (cue, [0, 50, 100, 50])):
+            about = {"image_id": i, "category_id": category, "bbox": box}
+            area = box[2] * box[3]
+            boxes.append({"id": len(boxes) + 1, **about, "area": area, "iscrowd": 0})
+            if category != thing or usual:
+                found.append({**about, "score": 0.9})
+    file = write(tmp_path / "own.json", document(images, boxes, OWN))
+    data = read_coco([file])
+    suite = find(data, CE(cues={"cat": ("sofa",), "wine_glass": ("table",)}),
+                 tasks=["cat", "wine_glass"])  # fmt: skip
+    return data, suite, write(tmp_path / "detections.json", found)
+
+
+def test_hotcoco_prints_the_precision_of_a_task_on_each_side(own_ids, tmp_path):
+    """The user's own detections, as they are, and those that the export writes."""
+    pytest.importorskip("hotcoco", reason="hotcoco is in the group `dev`: make install")
+    data, suite, detections = own_ids
+    folder = tmp_path / "slices"
+    done = export(suite, "coco-slices", folder, data=data, predictions=detections)
     assert not any("counted from 1" in note for note in done.notes)
-    document = json.loads((tmp_path / "coco" / "annotations.json").read_text())
-    assert [c["id"] for c in document["categories"]] == [COCOSTUFF_IDS[name] for name in names]
+    for task, found in itertools.product(("cat", "wine_glass"), (
+        detections, folder / "detections-detections.json",
+    )):  # fmt: skip
+        gt, lists = (folder / "tasks" / f"{task}{end}.json" for end in ("", "-slices"))
+        command = ["eval", "--gt", gt, "--dt", found, "--slices", lists]
+        said = subprocess.run([sys.executable, "-c", "from hotcoco.cli import main; main()",
+                               *command], capture_output=True, text=True, check=True)  # fmt: skip
+        name = task.replace("_", " ")
+        printed = dict(re.findall(rf"{name} all (hard|easy) +\d+ +([\d.]+)", said.stdout))
+        assert printed == {"hard": "0.000", "easy": "1.000"}
+
+
+def test_categories_are_those_of_the_source(own_ids, tmp_path):
+    """Also in the other export that writes categories; a dataset without a source counts them."""
+    data, suite, _ = own_ids
+    export(suite, "coco-slices", tmp_path / "slices", data=data)
+    export(suite, "coco", tmp_path / "coco", data=data, no_annotations=True)
+    save_dataset(data, tmp_path / "data")
+    assert load_dataset(tmp_path / "data").categories == data.categories
+    for file, named in ((tmp_path / "slices" / "tasks" / "cat.json", {3: "cat", 7: "wine glass"}),
+                        (tmp_path / "coco" / "all.json", OWN)):  # fmt: skip
+        listed = json.loads(file.read_text())["categories"]
+        assert {c["id"]: c["name"] for c in listed} == named
+    bare = data.build(data.images, data.classes, data.areas, objects=data.objects)
+    done = export(suite, "coco-slices", tmp_path / "counted", data=bare)
+    assert any("counted from 1" in note for note in done.notes)
+    listed = json.loads((tmp_path / "counted" / "tasks" / "cat.json").read_text())["categories"]
+    numbers = {name.replace("_", " "): n for n, name in enumerate(data.classes, 1)}
+    assert {c["name"]: c["id"] for c in listed} == {n: numbers[n] for n in ("cat", "wine glass")}

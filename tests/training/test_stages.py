@@ -1,5 +1,7 @@
 """Samplers, mixing, first and last stages: what they do to rows and heads, and recover."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
@@ -134,10 +136,102 @@ def test_dfr_of_a_few_images():
     assert np.isfinite(DFR()(few, {}, RandomStreams(0, "a"))).all()
 
 
-def test_stages_resist_the_shortcut():
+def test_released_afr_weighs_as_the_authors_code():
+    """exp(-gamma q) times n / n_class, scaled to sum 1; gammas and shares of the positives are
+    those that the code of its authors gave.
+    """
+    z, y = np.array([-4.0, -3, -2, -1, 0.5, -3, 2, -1]), np.arange(8) > 5
+    released = AFR().of("released")
+    for gamma, share in ((4.0, 0.751), (8.0, 0.867), (16.0, 0.944)):
+        weights = released.weights(z, y, gamma)
+        assert weights.sum() == pytest.approx(1)
+        assert weights[y].sum() == pytest.approx(share, abs=5e-4)
+        assert AFR().of("paper").weights(z, y, gamma)[y].sum() == pytest.approx(0.5)
+    trained = trained_on()
+    # the distance of two outputs that differ by one is half of it
+    heads = [refit(trained, {"gamma": 0.0, "lambda_": pull}, RandomStreams(0, "a"))
+             for refit, pull in ((released, 2.0), (AFR(), 1.0))]  # fmt: skip
+    counts = np.bincount(trained.labels)
+    assert counts[0] != counts[1]
+    np.testing.assert_allclose(*heads, atol=1e-4)
+
+
+def dfr_loop(train, valid, random):
+    """The authors' code as a plain loop: C on halves of validation, then the mean of 20 fits."""
+    from sklearn.linear_model import LogisticRegression as Peer
+    from sklearn.preprocessing import StandardScaler
+
+    def balanced(rows):
+        places = [rows[valid.environments[rows] == g] for g in range(4)]
+        least = min(map(len, places))
+        return np.concatenate([random.permutation(p)[:least] for p in places])
+
+    def fit(x, y, c):
+        return Peer(l1_ratio=1.0, C=c, solver="liblinear", max_iter=1000).fit(x, y)
+
+    order = random.permutation(len(valid.labels))
+    first, second = balanced(order[len(order) // 2 :]), order[: len(order) // 2]
+    own, best = StandardScaler().fit(valid.features[first]), (-1, None)
+    for c in (1.0, 0.7, 0.3, 0.1, 0.07, 0.03, 0.01):
+        peer = fit(own.transform(valid.features[first]), valid.labels[first], c)
+        right = peer.predict(own.transform(valid.features[second])) == valid.labels[second]
+        worst = min(right[valid.environments[second] == g].mean() for g in range(4))
+        best = max(best, (worst, c), key=lambda pair: pair[0])
+    scaler = StandardScaler().fit(train.features)
+    fits = [fit(scaler.transform(valid.features[rows]), valid.labels[rows], best[1])
+            for rows in (balanced(np.arange(len(valid.labels))) for _ in range(20))]  # fmt: skip
+    weights = np.mean([peer.coef_[0] for peer in fits], axis=0) / scaler.scale_
+    bias = np.mean([peer.intercept_[0] for peer in fits]) - scaler.mean_ @ weights
+    return np.append(weights, bias)
+
+
+def worst_group(head, test):
+    right = (test.features @ head[:-1] + head[-1] > 0) == test.labels
+    return min(right[test.environments == g].mean() for g in range(4))
+
+
+def test_released_dfr_is_the_authors_within_its_deviation():
+    train, valid, test = (trained_on(n, seed=s) for n, s in ((3000, 1), (400, 2), (9000, 3)))
+    splits = {"train": train, "valid": valid}
+    whole = replace(valid, of_split=splits.__getitem__)
+    released = DFR().of("released")
+    assert released.subsets == 20
+    scores = np.array([
+        [worst_group(head, test) for head in (
+            released(whole, {}, RandomStreams(seed, "a")),
+            dfr_loop(train, valid, np.random.default_rng(seed)),
+        )] for seed in range(4)
+    ])  # fmt: skip
+    mean, deviation = scores.mean(axis=0), scores.std(axis=0, ddof=1).max()
+    assert abs(mean[0] - mean[1]) < max(deviation, 0.01)
+    of_train = DFR("train").of("released")(replace(train, of_split=splits.__getitem__), {},
+                                           RandomStreams(0, "a"))  # fmt: skip
+    assert worst_group(of_train, test) > 0.7
+
+
+def test_released_lisa_draws_as_many_rows_of_each_environment():
+    random = np.random.default_rng(1)
+    c = np.repeat(np.arange(4, dtype=np.uint8), (4000, 300, 50, 650))
+    mixture = Lisa().of("released")(c >= 2, c, {"p": 0.5}, random)
+    for rows in (mixture.rows, mixture.partners):
+        assert np.bincount(c[rows]) / len(c) == pytest.approx([0.25] * 4, abs=0.03)
+    same_label = c[mixture.rows] // 2 == c[mixture.partners] // 2
+    same_context = c[mixture.rows] % 2 == c[mixture.partners] % 2
+    assert (same_label != same_context).all()
+    assert same_label.mean() == pytest.approx(0.5, abs=0.03)
+    plain = Lisa()(c >= 2, c, {"p": 0.5}, random)
+    assert plain.rows.tolist() == list(range(len(c)))
+    # an environment that is missing leaves its partners as they are
+    few = Lisa().of("released")(c[:4300] >= 2, c[:4300], {"p": 1.0}, random)
+    assert np.bincount(c[few.rows]) / 4300 == pytest.approx([0.5, 0.5], abs=0.03)
+    assert (few.weights < 1).all()
+
+
+@pytest.mark.parametrize("variant", ["paper", "released"])
+def test_stages_resist_the_shortcut(variant):
     """As environment methods do in test_head_pass: ERM's AUC on hard images is below 0.6 there."""
     data = shortcut(n_train=3000, n_other=1000)
-    settings = ProbeSettings(epochs=12, patience=12)
+    settings = ProbeSettings(epochs=12, patience=12, variant=variant)
     asked = {"erm": None, "jtt": {"epochs": 1, "up": 20}, "dfr": None}
     asked |= {"afr": {"gamma": 8, "lambda_": 0}, "lisa": {"p": 0.5}}
     found = {}

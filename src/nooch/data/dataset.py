@@ -180,6 +180,14 @@ class Dataset(Displayed):
         return data
 
     @property
+    def categories(self) -> dict[str, tuple[int, str]]:
+        """Class -> id and name of its category in the file that the dataset was read from, empty
+        where that had none.
+        """
+        listed = self.provenance.get("categories", {})
+        return {name: (of["id"], of["name"]) for name, of in listed.items()}
+
+    @property
     def n_parts(self) -> int:
         """Number of parts, 1 in memory."""
         return 1 if self._files is None else len(self._files.parts)

@@ -200,7 +200,8 @@ class HeadGroups:
         import torch
 
         def of_block(rows: NDArray[np.intp]) -> Gradient:
-            index = torch.from_numpy(rows).to(self.device)
+            own = rows if mixture is None else mixture.rows[rows]
+            index = torch.from_numpy(own).to(self.device)
             labels = self._tables["train", "labels"][index].float()
             if mixture is not None:
                 share = torch.from_numpy(mixture.weights[rows]).to(self.device)[:, None]
@@ -396,12 +397,13 @@ class HeadPass(TrainingPass):
         """
         for number in with_last_stage(self.jobs, self.best_epochs, progress):
             head = self.best_weights[number]
-            self.best_weights[number] = refitted(self.data, self.jobs[number], head, self._read)
+            job, variant = self.jobs[number], self.settings.variant
+            self.best_weights[number] = refitted(self.data, job, head, self._read, variant)
 
     def _train(self) -> NDArray[np.float64]:
         heads, job, train = self.heads, self.jobs[0], self.data.rows["train"]
         heads.draw_rows(self.epoch)
-        mixture = mixture_of(self.data, job, self.epoch)
+        mixture = mixture_of(self.data, job, self.epoch, self.settings.variant)
         rows = MixedRows(self._inputs, train, mixture)
         order = in_order(len(train), job.order, self.epoch)
         gradient, sizes = heads.gradient(mixture), (self.settings.batch, self.settings.block)

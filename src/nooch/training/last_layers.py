@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,13 +20,20 @@ Head = NDArray[np.float32]
 @dataclass(frozen=True, eq=False)
 class Trained:
     """Data that a last layer is fitted on: features float32 (m, d), labels bool (m,), environments
-    uint8 (m,) or None where the task has none, and the head that training ended with.
+    uint8 (m,) or None where the task has none, and the head that training ended with;
+    ``of_split`` gives the same of all images of another split.
     """
 
     features: NDArray[np.float32]
     labels: NDArray[np.bool_]
     environments: NDArray[np.uint8] | None
     head: Head
+    of_split: Callable[[str], Trained] | None = None
+
+    def split(self, name: str) -> Trained:
+        """All images of a split."""
+        assert self.of_split is not None  # noqa: S101 - a trained job has it
+        return self.of_split(name)
 
 
 class Refit(ABC):
@@ -41,6 +49,11 @@ class Refit(ABC):
         """Indices of the split's n images that it is fitted on."""
         del streams
         return np.arange(n)
+
+    def of(self, variant: str) -> Self:
+        """Itself as the variant has it: ``released`` is what its authors' code does."""
+        del variant
+        return self
 
     @abstractmethod
     def __call__(self, trained: Trained, parameters: Parameters, streams: RandomStreams) -> Head:
@@ -65,53 +78,74 @@ class DFR(Refit):
 
     L1-regularized logistic regression on subsets that have as many images of each environment: the
     strength is chosen on one half of the split's images by the worst environment's accuracy on the
-    other, then ``subsets`` fits are averaged.
+    other, then ``subsets`` fits are averaged. Features are standardized on each subset, halves have
+    as much of each environment, and of equals the strongest regularization is chosen.
 
     Attributes:
         split: whose images: ``valid`` or ``train``.
         subsets: random balanced subsets.
-        strengths: values of scikit-learn's C.
+        strengths: values of scikit-learn's C, descending.
+        released: features are standardized on the training split; halves are drawn without regard
+            to environments (of ``train`` the validation split is the other half), and of equals the
+            weakest regularization is chosen.
     """
 
     split: str = "valid"  # type: ignore[misc]
     even = "environments"
     subsets: int = 10
     strengths: tuple[float, ...] = (1.0, 0.7, 0.3, 0.1, 0.07, 0.03, 0.01)
+    released: bool = False
+
+    def of(self, variant: str) -> Self:
+        """The authors' code averages 20 fits of validation images, 10 of training images."""
+        if variant != "released":
+            return self
+        return replace(self, released=True, subsets=20 if self.split == "valid" else 10)
 
     def __call__(self, trained: Trained, parameters: Parameters, streams: RandomStreams) -> Head:
         """The mean of the fits."""
         del parameters
-        random, groups = streams.fixed(), trained.environments
-        assert groups is not None  # noqa: S101 - checked when the grid was planned
-        strength, rows = self._strength(trained, groups, random), np.arange(len(groups))
-        fits = [self._fit(trained, groups, rows, strength, random) for _ in range(self.subsets)]
+        random = streams.fixed()
+        scaling = _scaling(trained.split("train").features) if self.released else None
+        strength, rows = self._strength(trained, random, scaling), np.arange(len(trained.labels))
+        fits = [self._fit(trained, rows, strength, random, scaling) for _ in range(self.subsets)]
         return np.asarray(np.mean(fits, axis=0), dtype=np.float32)
 
     def _strength(
-        self, trained: Trained, groups: NDArray[np.uint8], random: np.random.Generator
+        self, trained: Trained, random: np.random.Generator, scaling: _Scaling | None
     ) -> float:
-        """C with the best worst environment; of equals the strongest regularization."""
-        first, second = _halves(groups, random)
+        """C with the best worst environment."""
+        judge, groups = trained, _environments(trained)
+        if not self.released:
+            first, second = _halves(groups, random)
+        elif self.split == "train":
+            first, judge = np.arange(len(groups)), trained.split("valid")
+            second = np.arange(len(judge.labels))
+        else:
+            scaling, order = None, random.permutation(len(groups))
+            first, second = order[len(order) // 2 :], order[: len(order) // 2]
         if len(np.unique(trained.labels[first])) < 2 or not len(second):
             return self.strengths[-1]
-        worst, others = {}, groups[second]
+        worst, others = {}, _environments(judge)[second]
         for strength in self.strengths:
-            head = self._fit(trained, groups, first, strength, np.random.default_rng(0))
-            right = (trained.features[second] @ head[:-1] + head[-1] > 0) == trained.labels[second]
+            head = self._fit(trained, first, strength, np.random.default_rng(0), scaling)
+            right = (judge.features[second] @ head[:-1] + head[-1] > 0) == judge.labels[second]
             worst[strength] = min(right[others == group].mean() for group in np.unique(others))
-        return max(worst, key=lambda strength: (worst[strength], -strength))
+        return max(worst, key=lambda c: (worst[c], c if self.released else -c))
 
     def _fit(
         self,
         trained: Trained,
-        groups: NDArray[np.uint8],
         rows: NDArray[np.intp],
         strength: float,
         random: np.random.Generator,
+        scaling: _Scaling | None,
     ) -> Head:
+        groups = _environments(trained)[rows]
         streams = RandomStreams(int(random.integers(1 << 31)), "balanced")
-        taken = rows[np.flatnonzero(Balance("environments").counts(groups[rows], {}, streams))]
-        return _logistic(trained.features[taken], trained.labels[taken], penalty="l1", C=strength)
+        taken = rows[np.flatnonzero(Balance("environments").counts(groups, {}, streams))]
+        features, labels = trained.features[taken], trained.labels[taken]
+        return _logistic(features, labels, scaling, penalty="l1", C=strength)
 
 
 @dataclass(frozen=True)
@@ -121,14 +155,37 @@ class AFR(Refit):
     Images weigh exp(-gamma q), q the probability that the first stage gives their label, as much in
     all for each label; the squared distance to the first stage's layer costs ``lambda_``. The
     ``sampler`` is taken from the first stage.
+
+    ``released``: exp(-gamma q) is divided by the number of images with the label, so that the
+    labels' totals differ; and the distance is of two outputs, which is half of that of their
+    difference.
     """
 
     sampler: FixedShare = FixedShare()  # noqa: RUF009 - frozen
     even = "labels"
+    released: bool = False
+
+    def of(self, variant: str) -> Self:
+        """As in the authors' code, or with labels of equal weight."""
+        return replace(self, released=variant == "released")
 
     def places(self, n: int, streams: RandomStreams) -> NDArray[np.intp]:
         """Those that the sampler leaves."""
         return np.flatnonzero(self.sampler.counts(np.zeros(n, np.uint8), {}, streams) == 0)
+
+    def weights(
+        self, logits: NDArray[np.float64], labels: NDArray[np.bool_], gamma: float
+    ) -> NDArray[np.float64]:
+        """Weights of images that sum to 1, float64 (m,), by the first stage's logits (m,)."""
+        from scipy.special import expit
+
+        weights = np.exp(-gamma * expit(np.where(labels, logits, -logits)))
+        for label in (False, True):
+            of_label = labels == label
+            if of_label.any():
+                total = of_label.sum() if self.released else weights[of_label].sum()
+                weights[of_label] /= total
+        return np.asarray(weights / weights.sum())
 
     def __call__(self, trained: Trained, parameters: Parameters, streams: RandomStreams) -> Head:
         """The minimum, by L-BFGS."""
@@ -138,8 +195,8 @@ class AFR(Refit):
 
         x = np.column_stack([trained.features, np.ones(len(trained.features))]).astype(np.float64)
         y, start = trained.labels.astype(np.float64), trained.head.astype(np.float64)
-        weights = _afr_weights(x @ start, trained.labels, parameters["gamma"])
-        pull = parameters["lambda_"]
+        weights = self.weights(x @ start, trained.labels, parameters["gamma"])
+        pull = parameters["lambda_"] / (1 + self.released)
 
         def cost(head: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
             z, apart = x @ head, head - start
@@ -150,17 +207,9 @@ class AFR(Refit):
         return np.asarray(solution.x, dtype=np.float32)
 
 
-def _afr_weights(
-    logits: NDArray[np.float64], labels: NDArray[np.bool_], gamma: float
-) -> NDArray[np.float64]:
-    """Weights that sum to 1; to one half for each label where both are there."""
-    from scipy.special import expit
-
-    weights = np.exp(-gamma * expit(np.where(labels, logits, -logits)))
-    for label in (False, True):
-        if (labels == label).any():
-            weights[labels == label] /= weights[labels == label].sum()
-    return np.asarray(weights / weights.sum())
+def _environments(trained: Trained) -> NDArray[np.uint8]:
+    assert trained.environments is not None  # noqa: S101 - checked when the grid was planned
+    return trained.environments
 
 
 def _halves(
@@ -175,14 +224,29 @@ def _halves(
     return first, second
 
 
+_Scaling = tuple[NDArray[np.float64], NDArray[np.float64]]
+
+
+def _scaling(features: NDArray[np.float32]) -> _Scaling:
+    """Mean and deviation of each column, float64 (d,); 1 of a constant one."""
+    mean, std = features.mean(axis=0, dtype=np.float64), features.std(axis=0, dtype=np.float64)
+    return mean, np.where(std > 0, std, 1.0)
+
+
 def _logistic(
-    features: NDArray[np.float32], labels: NDArray[np.bool_], *, penalty: str, **options: Any
+    features: NDArray[np.float32],
+    labels: NDArray[np.bool_],
+    scaling: _Scaling | None = None,
+    *,
+    penalty: str,
+    **options: Any,
 ) -> Head:
-    """Logistic regression on standardized features; weights and bias are for the raw features."""
+    """Logistic regression on features standardized by ``scaling``, by default their own; weights
+    and bias are for the raw features.
+    """
     from sklearn.linear_model import LogisticRegression as Fitting
 
-    mean, std = features.mean(axis=0, dtype=np.float64), features.std(axis=0, dtype=np.float64)
-    scale = np.where(std > 0, std, 1.0)
+    mean, scale = scaling or _scaling(features)
     standard = ((features - mean) / scale).astype(np.float32)
     ratio, solver = (1.0, "liblinear") if penalty == "l1" else (0.0, "lbfgs")
     fitting = Fitting(l1_ratio=ratio, solver=solver, max_iter=1000, random_state=0, **options)

@@ -17,7 +17,7 @@ from nooch.training.jobs import Job
 from nooch.training.network_pass import NetworkPass
 from nooch.training.network_settings import TuneSettings
 from nooch.training.network_state import Arrays, array_of, part_of, tensor_of
-from nooch.training.samplers import in_order
+from nooch.training.samplers import Mixture, in_order
 from nooch.training.targets import Target
 from nooch.training.training_data import (
     Outputs,
@@ -108,9 +108,9 @@ class NetworkJobs(NetworkPass):
 
             weight, bias = network.head.weight, network.head.bias
             head = array_of(torch.cat([weight[:1], bias[:1, None]], dim=1))[0]
-            last = tensor_of(refitted(self.data, job, head, features)).to(weight.device)
+            last = refitted(self.data, job, head, features, self.settings.variant)
             with torch.no_grad():
-                weight[0], bias[0] = last[:-1], last[-1]
+                weight[0], bias[0] = tensor_of(last[:-1]), float(last[-1])
 
     def logits(self, split: str) -> list[NDArray[np.float32]]:
         """Outputs of every job's best epoch for a split's images, float32 (m,) each."""
@@ -170,14 +170,18 @@ class NetworkJobs(NetworkPass):
         """The order of rows and the mixtures that jobs like this one take."""
         train = self.data.rows["train"]
 
-        def places(epoch: int) -> NDArray[np.intp]:
+        def taken(epoch: int) -> tuple[NDArray[np.intp], Mixture | None]:
             counts = counts_of(self.data, job, epoch, self._outputs)
-            return in_order(len(train) if counts is None else counts, job.order, epoch)
+            places = in_order(len(train) if counts is None else counts, job.order, epoch)
+            return places, mixture_of(self.data, job, epoch, self.settings.variant)
+
+        def rows(epoch: int) -> NDArray[np.intp]:
+            places, mixture = taken(epoch)
+            return train[places if mixture is None else mixture.rows[places]]
 
         def mix(epoch: int) -> RowMixture:
-            mixture, taken = mixture_of(self.data, job, epoch), places(epoch)
+            places, mixture = taken(epoch)
             assert mixture is not None  # noqa: S101 - it has a mixing
-            return train[mixture.partners[taken]], mixture.weights[taken]
+            return train[mixture.partners[places]], mixture.weights[places]
 
-        mixed = None if job.kind.mixing is None else mix
-        return BatchHooks(job.order, lambda epoch: train[places(epoch)], mixed)
+        return BatchHooks(job.order, rows, None if job.kind.mixing is None else mix)

@@ -8,8 +8,8 @@ become w x + (1 - w) x', and the same for y.
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
 from zlib import crc32
 
 import numpy as np
@@ -173,10 +173,11 @@ Labels = NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False)
 class Mixture:
-    """With which rows, int (n,), n training rows are mixed in an epoch; ``weights``: each row's own
-    share, float32 (n,), 0 to 1.
+    """Which training rows, int (n,), are mixed in an epoch, with which, and the share of the
+    former, ``weights``, float32 (n,), 0 to 1.
     """
 
+    rows: NDArray[np.intp]
     partners: NDArray[np.intp]
     weights: NDArray[np.float32]
 
@@ -187,6 +188,11 @@ class Mixing(ABC):
     of_task: ClassVar[bool] = False
     """True if it looks at labels or environments; else all tasks can share what is mixed."""
     ranges: ClassVar[Ranges] = {}
+
+    def of(self, variant: str) -> Self:
+        """Itself as the variant has it: ``released`` is what its authors' code does."""
+        del variant
+        return self
 
     @abstractmethod
     def __call__(
@@ -207,7 +213,8 @@ class Mixup(Mixing):
         """Partners are a permutation."""
         del environments
         n, alpha = len(labels), parameters["alpha"]
-        return Mixture(random.permutation(n), random.beta(alpha, alpha, n).astype(np.float32))
+        partners = random.permutation(n)
+        return Mixture(np.arange(n), partners, random.beta(alpha, alpha, n).astype(np.float32))
 
 
 @dataclass(frozen=True)
@@ -215,25 +222,35 @@ class Lisa(Mixing):
     """Selective mixing (Yao et al., 2022): with chance ``p`` rows of one label and different
     contexts, else of one context and different labels. What has no such partner stays as it is.
 
-    Shares are from Beta(alpha, alpha).
+    Shares are from Beta(alpha, alpha). Every row is taken once; ``released``: n draws with
+    replacement, as many of each of the four environments.
     """
 
     of_task = True
     ranges: ClassVar[Ranges] = {"p": (0.0, 1.0)}
     alpha: float = 2.0
+    released: bool = False
+
+    def of(self, variant: str) -> Self:
+        """As in the authors' code, or Algorithm 1 of the paper."""
+        return replace(self, released=variant == "released")
 
     def __call__(
         self, labels: Labels, environments: Groups | None, parameters: Parameters, random: Generator
     ) -> Mixture:
         """Partners are drawn with replacement."""
         assert environments is not None  # noqa: S101 - checked when the grid was planned
-        n, y = len(labels), np.asarray(labels, dtype=np.int64)
+        n = len(labels)
+        rows = np.arange(n)
+        if self.released:
+            chances = _expected(environments, 1.0, environments) / n
+            rows = random.choice(n, n, p=chances / chances.sum())
         # an environment is 2 x label + context
-        context = environments.astype(np.int64) - 2 * y
+        y, context = np.divmod(environments[rows].astype(np.int64), 2)
         intra_label = random.random(n) < parameters["p"]
         group_needed = np.where(intra_label, 2 * y + (1 - context), 2 * (1 - y) + context)
         weights = random.beta(self.alpha, self.alpha, n).astype(np.float32)
-        partners = np.arange(n)
+        partners = rows.copy()
         for group in range(4):
             asking, candidates = (
                 np.flatnonzero(group_needed == group),
@@ -243,7 +260,7 @@ class Lisa(Mixing):
                 partners[asking] = candidates[random.integers(0, len(candidates), len(asking))]
             else:
                 weights[asking] = 1
-        return Mixture(partners, weights)
+        return Mixture(rows, partners, weights)
 
 
 @dataclass(frozen=True)
@@ -257,8 +274,8 @@ class MixedRows:
     mixture: Mixture | None
 
     def __getitem__(self, places: NDArray[np.intp]) -> Any:
-        own = self.whole[self.rows[places]]
         if self.mixture is None:
-            return own
+            return self.whole[self.rows[places]]
+        own = self.whole[self.rows[self.mixture.rows[places]]]
         share = self.mixture.weights[places][:, None]
         return share * own + (1 - share) * self.whole[self.rows[self.mixture.partners[places]]]

@@ -173,7 +173,7 @@ def _first_counts(
     return job.kind.first.counts(labels, outputs[split], dict(job.parameters))
 
 
-def mixture_of(data: TrainingData, job: Job, epoch: int) -> Mixture | None:
+def mixture_of(data: TrainingData, job: Job, epoch: int, variant: str) -> Mixture | None:
     """Partners that training rows are mixed with in an epoch, the same for all jobs of a pass; or
     None.
     """
@@ -184,7 +184,7 @@ def mixture_of(data: TrainingData, job: Job, epoch: int) -> Mixture | None:
     # what does not look at the task has one stream for all tasks
     random = np.random.default_rng([job.order, 3, epoch])
     labels, environments = data.targets(job.task, train)
-    return mixing(labels, environments, dict(job.parameters), random)
+    return mixing.of(variant)(labels, environments, dict(job.parameters), random)
 
 
 def objective_of(
@@ -229,15 +229,22 @@ def refitted(
     job: Job,
     head: NDArray[np.float32],
     features: Callable[[NDArray[np.intp]], NDArray[np.float32]],
+    variant: str,
 ) -> NDArray[np.float32]:
     """The head after its method's last stage, float32 (d + 1,); as it was if there is none.
 
     ``features`` gives the trained network's features of some rows, float32 (m, d).
     """
-    refit = job.kind.refit
-    if refit is None:
+    if job.kind.refit is None:
         return head
+    refit = job.kind.refit.of(variant)
+
+    def trained(rows: NDArray[np.intp]) -> Trained:
+        return Trained(features(rows), *data.targets(job.task, rows), head, of_split)
+
+    def of_split(split: str) -> Trained:
+        return trained(data.rows[split])
+
     rows = data.rows[refit.split]
     rows = rows[refit.places(len(rows), job.streams())]
-    trained = Trained(features(rows), *data.targets(job.task, rows), head)
-    return refit(trained, dict(job.parameters), job.streams())
+    return refit(trained(rows), dict(job.parameters), job.streams())

@@ -107,7 +107,10 @@ class Found:
             return {name: class_name(name, self.where) for name in found}
         things = {COCOSTUFF_IDS[name]: name for name in THINGS}
         things = dict(enumerate(THINGS)) if self.of_yolo else things
-        names = how.named() or (things if {*things.values()} <= {*images.classes} else {})
+        recorded = {} if self.of_yolo or images.data is None else images.data.categories
+        # of a number that a thing and stuff share, the thing: it comes first
+        own = {number: name for name, (number, _) in reversed(recorded.items())}
+        names = how.named() or own or (things if {*things.values()} <= {*images.classes} else {})
         unnamed = [number for number in found if number not in names]
         # names without numbers are counted from 0, and numbers may start at 1
         counts = not self.of_yolo and not str(how.classes).endswith(("json", "yaml", "yml"))

@@ -19,6 +19,7 @@ from nooch.report.exports.contract import (
     Content,
     Exported,
     about,
+    categories_of,
     check_subsets,
     need_integers,
     write_folder,
@@ -97,11 +98,12 @@ def _bare(data: Dataset, content: Content, ids: set[int]) -> CocoContent:
         str(number): {"id": number, **{k: terms[k] for k in ("name", "url") if k in terms}}
         for number, terms in enumerate(content.licenses, 1)
     }
+    numbered, notes = categories_of(data, data.classes)
     categories = {
         number: (name, msgspec.json.encode({"id": number, "name": name}))
-        for number, name in enumerate(data.classes, 1)
+        for number, name in sorted(numbered.values())
     }
-    return CocoContent(licenses=licenses, categories=categories, images=images)
+    return CocoContent(licenses=licenses, categories=categories, images=images, notes=notes)
 
 
 def _write(path: Path, marks: Marks, coco: CocoContent, content: Content) -> list[str]:

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
-import numpy as np
 import polars as pl
 
 from nooch.base.errors import InputError, some_of
 from nooch.data import Dataset, ImageId
 from nooch.data.objects import BOX, needed_objects
-from nooch.data.readers.cocostuff import COCOSTUFF, COCOSTUFF_IDS
 from nooch.evaluation.boxes.detected import MatchedRun
 from nooch.evaluation.prediction_files import PredictionSource
 from nooch.report.exports.contract import (
+    Categories,
     Content,
     Exported,
     Names,
     about,
+    categories_of,
     runs_of,
     safe_name,
     write_folder,
@@ -37,48 +37,52 @@ def export_coco_slices(
     predictions: PredictionSource = (),
     reading: Mapping[str, Any] | None = None,
 ) -> Exported:
-    """Write ``{criterion}-{split}-hard.json`` and ``-easy.json``; ``annotations.json``, which has
-    the images of all chosen sets; ``slices.json``, which names lists of their ids; and
-    ``detections-{run}.json``, COCO results, for each run of the predictions.
+    """Write ``{criterion}-{split}-hard.json`` and ``-easy.json``; ``tasks/{task}.json``, which has
+    the images of all chosen sets and the boxes of one task, with ``tasks/{task}-slices.json``,
+    which names lists of their ids; and ``detections-{run}.json``, COCO results, for each run of the
+    predictions.
 
     A file of a side has the images that are on it for any of the tasks. Where an image is not on it
     for a task, a region of that class with ``ignore`` and ``iscrowd`` covers it, so that nothing
     counts there: the AP of a class is over its own set. Objects that the dataset ignores also get
-    both marks, since pycocotools reads only ``iscrowd``. Categories are COCO's where all tasks are
-    things of COCO, else they are counted from 1 in the order of the dataset's classes.
+    both marks, since pycocotools reads only ``iscrowd``. Ids and names of categories are those of
+    ``categories_of``.
 
     Raises:
         InputError: objects of images whose size is not known, predictions without boxes.
         ParameterError: a dataset without objects.
     """
     data = content.need_data("COCO-JSON with boxes")
-    tasks = {task for _, task, _ in content.keys}
+    tasks = [name for name in data.classes if name in {task for _, task, _ in content.keys}]
     objects = needed_objects(data.objects).filter(pl.col("class").cast(pl.String).is_in(tasks))
     _check_sizes(data, objects)
-    categories = _category_ids([name for name in data.classes if name in tasks])
+    categories, note = categories_of(data, tasks)
     runs = runs_of(content, predictions, reading or {})
 
     def fill(folder: Path) -> list[str]:
         names, of_sides = Names(), _images_of_sides(content)
         annotations = _Annotations(data, objects, categories, about(content))
-        slices: dict[str, list[ImageId]] = {}
+        slices: dict[str, dict[str, list[ImageId]]] = {task: {} for task in tasks}
         for (criterion, split, side), by_task in of_sides.items():
             name = f"{criterion} {split} {side}"
             file = names.take(f"{safe_name(criterion)}-{split}-{side}.json", name)
-            annotations.write(folder / file, by_task)
-            slices[name] = _union(by_task)
-            slices |= {f"{criterion} {task} {split} {side}": i for task, i in by_task.items()}
-        every = _union(slices)
-        annotations.write(folder / "annotations.json", dict.fromkeys(tasks, every))
-        (folder / "slices.json").write_bytes(msgspec.json.encode(slices) + b"\n")
+            annotations.write(folder / file, _union(by_task.values()), by_task)
+            for task, ids in by_task.items():
+                slices[task][f"{criterion} {categories[task][1]} {split} {side}"] = ids
+        every = _union(ids for lists in slices.values() for ids in lists.values())
+        (folder / "tasks").mkdir()
+        for task, lists in slices.items():
+            file = names.take(f"tasks/{safe_name(task)}.json", task)
+            annotations.write(folder / file, every, {task: every})
+            file = names.take(f"tasks/{safe_name(task)}-slices.json", f"the slices of {task}")
+            (folder / file).write_bytes(msgspec.json.encode(lists) + b"\n")
         for run in runs:
             file = names.take(f"detections-{safe_name(run.run)}.json", run.run)
             results = _results(MatchedRun.match(run, data, recall=False), categories)
             kept = {*every}
             listed = [result for result in results if result["image_id"] in kept]
             (folder / file).write_bytes(msgspec.json.encode(listed) + b"\n")
-        counted = "category ids are counted from 1: `predictions` writes detections with them"
-        return [] if _are_of_coco(tasks) or runs else [counted]
+        return [] if runs else note
 
     return write_folder(content, "coco-slices", out, fill, overwrite=overwrite)
 
@@ -90,16 +94,6 @@ def _check_sizes(data: Dataset, objects: pl.DataFrame) -> None:
     if len(lost := ids.filter(ids.is_in(unsized.implode()))):
         problem = f"{len(lost)} images with boxes have no known size: {some_of(lost)}"
         raise InputError(problem, remedy="import the dataset again, with its `images`")
-
-
-def _are_of_coco(tasks: Sequence[str] | set[str]) -> bool:
-    return all(COCOSTUFF.get(task) == "thing" for task in tasks)
-
-
-def _category_ids(tasks: Sequence[str]) -> dict[str, int]:
-    if _are_of_coco(tasks):
-        return {task: COCOSTUFF_IDS[task] for task in tasks}
-    return {task: number for number, task in enumerate(tasks, 1)}
 
 
 def _images_of_sides(content: Content) -> dict[tuple[str, str, str], dict[str, list[ImageId]]]:
@@ -114,8 +108,8 @@ def _images_of_sides(content: Content) -> dict[tuple[str, str, str], dict[str, l
     return found
 
 
-def _union(lists: Mapping[Any, Sequence[ImageId]]) -> list[ImageId]:
-    ids: set[Any] = set().union(*lists.values())
+def _union(lists: Iterable[Sequence[ImageId]]) -> list[ImageId]:
+    ids: set[Any] = set().union(*lists)
     return sorted(ids)
 
 
@@ -126,7 +120,7 @@ class _Annotations:
         self,
         data: Dataset,
         objects: pl.DataFrame,
-        categories: Mapping[str, int],
+        categories: Categories,
         facts: Mapping[str, Any],
     ) -> None:
         columns = data.images.select(pl.col("image_id").alias("id"), "file_name", "width", "height")
@@ -136,15 +130,16 @@ class _Annotations:
         for image_id, name, *box, area, crowd, ignore in objects.select(
             "image_id", "class", *names
         ).iter_rows():
-            record = _annotation(image_id, categories[name], box, area, crowd, ignore)
+            record = _annotation(image_id, categories[name][0], box, area, crowd, ignore)
             self._objects.setdefault(image_id, []).append(record)
         self._categories = categories
         self._facts = facts
 
-    def write(self, path: Path, by_task: Mapping[str, Sequence[ImageId]]) -> None:
-        """A file of the images of tasks."""
-        ids = _union(by_task)
-        kept = {self._categories[task]: {*of_task} for task, of_task in by_task.items()}
+    def write(
+        self, path: Path, ids: Sequence[ImageId], by_task: Mapping[str, Sequence[ImageId]]
+    ) -> None:
+        """A file of images, where each of these tasks counts on its own ones."""
+        kept = {self._categories[task][0]: {*of_task} for task, of_task in by_task.items()}
         records = (record for image_id in ids for record in self._of_image(image_id, kept))
         document = {
             "info": {"description": "slices of nooch"},
@@ -154,8 +149,7 @@ class _Annotations:
                 for image_id in ids
             ],
             "categories": [
-                {"id": self._categories[task], "name": task.replace("_", " ")}
-                for task in sorted(by_task, key=self._categories.__getitem__)
+                {"id": number, "name": name} for number, name in sorted(self._categories.values())
             ],
             "annotations": [{"id": n, **record} for n, record in enumerate(records, 1)],
         }
@@ -185,13 +179,14 @@ def _annotation(
     }  # fmt: skip
 
 
-def _results(matched: MatchedRun, categories: Mapping[str, int]) -> Iterator[dict[str, Any]]:
+def _results(matched: MatchedRun, categories: Categories) -> Iterator[dict[str, Any]]:
     """The boxes of a run as COCO results, of tasks that are exported."""
     found, scores = matched.detections.boxes, matched.detections.scores
     ids, tasks = matched.run.image_ids, matched.run.tasks
-    numbers = np.array([categories.get(task, 0) for task in tasks])[found.label]
-    for image_id, category, box, score in zip(
-        ids.gather(found.image), numbers.tolist(), found.box.tolist(), scores.tolist(), strict=True
-    ):
-        if category:
-            yield {"image_id": image_id, "category_id": category, "bbox": box, "score": score}
+    for image_id, label, box, score in zip(
+        ids.gather(found.image), found.label.tolist(), found.box.tolist(), scores.tolist(),
+        strict=True,
+    ):  # fmt: skip
+        if tasks[label] in categories:
+            number = categories[tasks[label]][0]
+            yield {"image_id": image_id, "category_id": number, "bbox": box, "score": score}

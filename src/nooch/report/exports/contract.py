@@ -173,6 +173,25 @@ def need_integers(challenge: ChallengeSet, whose: str) -> None:
         raise InputError(problem, remedy="export with `to` ids, csv or hf")
 
 
+Categories = dict[str, tuple[int, str]]
+"""Class -> id and name of its category."""
+
+
+def categories_of(data: Dataset, classes: Sequence[str]) -> tuple[Categories, list[str]]:
+    """Categories of classes with the ids and names of the file that the dataset was read from; else
+    counted from 1 in the order of all classes of the dataset, with a note.
+    """
+    kept = {name: data.categories[name] for name in classes if name in data.categories}
+    if len({number for number, _ in kept.values()}) == len(classes):
+        return kept, []
+    numbers = {name: number for number, name in enumerate(data.classes, 1)}
+    note = (
+        "category ids are counted from 1 in the order of the dataset's classes, since it records"
+        " none of its source: detections need these ids"
+    )
+    return {name: (numbers[name], name.replace("_", " ")) for name in classes}, [note]
+
+
 def about(content: Content) -> dict[str, Any]:
     """Provenance of an export, JSON-like: suite, dataset, criteria, licenses.
 

@@ -87,6 +87,7 @@ def merge(
 
 def merged_provenance(
     sources: Sequence[dict[str, Any]],
+    categories: Mapping[str, tuple[int, str]],
     licenses: Iterable[list[dict[str, Any]]],
     counts: Mapping[str, int],
     n_images: int,
@@ -103,6 +104,7 @@ def merged_provenance(
         "reader": "coco",
         "area": "segments",
         "sources": sources,
+        "categories": {c: {"id": number, "name": name} for c, (number, name) in categories.items()},
         "licenses": list(listed.values()),
         "notes": [
             text.format(n=counts[what], images=n_images, root=images)
@@ -129,11 +131,11 @@ class _MergedFiles:
         self.widths = self._agreed("width", rows, [file.widths for file in parsed])
         self.heights = self._agreed("height", rows, [file.heights for file in parsed])
         self.file_names = self._first_names(rows, [file.file_names for file in parsed])
-        self.classes = class_order(files)
+        self.classes = list(class_categories(files))
         self._column = {name: column for column, name in enumerate(self.classes)}
         # a class that both roles name is one of things
-        self.kinds = dict.fromkeys(class_order([f for f in files if f[0] == "stuff"]), "stuff")
-        self.kinds |= dict.fromkeys(class_order([f for f in files if f[0] == "things"]), "thing")
+        self.kinds = dict.fromkeys(class_categories([f for f in files if f[0] == "stuff"]), "stuff")
+        self.kinds |= dict.fromkeys(class_categories([f for f in files if f[0] == "things"]), "thing")
         self._parts = [
             self._triples(file, rows_of_file)
             for file, rows_of_file in zip(parsed, rows, strict=True)
@@ -329,18 +331,23 @@ class _HasCategories(Protocol):
     def categories(self) -> dict[int, str]: ...
 
 
-def class_order(files: Sequence[tuple[str, _HasCategories]]) -> list[str]:
-    """Names of things, then of stuff, by category id, without category 183 ``other``. Raises
-    InputError: files of one role that disagree on the names of categories.
+def class_categories(
+    files: Sequence[tuple[str, _HasCategories]],
+) -> dict[str, tuple[int, str]]:
+    """Class -> category id, and its name as the first file spells it: things, then stuff, by id,
+    without category 183 ``other``. Raises InputError: files of one role that disagree on the names
+    of categories.
     """
-    order: dict[str, None] = {}
+    order: dict[str, tuple[int, str]] = {}
     for role in ("things", "stuff"):
-        listed = [file for r, file in files if r == role]
         names: dict[int, str] = {}
-        for file in listed:
+        spelled: dict[int, str] = {}
+        for file in (file for r, file in files if r == role):
             _add_names(names, file)
-        order |= dict.fromkeys(names[i] for i in sorted(names) if (i, names[i]) != (OTHER, "other"))
-    return list(order)
+            spelled = {**file.categories, **spelled}
+        listed = {names[i]: (i, spelled[i]) for i in sorted(names)}
+        order |= {n: c for n, c in listed.items() if (c[0], n) != (OTHER, "other")} | order
+    return order
 
 
 def _add_names(names: dict[int, str], file: _HasCategories) -> None:

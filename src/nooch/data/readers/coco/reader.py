@@ -142,10 +142,10 @@ class CocoReading:
         del part_size  # rows are sorted by image id, so that any part's rows are found
         sources = [(role, path) for role, path in self.files() if role != "maps"]
         files = scan_files(sources, folder, self.slice_size, map, progress)
-        from nooch.data.readers.coco.merge import class_order
+        from nooch.data.readers.coco.merge import class_categories
 
         # errors of categories come before errors of rows
-        classes = class_order([(file.role, file) for file in files])
+        classes = list(class_categories([(file.role, file) for file in files]))
         maps = None
         if self.stuff_maps is not None:
             from nooch.data.readers.coco.merge import scan_stuff_maps
@@ -213,7 +213,8 @@ class ScannedCoco:
         self, counts: Mapping[str, int], n_images: int, images: object
     ) -> dict[str, Any]:
         """Sources, licenses, and notes of what was counted."""
-        from nooch.data.readers.coco.merge import merged_provenance
+        from nooch.data.readers.coco.merge import class_categories, merged_provenance
 
         sources, licenses = zip(*((file.source, file.licenses) for file in self.files), strict=True)
-        return merged_provenance(sources, licenses, counts, n_images, images)
+        categories = class_categories([(file.role, file) for file in self.files])
+        return merged_provenance(sources, categories, licenses, counts, n_images, images)
