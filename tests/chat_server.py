@@ -40,6 +40,7 @@ class ChatServer(ThreadingHTTPServer):
         self.asked: list[dict[str, Any]] = []
         self.keys: list[str | None] = []
         self.paths: list[str] = []
+        self.models: list[dict[str, Any]] = []
         self.here = self.most = 0
         self.lock = threading.Lock()
         self.over = threading.Event()
@@ -89,6 +90,15 @@ class ChatHandler(BaseHTTPRequestHandler):
         finally:
             with server.lock:
                 server.here -= 1
+
+    def do_GET(self) -> None:
+        """The list of models."""
+        listed = self.path == "/v1/models" and self.server.models
+        self.send_response(200 if listed else 404)
+        content = json.dumps({"object": "list", "data": self.server.models}).encode()
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
 
     def log_message(self, *_: object) -> None:
         pass

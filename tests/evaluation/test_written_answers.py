@@ -52,11 +52,11 @@ def test_the_exact_rules_get_many_of_them_wrong():
         counts[rule] = wrong, sum(got is None and right is not None for right, got in pairs)
     assert counts == {
         "tolerant": (0, len(MISSED)),
-        "pope": (113, 0),
-        "vlmevalkit": (16, 94),
-        "vlmevalkit-yesno": (16, 94),
-        "lmms-eval": (2, 187),
-        "word": (15, 128),
+        "pope": (124, 0),
+        "vlmevalkit": (6, 186),
+        "vlmevalkit-yesno": (21, 107),
+        "lmms-eval": (2, 195),
+        "word": (17, 137),
     }
     docs = (Path(__file__).parents[2] / "docs" / "vlm.md").read_text(encoding="utf-8")
     assert f"On the {len(ROWS)} answers" in docs
@@ -75,12 +75,15 @@ def test_answers_in_a_language_not_asked_for_are_never_a_no(language):
     assert [row[4] for row, verdict in read if verdict is False] == []
 
 
-def test_a_template_that_opens_reasoning_is_recognized_by_other_answers():
+def test_a_template_that_opens_reasoning_is_recognized_where_most_answers_end_it():
     said = ["No wheels, but a hood.</think>Yes", "No wheels at first glance, and", "</think>No"]
-    asked = [AskedQuestion("Is there a car in the image?", "car")] * 3
-    for rule in RULES:
-        assert read_verdicts(said, asked, rule=rule) == [True, None, False]
-    assert read_verdicts(said[1:2], asked[:1], rule="word") == [False]
+    asked = [AskedQuestion("Is there a car in the image?", "car")] * 100
+    assert read_verdicts(said, asked[:3]) == [True, None, False]
+    # one stray end says nothing about the others
+    plain = ["Yes", "No"] * 49
+    assert read_verdicts([*said[:1], *plain], asked[:99]) == [True, *[True, False] * 49]
+    # a tool reads all of the text
+    assert read_verdicts(said, asked[:3], rule="pope") == [False, False, True]
 
 
 def test_letters_stand_for_options_where_these_are_asked():

@@ -218,6 +218,68 @@ def test_probabilities_of_a_stream():
             read_completion(broken)
 
 
+SURE = (pytest.approx(1.0), pytest.approx(math.exp(-0.1)))
+END = token("<|im_end|>", ("<|im_end|>", -0.1))
+
+
+@pytest.mark.parametrize(
+    ("logprobs", "expected"),
+    [
+        ({"content": [token("Yes", ("Yes", -0.1), ("No", None))]}, SURE),
+        ({"content": [token("Yes", ("Yes", -0.1), ("No", -math.inf))]}, SURE),
+        ({"content": [token("Yes", ("Yes", -0.1)), END]}, SURE),
+        ({"content": [token("Yes", ("Yes", -0.1)), token("[EOS]"), token("")]}, SURE),
+        ({"content": [token("Yes", ("Yes", math.nan))]}, (None, None)),
+        ({"content": [token("Yes", ("Yes", "-0.1"))]}, (None, None)),
+        ({"content": [{"token": 1}]}, (None, None)),
+        ({"content": [{"token": "Yes", "top_logprobs": 3}]}, (None, None)),
+        ({"content": {"token": "Yes"}}, (None, None)),
+        ({"tokens": ["Yes"], "token_logprobs": [-0.1]}, (None, None)),
+        ({"content": "Yes"}, (None, None)),
+        ([token("Yes")], (None, None)),
+        ("Yes", (None, None)),
+        (0.5, (None, None)),
+    ],
+)
+def test_odd_probabilities_never_cost_the_answer(logprobs, expected):
+    streamed = stream([{"content": "Yes", "logprobs": logprobs}])
+    for content in (acts.reply("Yes", logprobs), streamed):
+        said = read_completion(content)
+        assert said[0] == "Yes"
+        assert said[1:3] == expected
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        {
+            "error": "Input validation error: `top_n_tokens` must be <= 5",
+            "error_type": "validation",
+        },
+        {"error": {"message": "logprobs are not available here", "code": 400}},
+        {"object": "error", "message": "bad request", "type": "BadRequestError", "code": "400"},
+        {"error": {"message": "does not support this", "type": "invalid_request_error"}},
+    ],
+)
+def test_an_error_is_one_whatever_its_status(server, ask, error):
+    refusal, answer = sends(acts.json.dumps(error).encode()), says("Yes")
+    server.always = lambda on: (refusal if "logprobs" in on.body else answer)(on)
+    assert answers(ask()) == ["Yes"] * 6
+    assert len(server.asked) == 7
+
+
+def test_codes_within_a_reply_count(server, ask, waits):
+    server.acts = [sends(b'{"error": {"code": 429, "message": "slow down"}, "choices": null}')]
+    assert answers(ask()) == ["Yes"] * 6
+    assert len(waits) == 1
+
+
+def test_an_error_about_the_model_lists_those_of_the_server(server, ask, requests):
+    server.always = refuses(404, "The model `m` does not exist.")
+    server.models = [{"id": "llava-7b"}, {"id": "q", "name": "Qwen\x1b"}, {"id": "z", "name": "z"}]
+    _fails(ask, r"allowed: models of this server: llava-7b, q (Qwen\x1b), z")
+
+
 @pytest.mark.parametrize("apart", [True, False])
 def test_thinking_is_given_room_to_end(server, ask, apart):
     server.always = thinks(3000, apart=apart)
@@ -339,9 +401,6 @@ def test_a_busy_server_is_asked_again(server, ask, waits, code, after, waited):
     assert len(waits) == (6 if after else 1)
 
 
-WORDS = token("x", ("yes", "1"))
-
-
 def test_waits_double_with_jitter():
     waits = []
     patience = Patience(backoff=2, longest=9, jitter=0.5, wait=waits.append)
@@ -366,8 +425,6 @@ def test_waits_double_with_jitter():
         (sends(b'{"error": "no \\/ memory"}'), "completion: no / memory"),
         (sends(b'{"choices": [{"message": {"content": [1]}}]}'), "sends no chat completion"),
         (sends(b'{"choices": [{"message": null}]}'), "sends no chat completion"),
-        (sends(acts.reply("x", {"content": [{"token": 1}]})), "sends no chat completion"),
-        (sends(acts.reply("x", {"content": [WORDS]})), "sends no chat completion"),
         (acts.cuts, "Connection broken"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",

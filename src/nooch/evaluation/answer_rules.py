@@ -39,10 +39,12 @@ def opens_reasoning(text: str) -> bool:
     return _OPEN.search(text, start) is not None
 
 
-def closes_reasoning(text: str) -> bool:
-    """True if a text ends a block of reasoning that it did not open: its template opened it."""
-    match = _CLOSE.search(text)
-    return match is not None and _OPEN.search(text, 0, match.start()) is None
+def template_opens(texts: Sequence[str]) -> bool:
+    """True if the template of a model opens its reasoning: most texts end reasoning, and some end
+    what they did not open. A single stray end says nothing about the others.
+    """
+    ends = [(text, match.start()) for text in texts if (match := _CLOSE.search(text))]
+    return 2 * len(ends) > len(texts) and any(not _OPEN.search(t, 0, at) for t, at in ends)
 
 
 def ends_reasoning(text: str) -> bool:
@@ -81,6 +83,13 @@ Rule = Callable[[str], bool | None]
 
 _WORDS = re.compile(r"[a-z]+")
 _SEPARATORS = str.maketrans(dict.fromkeys(".()[],:;!*#{}", " "))
+_REJECTED = (
+    "Sorry, I can't help with images of people yet.", "I can't process this file.",
+    "I'm sorry, but without the image provided", "Cannot determine the answer",
+)  # fmt: skip
+_IS_LETTER = re.compile(r"answer\s+is\s+\**([ABCD])\**", re.IGNORECASE)
+_LETTERS = {"A": True, "B": False}
+_PUNCTUATION = ';/[]"{}()=+\\_-><@`,?!'
 
 
 def pope(text: str) -> bool | None:
@@ -96,14 +105,42 @@ def pope(text: str) -> bool | None:
 def vlmevalkit(text: str) -> bool | None:
     """The letter of one of the options ``A. Yes`` and ``B. No``, else the one that is named.
 
-    VLMEvalKit's rule for multiple-choice files without a judge model. A letter counts if it is
-    the only one; "A" may also be an article, so it counts in answers of up to three words.
+    VLMEvalKit's rule for multiple-choice files without a judge model (``can_infer``). A letter
+    counts if only one is there, first among the last four words; else the one of an answer that
+    "is B"; else, in texts of up to ten characters, the one of "yes" and "no" that they contain,
+    even within a word.
     """
-    tokens = text.translate(_SEPARATORS).split()
-    letters = [letter for letter in ("A", "B") if letter in tokens]
-    if len(letters) == 1 and not (letters == ["A"] and len(tokens) > 3):
-        return letters == ["A"]
-    return word_among(text)
+    refused = any(part in text for part in _REJECTED)
+    if not refused and "Failed to obtain answer via API" not in text:
+        tokens = text.translate(_SEPARATORS).split()
+        letters = [letter for letter in _LETTERS if letter in tokens]
+        if len(letters) == 1 and tokens.index(letters[0]) > len(tokens) - 5:
+            return letters[0] == "A"
+        if not letters and "Z" in tokens:
+            return None
+        said = _IS_LETTER.search(text)
+        if said and said[1].upper() in _LETTERS:
+            return _LETTERS[said[1].upper()]
+    lower = text.lower()
+    if refused or len(lower) > 10 or ("yes" in lower) == ("no" in lower):
+        return None
+    return "yes" in lower
+
+
+def vlmevalkit_yesno(text: str) -> bool | None:
+    """The one of yes and no that is among the words; neither where both are.
+
+    VLMEvalKit's rule for yes-or-no files (``YOrN_Extraction``), with its treatment of punctuation:
+    a sign next to a blank, or any where digits have a comma, joins what it separates.
+    """
+    whole = words = text.lower()
+    grouped = re.search(r"\d,\d", whole) is not None
+    for sign in _PUNCTUATION:
+        joins = grouped or f"{sign} " in whole or f" {sign}" in whole
+        words = words.replace(sign, "" if joins else " ")
+    # the tool passes a flag where the most substitutions belong: 32
+    found = {"yes", "no"} & set(re.sub(r"(?<!\d)\.(?!\d)", "", words, count=32).split())
+    return found == {"yes"} if len(found) == 1 else None
 
 
 def lmms_eval(text: str) -> bool | None:
@@ -117,17 +154,11 @@ def first_word(text: str) -> bool | None:
     return {"yes": True, "no": False}.get(match.group()) if match else None
 
 
-def word_among(text: str) -> bool | None:
-    """The one of yes and no that is among the words, in any case; neither where both are."""
-    words = set(_WORDS.findall(text.lower())) & {"yes", "no"}
-    return words == {"yes"} if len(words) == 1 else None
-
-
 EXACT: MappingProxyType[str, Rule] = MappingProxyType(
     {
         "pope": pope,
         "vlmevalkit": vlmevalkit,
-        "vlmevalkit-yesno": word_among,
+        "vlmevalkit-yesno": vlmevalkit_yesno,
         "lmms-eval": lmms_eval,
         "word": first_word,
     }
@@ -147,18 +178,18 @@ def read_verdicts(
 ) -> list[bool | None]:
     """Yes, no, or neither for each answer of one model.
 
-    An answer begins after its reasoning; one that is cut off within it is neither. Where any answer
-    ends reasoning that it did not open, the model's template opens it, and an answer that does not
-    end it is cut off.
+    A rule of a tool reads the whole text, as the tool does. The tolerant rule begins after the
+    reasoning; what is cut off within it is neither, as is, if the model's template opens the
+    reasoning (``template_opens``), an answer that does not end it.
     """
-    opened, words = any(map(closes_reasoning, answers)), answer_words(language)
+    if rule != TOLERANT:
+        return [EXACT[rule](text) for text in answers]
+    opened, words = template_opens(answers), answer_words(language)
     verdicts: list[bool | None] = []
     for text, about in zip(answers, questions, strict=True):
-        span = (answer_span if rule == TOLERANT else without_reasoning)(text)
+        span = answer_span(text)
         if span is None or (opened and not ends_reasoning(text)):
             verdicts.append(None)
-        elif rule == TOLERANT:
-            verdicts.append(words.verdict(text[slice(*span)], about, letters=letters))
         else:
-            verdicts.append(EXACT[rule](text[slice(*span)]))
+            verdicts.append(words.verdict(text[slice(*span)], about, letters=letters))
     return verdicts

@@ -24,10 +24,10 @@ from nooch.base.work_folder import Steps, held, key_of, remove_folder, work_fold
 from nooch.data import Dataset
 from nooch.data.readers.image_files import UNREADABLE, UPRIGHT, rgb_image
 from nooch.evaluation.answer_rules import (
-    closes_reasoning,
     ends_reasoning,
     opens_reasoning,
     read_verdicts,
+    template_opens,
 )
 from nooch.evaluation.answer_words import AskedQuestion
 from nooch.inference.batch_files import BATCH_TOKENS, BATCH_URL, batch_replies, write_batch
@@ -374,7 +374,7 @@ def _notes(frame: pl.DataFrame) -> list[str]:
             f"in {unsure:,} of {n:,} answers yes and no have less than half of the probability at"
             " the answer: their words count; `max_tokens` 16 gives more of these"
         )
-    opened = any(map(closes_reasoning, texts))
+    opened = template_opens(texts)
     thoughts = frame["reasoning"] if "reasoning" in frame.columns else [None] * n
     cut = sum(
         opens_reasoning(text) or (opened and not ends_reasoning(text)) or bool(thought and not text)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -16,6 +18,8 @@ NO_COMPLETION = (
 """Errors of ``read_completion``: the content is not a chat completion."""
 _SPACES = " \t\r\n▁Ġ"
 """White space, also as tokenizers write it."""
+_SPECIAL = re.compile(r"\s*(?:<[^<>]*>|\[[a-z_]+\])?\s*", re.IGNORECASE)
+"""An empty token, or one such as ``<|im_end|>`` or ``[EOS]``, which no text has."""
 _THOUGHTS = ("thinking", "reasoning", "thought")
 """Beginnings of the types of parts that are not the answer."""
 
@@ -38,27 +42,55 @@ def read_completion(content: bytes | Mapping[str, Any]) -> Completion:
 
     The answer begins after the last block of reasoning, within marks such as bold type. All
     spellings among the alternatives of its first token count; a word that is not among them counts
-    0. Raises one of ``NO_COMPLETION``.
+    0. Probabilities that cannot be read are None, and the answer counts. Raises one of
+    ``NO_COMPLETION``.
     """
     if isinstance(content, Mapping):
         choice = content["choices"][0]
     elif content.lstrip()[:6].startswith((b"data:", b"event:", b"id:", b":")):
         choice = _streamed(content)
     else:
-        choice = msgspec.json.decode(content)["choices"][0]
+        choice = decoded_json(content)["choices"][0]
     answer, refusal, reasoning = _said(choice["message"])
-    answer, cut = answer or refusal, choice.get("finish_reason") == "length"
-    alternatives = _at_answer((choice.get("logprobs") or {}).get("content") or [], answer)
+    answer, finish = answer or refusal, choice.get("finish_reason")
+    if finish == "error" and not answer:
+        raise ValueError("ends with an error")
+    try:
+        probability, mass = _probability(choice["logprobs"]["content"], answer)
+    except NO_COMPLETION:
+        probability = mass = None
+    return Completion(answer, probability, mass, reasoning or None, finish == "length")
+
+
+def decoded_json(content: bytes) -> Any:
+    """JSON, also with the NaN and Infinity that Python servers write. Raises ValueError."""
+    try:
+        return msgspec.json.decode(content)
+    except msgspec.DecodeError:
+        return json.loads(content)
+
+
+def _probability(
+    tokens: Sequence[Mapping[str, Any]], answer: str
+) -> tuple[float | None, float | None]:
+    """P(yes) / (P(yes) + P(no)) and P(yes) + P(no) at the answer, None where not known.
+
+    Raises one of ``NO_COMPLETION`` for tokens that cannot be read.
+    """
+    alternatives = _at_answer(tokens, answer)
     if not alternatives:
-        return Completion(answer, None, None, reasoning or None, cut)
+        return None, None
     sums = {"yes": 0.0, "no": 0.0}
     for other in alternatives:
-        word = other["token"].strip(_SPACES).lower()
-        if word in sums:
+        word, logprob = other["token"].strip(_SPACES).lower(), other["logprob"]
+        # null is how JSON says the logarithm of 0
+        if word in sums and logprob is not None:
             # a server may write a number of hundreds of digits
-            sums[word] += math.exp(max(min(other["logprob"], 0.0), -1e4))
+            sums[word] += math.exp(max(min(logprob, 0.0), -1e4))
     mass = sums["yes"] + sums["no"]
-    return Completion(answer, sums["yes"] / mass if mass else None, mass, reasoning or None, cut)
+    if math.isnan(mass):
+        raise ValueError("not a number")
+    return (sums["yes"] / mass if mass else None), mass
 
 
 def _said(message: Mapping[str, Any]) -> tuple[str, str, str]:
@@ -98,11 +130,13 @@ def _streamed(content: bytes) -> dict[str, Any]:
         ended = ended or data == b"[DONE]"
         if not data or ended:
             continue
-        for choice in msgspec.json.decode(data)["choices"]:
+        for choice in decoded_json(data)["choices"]:
             if choice.get("index", 0) == 0:
                 piece = _said(choice.get("delta") or choice.get("message") or {})
                 said = [before + more for before, more in zip(said, piece, strict=True)]
-                tokens += (choice.get("logprobs") or {}).get("content") or []
+                logprobs = choice.get("logprobs")
+                own = logprobs.get("content") if isinstance(logprobs, dict) else logprobs
+                tokens += own if isinstance(own, list) else [own] if own else []
                 finish = choice.get("finish_reason") or finish
     if not ended and finish is None:
         raise ValueError("ends early")
@@ -115,6 +149,12 @@ def _at_answer(tokens: Sequence[Mapping[str, Any]], answer: str) -> Any:
     reasoning that the answer lacks, and may be cut off. None if it is not among them.
     """
     span, texts = answer_span(answer), [_written(token["token"]) for token in tokens]
+    whole = answer.rstrip().lower()
+    while texts and _SPECIAL.fullmatch(texts[-1]):
+        if (last := texts[-1].strip()) and whole.endswith(last):
+            break
+        # an end token, which the answer lacks
+        texts.pop()
     written = "".join(texts).rstrip()
     if span is None or not (said := answer[span[0] :].strip().lower()):
         return None
@@ -125,7 +165,7 @@ def _at_answer(tokens: Sequence[Mapping[str, Any]], answer: str) -> Any:
     else:
         return None
     end = 0
-    for text, token in zip(texts, tokens, strict=True):
+    for text, token in zip(texts, tokens, strict=False):
         end += len(text)
         if end > start and any(map(str.isalpha, text[max(0, start - end) :])):
             return token.get("top_logprobs")

@@ -23,13 +23,18 @@ import msgspec
 from msgspec import Meta
 
 from nooch.base.calls import Count, Options
-from nooch.base.download.http import Client, MirrorError, Patience, RetryError
+from nooch.base.download.http import BUSY, Client, MirrorError, Patience, RetryError
 from nooch.base.errors import InputError, NoochError, ParameterError, some_of, unreadable
 from nooch.base.words import printable
 from nooch.base.work_folder import Journal
 from nooch.data.readers.image_files import UNREADABLE, is_plain, opened_image, thumbnail
 from nooch.evaluation.answer_rules import ends_reasoning, first_word, opens_reasoning
-from nooch.inference.completions import NO_COMPLETION, Completion, read_completion
+from nooch.inference.completions import (
+    NO_COMPLETION,
+    Completion,
+    decoded_json,
+    read_completion,
+)
 from nooch.inference.requests import CAPTION_TOKENS, Reply, Request
 
 _HOPELESS = {401, 402, 404, 405}
@@ -51,6 +56,7 @@ _SECRETS = re.compile(
     r'"(?:x-)?(?:api[-_]?key|authorization|password|secret|(?:access|auth)[-_]?token)"\s*:',
     re.IGNORECASE,
 )
+_INVALID = re.compile(r"validation|invalid|unsupported|not supported|bad.?request", re.IGNORECASE)
 _MESSAGE = re.compile(rb'"(?:message|detail|error)"\s*:\s*("(?:[^"\\]|\\.)*")')
 
 
@@ -289,26 +295,43 @@ class _EndpointRun:
                 raise self.error(reason)
 
     def error(self, problem: str) -> NoochError:
-        """The error that ends the run."""
+        """The error that ends the run; it lists the server's models where one may be meant."""
+        models = self._models() if re.search(r"\b(?:model|404)\b", problem) else ()
         return NoochError(
             problem,
             where=self.endpoint.url,
+            allowed=f"models of this server: {some_of(models, 8)}" if models else None,
             remedy=f"check `endpoint`, `model` and the key in {self.endpoint.api_key_env}; the same"
             " command again asks only what has no reply, and `allow_unanswered` does without it",
         )
+
+    def _models(self) -> list[str]:
+        """Ids, and names where they differ, of the models that a server lists; none if it does
+        not.
+        """
+        address = f"{self.endpoint.address.removesuffix('/chat/completions')}/models"
+        try:
+            listed = decoded_json(self.client.post(address, self._headers(), None)[1])["data"]
+            pairs = [(str(model["id"]), model.get("name")) for model in listed]
+        except (RetryError, MirrorError, *NO_COMPLETION):
+            return []
+        return [printable(f"{i} ({name})" if name and name != i else i) for i, name in pairs]
+
+    def _headers(self) -> dict[str, str]:
+        own = {"Authorization": f"Bearer {self.key}"} if self.key else {}
+        return {"Content-Type": "application/json", **own}
 
     def _reply(self, request: Request) -> Reply:
         """The server's reply. Fields that it refuses are left out, and from then on if that
         helps.
         """
-        headers = {"Content-Type": "application/json"}
-        if self.key:
-            headers["Authorization"] = f"Bearer {self.key}"
+        headers = self._headers()
         fields = chat_body(self.fields, request, self.endpoint.max_side)
         while True:
             body = msgspec.json.encode(fields)
             status, content = self.client.post(self.endpoint.address, headers, body)
             message = self._message(content)
+            status = error_status(content) if status == 200 else status
             if status == 200:
                 try:
                     made = read_completion(content)
@@ -323,6 +346,8 @@ class _EndpointRun:
                     refused |= {*_LOGPROBS}
                 fewer = {name: value for name, value in fields.items() if name not in refused}
                 if fewer == fields:
+                    if status in BUSY:
+                        raise RetryError(f"sends no chat completion: {message}")
                     kind = MirrorError if status in _HOPELESS else InputError
                     raise kind(f"answers {status} {responses.get(status, '')}: {message}")
             fields = fewer
@@ -354,6 +379,25 @@ class _EndpointRun:
         except ValueError:
             return ""
         return printable(text.replace(self.key or "\0", "***"))[:300]
+
+
+def error_status(content: bytes) -> int:
+    """The status that a body says it has: its own code, 422 for what it calls invalid, 500 for
+    another error, and 200 without one.
+    """
+    try:
+        body = decoded_json(content)
+    except (ValueError, RecursionError):
+        return 200
+    error = (body.get("error") or body.get("object") == "error") if isinstance(body, dict) else None
+    if not error:
+        return 200
+    fields = {**body, **error} if isinstance(error, dict) else body
+    code = fields.get("code")
+    if isinstance(code, int | str) and re.fullmatch("[45][0-9]{2}", str(code)):
+        return int(code)
+    said = " ".join(value for value in (*fields.values(), error) if isinstance(value, str))
+    return 422 if _INVALID.search(said) else 500
 
 
 def chat_body(fields: Mapping[str, Any], request: Request, max_side: int | None) -> dict[str, Any]:

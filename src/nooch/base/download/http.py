@@ -26,7 +26,7 @@ from nooch.base.version import __version__
 
 _REDIRECTS = {301, 302, 303, 307, 308}
 _MOST_REDIRECTS = 10
-_BUSY = {408, 425, 429, 500, 502, 503, 504}
+BUSY = {408, 425, 429, 500, 502, 503, 504}
 _BLOCK = 1 << 20
 _MOST_REPLY = 1 << 24
 _LAST_SECONDS = 1.0
@@ -144,9 +144,9 @@ class Client:
                 url = redirected(url, response.headers.get("Location"))
         raise MirrorError(f"redirects more than {_MOST_REDIRECTS} times")
 
-    def post(self, url: str, headers: Mapping[str, str], body: bytes) -> tuple[int, bytes]:
-        """Status and content of the response to a POST, whole within ``patience.read`` seconds,
-        even if the server keeps sending.
+    def post(self, url: str, headers: Mapping[str, str], body: bytes | None) -> tuple[int, bytes]:
+        """Status and content of the response to a POST, or to a GET if there is no body, whole
+        within ``patience.read`` seconds, even if the server keeps sending.
 
         Raises RetryError if the server is busy or breaks off. MirrorError: no such server, or a
         redirect, which is not followed: headers may contain a key.
@@ -176,12 +176,14 @@ class Client:
             raise result
         return result
 
-    def _posted(self, url: str, headers: Mapping[str, str], body: bytes) -> tuple[int, bytes]:
-        with self._response("POST", url, headers, body) as response:
+    def _posted(
+        self, url: str, headers: Mapping[str, str], body: bytes | None
+    ) -> tuple[int, bytes]:
+        with self._response("GET" if body is None else "POST", url, headers, body) as response:
             if response.status in _REDIRECTS:
                 target = redirected(url, response.headers.get("Location"))
                 raise MirrorError(f"redirects to {target[:200]!r}, which is not followed")
-            if response.status in _BUSY:
+            if response.status in BUSY:
                 raise _refusal(response)
             content = b""
             while block := read_block(response):
@@ -295,7 +297,7 @@ def _refusal(response: BaseHTTPResponse) -> Exception:
     text = f"answers {response.status} {responses.get(response.status, '')}".rstrip()
     if response.status == 416:
         return RangeError(text)
-    if response.status in _BUSY:
+    if response.status in BUSY:
         return RetryError(text, _retry_after(response.headers.get("Retry-After")))
     return MirrorError(text)
 
