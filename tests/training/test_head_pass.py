@@ -55,11 +55,12 @@ def alone(data, job, settings, last=False):
         first = {split: x @ head[:-1] + head[-1] for split, x in inputs.items()}
     for epoch in range(settings.epochs):
         order = np.random.default_rng([job.order, 0, epoch]).permutation(len(train))
-        taken, mixture = counts_of(data, job, epoch, first), mixture_of(data, job, epoch)
+        taken = counts_of(data, job, epoch, first)
+        mixture = mixture_of(data, job, epoch, settings.variant)
         weights = None if taken is None else row_weights(taken)
         for begin in range(0, len(order), settings.batch):
             places = order[begin : begin + settings.batch]
-            rows = train[places]
+            rows = train[places if mixture is None else mixture.rows[places]]
             inputs, labels = x[rows], y[rows]
             if mixture is not None:
                 other = train[mixture.partners[places]]

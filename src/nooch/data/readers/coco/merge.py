@@ -134,8 +134,10 @@ class _MergedFiles:
         self.classes = list(class_categories(files))
         self._column = {name: column for column, name in enumerate(self.classes)}
         # a class that both roles name is one of things
-        self.kinds = dict.fromkeys(class_categories([f for f in files if f[0] == "stuff"]), "stuff")
-        self.kinds |= dict.fromkeys(class_categories([f for f in files if f[0] == "things"]), "thing")
+        self.kinds: dict[str, str] = {}
+        for role, kind in (("stuff", "stuff"), ("things", "thing")):
+            listed = class_categories([file for file in files if file[0] == role])
+            self.kinds |= dict.fromkeys(listed, kind)
         self._parts = [
             self._triples(file, rows_of_file)
             for file, rows_of_file in zip(parsed, rows, strict=True)
