@@ -157,7 +157,7 @@ class AFR(Refit):
     ``sampler`` is taken from the first stage.
 
     ``released``: exp(-gamma q) is divided by the number of images with the label, so that the
-    labels' totals differ; and the distance is of two outputs, which is half of that of their
+    labels' totals differ; and the distance is of two outputs, half the distance of their
     difference.
     """
 

@@ -173,8 +173,8 @@ Labels = NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False)
 class Mixture:
-    """Which training rows, int (n,), are mixed in an epoch, with which, and the share of the
-    former, ``weights``, float32 (n,), 0 to 1.
+    """Training rows of an epoch, the partners that they are mixed with, int (n,) each, and the
+    ``weights`` of the former, float32 (n,), 0 to 1.
     """
 
     rows: NDArray[np.intp]

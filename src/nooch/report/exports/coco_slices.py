@@ -45,8 +45,8 @@ def export_coco_slices(
     A file of a side has the images that are on it for any of the tasks. Where an image is not on it
     for a task, a region of that class with ``ignore`` and ``iscrowd`` covers it, so that nothing
     counts there: the AP of a class is over its own set. Objects that the dataset ignores also get
-    both marks, since pycocotools reads only ``iscrowd``. Ids and names of categories are those of
-    ``categories_of``.
+    both marks, since pycocotools reads only ``iscrowd``. ``categories_of`` gives the ids and names
+    of categories.
 
     Raises:
         InputError: objects of images whose size is not known, predictions without boxes.
