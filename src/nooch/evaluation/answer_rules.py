@@ -41,7 +41,7 @@ def opens_reasoning(text: str) -> bool:
 
 def template_opens(texts: Sequence[str]) -> bool:
     """True if the template of a model opens its reasoning: most texts end reasoning, and some end
-    what they did not open. A single stray end says nothing about the others.
+    what they did not open. A single stray end decides nothing about the others.
     """
     ends = [(text, match.start()) for text in texts if (match := _CLOSE.search(text))]
     return 2 * len(ends) > len(texts) and any(not _OPEN.search(t, 0, at) for t, at in ends)
