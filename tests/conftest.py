@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import settings
 
@@ -37,6 +38,18 @@ _atomic_folder = files.atomic_folder
 files.atomic_folder = contextmanager(_check_names)
 
 from nooch.cli import main  # noqa: E402 - after that
+
+
+def _where(condition: Any, *values: Any) -> Any:
+    """``np.where`` as of numpy 2.5: an integer that the other value's type lacks is an error."""
+    for value, other in (values, values[::-1]) if values else ():
+        if type(value) is int:
+            np.array(value, dtype=np.result_type(other, value))
+    return _numpy_where(condition, *values)
+
+
+# earlier ones wrap it, and are those of requirements.lock
+_numpy_where, np.where = np.where, _where
 
 # waits for the disk would take as long as all else; cli/test_power_loss.py tests what survives,
 # in processes that do wait

@@ -1,11 +1,12 @@
 """Downloads that are interrupted, killed, or run at the same time as others."""
 
+import errno
+import os
 import signal
 import subprocess
 import sys
 import threading
 
-import filelock
 import msgspec
 import pytest
 from download_server import BODY, MARK, SIZE, endless, hows, left, remote
@@ -139,18 +140,17 @@ def test_two_processes_at_once(server, started, fetched, root, held):
     assert hows(fetched(files)) == ["there"]
 
 
-NO_LOCKS = [OSError(38, "Function not implemented"), NotImplementedError("no flock here")]
+@pytest.mark.parametrize("number", [errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP])
+def test_a_folder_that_cannot_be_locked(server, fetched, root, monkeypatch, number):
+    def refuse(_file, _operation):
+        raise OSError(number, os.strerror(number))
 
-
-@pytest.mark.parametrize("error", NO_LOCKS)
-def test_a_folder_that_cannot_be_locked(server, fetched, monkeypatch, error):
-    def refuse(self, *_, **__):
-        raise error
-
-    monkeypatch.setattr(filelock.FileLock, "acquire", refuse)
+    monkeypatch.setattr("fcntl.flock", refuse)
     files = remote(server.put("/file.bin", BODY))
     fails(lambda: fetched(files), "cannot be locked", kind=OutputError)
     assert server.requests == []
+    # nor a soft lock, which a kill would leave
+    assert not any(file.stat().st_size for file in root.iterdir())
 
 
 def test_an_error_lets_go_of_the_folder(server, fetched, root):

@@ -98,7 +98,8 @@ def locked(
     # not needed by workers, whose start it would delay
     from filelock import FileLock, Timeout
 
-    lock = FileLock(file)
+    # a soft lock outlives a kill, and its file is not a lock of nooch
+    lock = FileLock(file, fallback_to_soft=False)
     try:
         lock.acquire(timeout=0)
     except Timeout as error:

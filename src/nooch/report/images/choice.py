@@ -175,7 +175,8 @@ def task_view(suite: Suite, task: str, images: SplitImages, losses: ImageLosses)
                 support[criterion] = images.spread(challenge, challenge.support, np.nan)
     return TaskView(
         task,
-        np.where(labels == UNKNOWN, -1, labels).astype(np.int8),
+        # UNKNOWN is -1
+        labels.view(np.int8),
         marks,
         support,
         {
