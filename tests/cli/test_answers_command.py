@@ -86,7 +86,8 @@ def test_unknown_answers_bound_the_headline(run_cli, tmp_path):
     start = "a, ce: yes to an absent object: 10.0 to 60.0% ["
     assert line.startswith(start)
     assert "] with its context, 5.0 to 55.0% [" in line
-    assert line.endswith("] without; 50.0% unknown")
+    # 10% of one over 55% of the other, and the other way round
+    assert line.endswith("] without: 0.2 to 12.0 times; 50.0% unknown")
     shown = run_cli(f"{command} --format json").ok().json
     assert shown["headlines"][0] == line
     assert shown["headlines"][1].startswith("a, without suspects, ce: yes to an absent object: ")
@@ -116,13 +117,19 @@ def test_unknown_answers_bound_the_headline(run_cli, tmp_path):
 def test_few_unknown_answers_stand_next_to_the_rate(run_cli, tmp_path):
     command = _half_unreadable(tmp_path, 0.05)
     line = run_cli(command).ok().out.splitlines()[0]
-    assert "yes to an absent object: 18.3% [" in line
-    assert "; 5.0% unknown, which leaves 18.3 to 23.3% and 8.3 to 13.3%" in line
+    assert "yes to an absent object: 18.3 to 23.3% [" in line
+    assert "] with its context, 8.3 to 13.3% [" in line
+    assert line.endswith("] without: 1.4 to 2.8 times; 5.0% unknown")
     answers = run_cli(f"{command} --format json").ok().json["answers"]
     assert answers[0]["unknown_share"] == pytest.approx(0.05)
-    assert answers[0]["rate"] is not None
+    rates = {row["subset"]: row["rate"] for row in answers if row["run"] == "a"}
+    # an unknown answer is a yes about an absent object
+    assert rates["hard_negative"] == pytest.approx(14 / 60)
     shown = run_cli(f"{command} --format json").ok().json
     assert all(row["interval"] != "unknown" for row in shown["scores"])
+    scores = {(r["metric"], r["subset"], r["task"]): r["value"] for r in shown["scores"]}
+    assert scores["fpr", "hard_negative", "car"] == pytest.approx(14 / 60)
+    assert run_cli(f"{command} --fail-if fpr@hard_negative>0.2").code == 1
     assert "a: 5.0% of the answers are unknown and count as wrong" in shown["notes"]
 
 

@@ -150,8 +150,10 @@ def test_reasoning_is_no_part_of_a_caption(suite, written):
              "<think>There may be a car", "A road."]  # fmt: skip
     file = written([{"image_id": i, "caption": t} for i, t in zip(images, texts, strict=True)])
     scores = score_captions(suite, file, criteria=["ce"], tasks=["car"], bootstrap=0)
-    assert _value(scores, "rate", "hard_negative") == (pytest.approx(1 / 3), 3)
-    assert any("1 text with only reasoning left out" in note for note in scores.notes)
+    assert _value(scores, "rate", "hard_negative") == (None, 4)
+    rate = scores.contexts["model", "ce"].estimates["rate", "hard_negative"]
+    assert (rate.least, rate.most, rate.value) == (0.25, 0.5, 0.5)
+    assert any("1 text without words, or with only reasoning" in note for note in scores.notes)
 
 
 @pytest.mark.parametrize(
@@ -215,9 +217,10 @@ def test_differences_are_paired_on_the_same_images(suite, written, tmp_path):
     assert set(other["run"]) == {"a"}
     files[1] = written(_captions(hard, more), "fewer.json")
     scores = score_captions(suite, files, **options)
-    assert not scores.differences.height
-    assert "fewer and a have captions of different images: no differences" in scores.notes
-    assert set(scores.table["run"]) == {"a", "fewer"}
+    assert "fewer: 40 of 80 images and tasks that were asked about have no answer" in scores.notes
+    (line,) = (line for line in scores.headlines if line.startswith("fewer, ce"))
+    assert "0.0 to 100.0% [" in line
+    assert scores.differences["difference"].null_count() == scores.differences.height
     refused(lambda: score_captions(suite, files, baseline="c"), "'c' is not a run of the captions")
     fails(lambda: score_captions(suite, [files[0], files[0]]), "given twice")
     (tmp_path / "deep").mkdir()

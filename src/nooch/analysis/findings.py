@@ -20,7 +20,7 @@ from nooch.data.table_schema import check_split
 from nooch.evaluation import Predictions, load_predictions
 from nooch.evaluation.answer_sample import AskedSample
 from nooch.evaluation.boxes.detected import IOU, by_object
-from nooch.evaluation.metrics.pointwise import said_positive
+from nooch.evaluation.metrics.pointwise import are_wrong
 from nooch.evaluation.metrics.proportions import wilson_of_groups
 from nooch.evaluation.metrics.rate_gaps import rate_gap
 from nooch.evaluation.predictions import positions, predicted_tasks, values_of
@@ -284,7 +284,7 @@ def outcomes_of(
     of_side = challenge.labels if is_missed else ~challenge.labels
     if run.objects is None or not is_missed:
         row = np.flatnonzero(of_side)
-        wrong = said_positive(values_of(run, challenge)[row], run.scale) != is_missed
+        wrong = are_wrong(challenge.labels, values_of(run, challenge), run.scale)[row]
         return Outcomes(wrong, row, sizes[row] if sizes is not None and is_missed else None, None)
     ids = challenge.image_ids
     at = positions(run.image_ids.cast(ids.dtype, strict=False), ids)

@@ -13,38 +13,56 @@ from numpy.typing import NDArray
 
 from nooch.base.errors import InputError, ParameterError, check_one_of, some_of
 from nooch.evaluation.answers import Answers
-from nooch.evaluation.context_rates import ContextRates, answer_rates, context_rates
+from nooch.evaluation.context_rates import ContextRates, answer_rates
 from nooch.evaluation.prediction_format import UNKNOWN
 from nooch.evaluation.predictions import Predictions, positions
 from nooch.suites import ChallengeSet, Suite
 from nooch.suites.suite import SetRecord
 
 Key = tuple[str, str, str]
+_PAIR = ("image_id", "task")
 
 
 def answers_as_predictions(answers: Answers, unknown: str = "wrong") -> Predictions:
     """Predictions of the images and tasks that a model was asked about.
 
     Where every answer has a probability of yes that counts, these are the values; else they are 1
-    for yes and 0 for no. Phrasings that disagree evenly are neither. ``said`` has all answers, with
-    ``value``, and ``unknown`` (neither yes nor no) and ``skipped`` (Boolean).
+    for yes and 0 for no. Phrasings that disagree evenly are neither. ``said`` has all that was
+    asked, with ``value``, and ``unknown`` (neither yes nor no, or no answer) and ``skipped``
+    (Boolean).
     """
     check_one_of("way to count unknown answers", unknown, UNKNOWN)
     share, probability = pl.col("yes"), pl.col("probability")
     decided = pl.when(share != 0.5).then(share > 0.5).otherwise(probability > 0.5)
     said = answers.frame.with_columns(unknown=decided.is_null())
     said = said.with_columns(skipped=pl.col("unknown") & pl.lit(unknown == "skip"))
-    notes, many = [*answers.notes], said["unknown"].sum() / max(said.height, 1)
-    if many:
-        done = "are left out" if unknown == "skip" else "count as wrong"
-        notes.append(f"{100 * many:.1f}% of the answers are unknown and {done}")
     frame = said.filter(~pl.col("skipped"))
     if not frame.height:
         problem = "no answer is left without those that are neither yes nor no"
         raise ParameterError(problem, where="`unknown`", allowed="wrong, or another `rule`")
     in_words = bool(frame["probability"].has_nulls())
-    value = decided.cast(pl.Float64) if in_words else probability
-    said, frame = (frames.with_columns(value=value) for frames in (said, frame))
+    said = said.with_columns(value=decided.cast(pl.Float64) if in_words else probability)
+    read = f"answers in words ({answers.rule})" if in_words else "answers with probabilities"
+    run = said_as_predictions(answers.run, said, in_words=in_words, read=read)
+    notes = (*answers.notes, *_unknown_notes(said))
+    return replace(run, notes=notes, listed=answers.listed)
+
+
+def _unknown_notes(said: pl.DataFrame) -> list[str]:
+    """A note on the share of unknown answers, if there are any."""
+    done = "are left out" if said["skipped"].any() else "count as wrong"
+    share = said["unknown"].sum() / max(said.height, 1)
+    return [f"{100 * share:.1f}% of the answers are unknown and {done}"] if share else []
+
+
+def said_as_predictions(
+    run: str, said: pl.DataFrame, *, in_words: bool, read: str = ""
+) -> Predictions:
+    """Predictions with the ``value`` of what was said, NaN where it is null, of those not skipped.
+
+    ``said``: ``image_id, task, value, weight, skipped, unknown``; each image and task once.
+    """
+    frame = said.filter(~pl.col("skipped"))
     ids, tasks = frame["image_id"].unique().sort(), frame["task"].unique().sort()
     values = np.full((len(tasks), len(ids)), np.nan)
     weights = np.zeros_like(values)
@@ -52,17 +70,49 @@ def answers_as_predictions(answers: Answers, unknown: str = "wrong") -> Predicti
     values[places] = frame["value"].to_numpy()
     weights[places] = frame["weight"].to_numpy()
     return Predictions(
-        answers.run,
-        ids,
-        tuple(tasks),
-        values,
-        "probability",
-        weights=weights,
-        in_words=in_words,
-        read=f"answers in words ({answers.rule})" if in_words else "answers with probabilities",
-        notes=tuple(notes),
-        said=said,
-    )
+        run, ids, tuple(tasks), values, "probability",
+        weights=weights, in_words=in_words, read=read, said=said,
+    )  # fmt: skip
+
+
+def asked_alike(runs: Sequence[Predictions], unknown: str = "wrong") -> list[Predictions]:
+    """Runs of answers or captions ``with_unanswered``. Where no list says what a run was asked, it
+    is what was answered by any run that answered some of the same.
+    """
+    pairs = [run.said.select(*_PAIR, "weight") for run in runs if run.said is not None]
+
+    def filled(run: Predictions) -> Predictions:
+        if run.said is None or run.listed or len(pairs) < 2:
+            return run
+        own = run.said.select(_PAIR)
+        ids = pl.col("image_id").cast(own["image_id"].dtype, strict=False)
+        others = [other.with_columns(ids) for other in pairs]
+        same = pl.concat(o for o in others if o.join(own, on=_PAIR, how="semi").height)
+        return with_unanswered(run, same.unique(_PAIR, maintain_order=True), unknown)
+
+    return [filled(run) for run in runs]
+
+
+def with_unanswered(run: Predictions, asked: pl.DataFrame, unknown: str = "wrong") -> Predictions:
+    """A run with all that it was asked, ``image_id, task, weight``. What has no answer is unknown,
+    so that leaving out an answer is no better than giving one that cannot be read.
+    """
+    said = run.said
+    assert said is not None  # noqa: S101 - the caller looked
+    ids = pl.col("image_id").cast(said["image_id"].dtype, strict=False)
+    rest = asked.select(*_PAIR, "weight").with_columns(ids)
+    rest = rest.join(said, on=_PAIR, how="anti", maintain_order="left")
+    if not rest.height:
+        return run
+    rest = rest.with_columns(unknown=True, skipped=unknown == UNKNOWN[1], missing=1.0)
+    whole = pl.concat([said, rest], how="diagonal_relaxed")
+    in_words = run.in_words or unknown != UNKNOWN[1]
+    filled = said_as_predictions(run.run, whole, in_words=in_words)
+    part = f"{rest.height:,} of {whole.height:,} images and tasks that were asked about"
+    return replace(
+        run, said=whole, image_ids=filled.image_ids, tasks=filled.tasks, values=filled.values,
+        weights=filled.weights, in_words=in_words, notes=(*run.notes, f"{part} have no answer"),
+    )  # fmt: skip
 
 
 def readings(
@@ -152,19 +202,18 @@ def rates_of_answers(
         limits = pl.col("task").replace_strict(
             thresholds.get(run, {}), default=0.5, return_dtype=pl.Float64
         )
-        mentions = "unknown" not in said.columns
-        yes = pl.col("yes") if mentions else (pl.col("value") > limits).fill_null(value=False)
+        mentions = "answer" not in said.columns
+        yes = pl.col("value") if mentions else (pl.col("value") > limits).fill_null(value=False)
         for criterion, frame in cells.items():
             ids = pl.col("image_id").cast(frame["image_id"].dtype, strict=False)
             rows = said.with_columns(ids, yes=yes).join(frame, on=["image_id", "task"])
             if rows.height:
-                rates_of = context_rates if mentions else answer_rates
-                rates[run, criterion] = rates_of(rows, bootstrap=bootstrap, seed=seed)
+                rates[run, criterion] = answer_rates(rows, bootstrap=bootstrap, seed=seed)
             if rows.height and suite.suspects is not None:
                 rows = rows.join(suite.suspects, on=["image_id", "task"], how="anti")
                 if rows.height:
                     name = f"{run}{WITHOUT}"
-                    rates[name, criterion] = rates_of(rows, bootstrap=bootstrap, seed=seed)
+                    rates[name, criterion] = answer_rates(rows, bootstrap=bootstrap, seed=seed)
     return rates
 
 

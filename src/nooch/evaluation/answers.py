@@ -29,6 +29,7 @@ from nooch.suites.questions import (
     match_tasks,
 )
 
+_PAIR = ("image_id", "task")
 _FIRST = 1 << 20
 """Bytes within which a file's first record ends."""
 
@@ -225,66 +226,80 @@ class Answers:
         run: its name.
         frame: one row for each image and task, ascending: ``image_id, task, question, answer``
             (String, the model's words, of the first phrasing), ``yes`` (Float64: the share of
-            phrasings whose answer is yes, null if they are neither yes nor no), ``probability``
-            (Float64, of yes, null if it is not recorded or does not count), ``weight`` (Float64),
+            phrasings whose answer is yes, null if those that are neither yes nor no or have no
+            answer could turn it), ``probability`` (Float64, of yes, null if it is not recorded or
+            does not count), ``weight`` (Float64), ``missing`` (Float64, the share of the questions
+            that the model was asked and that have no answer),
             ``images_there`` (Float64, of the drawn images, in a partial run; else null),
             ``label`` (Int8, from the file of questions, null if it has none).
         rule: name of the rule.
         notes: counts of what was left out, answered in other ways, or differs.
+        listed: whether a list of questions was given: ``frame`` has all that the model was asked.
     """
 
     run: str
     frame: pl.DataFrame
     rule: str
     notes: list[str] = field(default_factory=list)
+    listed: bool = False
 
 
 def read_answers(
     path: str | Path,
     about: Suite | Dataset,
     *,
-    questions: str | Path | None = None,
+    questions: str | Path | pl.DataFrame | None = None,
     rule: str | None = None,
     language: str = "en",
     run: str | None = None,
     ignore_unknown: bool = False,
 ) -> Answers:
-    """Answers of a model in words, joined with the images and tasks that they are about."""
+    """Answers of a model in words, joined with the images and tasks that they are about.
+
+    ``questions``: those that it was asked, a file or the frame of ``asked_questions``; what has no
+    answer is in the result, too, without words.
+    """
     kind, raw = read_raw_answers(path)
     rule = check_one_of("rule", rule or TOLERANT, RULES)
-    notes: list[str] = []
-    if raw["image"][0] is not None:
+    asked, notes = _listed(path, about, questions, ignore_unknown)
+    listed, by_image = asked is not None, raw["image"][0] is not None
+    if by_image:
         matched = match_images(raw["image"], about, path, ignore_unknown=ignore_unknown)
         columns, label = (matched.ids, match_tasks(raw["task"], about)), pl.lit(None, pl.Int8)
-        questions_frame = raw.select(
+        own = raw.select(
             "question_id", *columns, "weight", "images_there", text="question", label=label
         )
         notes += [matched.note] if matched.note else []
         row_numbers = pl.Series(range(len(raw)))
+        asked = own if asked is None else asked
+        if questions is None and _unanswered(asked, own).height:
+            # a file next to the answers that is not about them
+            asked, listed = own, False
     else:
-        questions_frame, notes, is_drawn = _questions(path, about, questions, ignore_unknown)
-        row_numbers = _matched(raw, questions_frame, path)
-        if is_drawn and len(raw) < len(questions_frame) and raw["question"].has_nulls():
+        if asked is None:
+            asked, note = _drawn(path, about)
+            notes.append(note)
+        own, row_numbers = asked, _matched(raw, asked, path)
+        if not listed and len(raw) < len(asked) and raw["question"].has_nulls():
             raise InputError(
                 f"{len(raw):,} answers, without the texts of their questions, may not be to those"
-                f" that are drawn by default, which are {len(questions_frame):,}",
+                f" that are drawn by default, which are {len(asked):,}",
                 where=path,
                 remedy="give the file of questions that the model was asked as `questions`",
             )
     kept = "image_id", "task", "weight", "images_there", "label"
-    answers = questions_frame.select(*kept, question="text")[row_numbers]
+    answers = own.select(*kept, question="text")[row_numbers]
     answers = answers.hstack(raw.select("answer", "probability", "mass"))
-    identified = answers.drop_nulls(["image_id", "task"])
+    identified = answers.drop_nulls(_PAIR)
     if not identified.height:
         raise InputError("no answer is about an image and task of the suite", where=path)
     if identified.height < len(raw):
         outside = f"{len(raw) - identified.height:,} of {len(raw):,} answers are left out"
         notes.append(f"{outside}: the suite does not have their image or object")
-    numbers = pl.int_range(len(questions_frame), eager=True)
-    unanswered = questions_frame["question_id"].filter(~numbers.is_in(row_numbers.implode()))
-    if len(unanswered):
-        count = f"{len(unanswered):,} of {len(questions_frame):,} questions have no answer"
-        notes.append(f"{count}: {some_of(unanswered)}")
+    unanswered = _unanswered(identified, asked)
+    if unanswered.height:
+        count = f"{unanswered.height:,} of {len(asked):,} questions have no answer"
+        notes.append(f"{count}: {some_of(unanswered['question_id'])}")
     about_each = [AskedQuestion(*row_numbers) for row_numbers in identified.select(
         pl.col("question").fill_null(""), "task"
     ).iter_rows()]  # fmt: skip
@@ -292,30 +307,51 @@ def read_answers(
     letters = FORMATS[kind].letters
     words = read_verdicts(texts, about_each, rule=rule, language=language, letters=letters)
     judged, doubts = _judged(identified, pl.Series("words", words, pl.Boolean))
-    frame, counts = _averaged(judged, rule)
+    frame, counts = _averaged(judged, unanswered.select(*kept, question="text"), rule)
     counts += doubts
     if isinstance(about, Suite):
         counts += _disagreeing(frame, about)
-    return Answers(run or Path(path).stem, frame, rule, notes + counts)
+    return Answers(run or Path(path).stem, frame, rule, notes + counts, listed)
 
 
-def _questions(
-    path: str | Path, about: Suite | Dataset, questions: str | Path | None, ignore_unknown: bool
-) -> tuple[pl.DataFrame, list[str], bool]:
-    """The questions, notes on them, and whether they are those that are drawn by default."""
+def _listed(
+    path: str | Path,
+    about: Suite | Dataset,
+    questions: str | Path | pl.DataFrame | None,
+    ignore_unknown: bool,
+) -> tuple[pl.DataFrame | None, list[str]]:
+    """The questions that were given, or are next to the answers, and notes on them; or None."""
+    if isinstance(questions, pl.DataFrame):
+        return questions, []
     sibling = Path(path).parent / "questions.parquet"
     if questions is None and sibling.is_file() and sibling.absolute() != Path(path).absolute():
         questions = sibling
-    if questions is not None:
-        questions_frame, matched = asked_questions(questions, about, ignore_unknown=ignore_unknown)
-        return questions_frame, [matched] if matched else [], False
+    if questions is None:
+        return None, []
+    asked, matched = asked_questions(questions, about, ignore_unknown=ignore_unknown)
+    return asked, [matched] if matched else []
+
+
+def _drawn(path: str | Path, about: Suite | Dataset) -> tuple[pl.DataFrame, str]:
+    """The questions that are drawn by default, and a note that they are taken."""
     if isinstance(about, Dataset):
         raise InputError(
             "the answers do not name images and tasks", where=path, remedy="give `questions`"
         )
     keys = about.select_keys(splits=about.splits_to_score())
     note = "no file of questions is given: taken to answer those that are drawn by default"
-    return asked_of(draw_questions(about, keys, Draw())), [note], True
+    return asked_of(draw_questions(about, keys, Draw())), note
+
+
+def _unanswered(answers: pl.DataFrame, asked: pl.DataFrame) -> pl.DataFrame:
+    """The questions that were asked more often about their image and task than answered."""
+    asked = asked.drop_nulls(_PAIR).with_columns(
+        pl.col("image_id").cast(answers["image_id"].dtype, strict=False),
+        number=pl.int_range(pl.len()).over(_PAIR),
+    )
+    counts = answers.group_by(_PAIR).agg(answered=pl.len())
+    rows = asked.join(counts, on=_PAIR, how="left", maintain_order="left")
+    return rows.filter(pl.col("number") >= pl.col("answered").fill_null(0))
 
 
 def _matched(raw: pl.DataFrame, questions: pl.DataFrame, path: str | Path) -> pl.Series:
@@ -413,21 +449,32 @@ def _judged(answers: pl.DataFrame, words: pl.Series) -> tuple[pl.DataFrame, list
     return judged.drop("words", *texts, "mass"), notes
 
 
-def _averaged(answers: pl.DataFrame, rule: str) -> tuple[pl.DataFrame, list[str]]:
-    """One row for each image and task; several answers about one are averaged."""
-    yes, probability = pl.col("yes"), pl.col("probability")
-    groups = answers.group_by("image_id", "task").agg(
+def _averaged(
+    answers: pl.DataFrame, unanswered: pl.DataFrame, rule: str
+) -> tuple[pl.DataFrame, list[str]]:
+    """One row for each image and task; several answers about one are averaged. Those that are
+    unknown count for neither side, but the others have to be a majority of all.
+    """
+    yes, probability = pl.col("yes").cast(pl.Float64), pl.col("probability")
+    rows = pl.concat(
+        [answers.with_columns(missing=0.0), unanswered.with_columns(missing=1.0)], how="diagonal"
+    )
+    half, least = pl.len() / 2, yes.sum()
+    decided = (least > half) | (least + yes.null_count() < half) | ~yes.is_null().any()
+    groups = rows.group_by("image_id", "task").agg(
         pl.col("question", "answer").first(),
-        yes.cast(pl.Float64).mean(),
+        pl.when(decided).then(yes.mean()).alias("yes"),
         pl.when(~probability.is_null().any()).then(probability.mean()),
         pl.col("weight", "images_there", "label").first(),
-        split=yes.any() & ~yes.all(),
+        pl.col("missing").mean(),
+        split=(yes == 1).any() & (yes == 0).any(),
     )
-    notes, n, rows = [], groups.height, answers.height
-    if n < rows:
-        notes.append(f"{rows:,} answers are about {n:,} images and tasks")
+    answered = groups.filter(pl.col("missing") < 1)
+    notes, n = [], answered.height
+    if n < answers.height:
+        notes.append(f"{answers.height:,} answers are about {n:,} images and tasks")
     if split := groups["split"].sum():
         notes.append(f"{split:,} of {n:,} have answers of both kinds")
-    if unknown := groups["yes"].null_count():
+    if unknown := answered["yes"].null_count():
         notes.append(f"{unknown:,} of {n:,} answers are neither yes nor no ({rule})")
     return groups.drop("split").sort("image_id", "task"), notes

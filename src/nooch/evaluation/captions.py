@@ -6,12 +6,11 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Self
 
 import msgspec
-import numpy as np
 import polars as pl
 from msgspec import Meta
 
@@ -23,9 +22,11 @@ from nooch.base.yaml_files import read_yaml
 from nooch.data import class_name, name_column
 from nooch.data.table_files import file_records
 from nooch.evaluation.answer_rules import answer_span
+from nooch.evaluation.answer_sample import asked_alike, said_as_predictions
 from nooch.evaluation.context_rates import Estimate, headline
 from nooch.evaluation.evaluate import evaluate
 from nooch.evaluation.metrics import ANSWER_METRICS
+from nooch.evaluation.prediction_files import run_notes
 from nooch.evaluation.predictions import Predictions
 from nooch.evaluation.scores import Scores
 from nooch.suites import Suite
@@ -41,11 +42,13 @@ class ModelCaptions:
     Attributes:
         run: name of the file, with its folder where several have that name.
         captions: ``image_id`` (of the suite), ``caption``.
+        unread: ids of images with a text that has no caption, such as reasoning that was cut off.
         notes: how images were matched, and what was left out, a line each.
     """
 
     run: str
     captions: pl.DataFrame
+    unread: pl.Series = field(default_factory=lambda: pl.Series("image_id", [], pl.Int64))
     notes: Sequence[str] = ()
 
 
@@ -104,22 +107,24 @@ def _read(
         names = [images[question] for question in names]
     matched = suite.match_names(name_column(names, path), path)
     said = pl.Series("caption", [_caption_text(str(text)) for text in texts], pl.String)
-    captions = pl.DataFrame([matched.ids, said]).drop_nulls()
+    known = pl.DataFrame([matched.ids, said]).drop_nulls(matched.ids.name)
+    captions, unread = known.drop_nulls(), known.filter(pl.col("caption").is_null())
     if not captions.height:
         raise InputError("no caption is of an image of the suite", where=path)
     notes = [matched.note] if matched.note else []
     if outside := matched.ids.null_count():
         notes.append(f"{outside:,} captions are of images that the suite lacks")
-    if cut := int((said.is_null() & matched.ids.is_not_null()).sum()):
-        notes.append(f"{counted(cut, 'text')} with only reasoning left out")
-    return ModelCaptions(path.stem, captions, notes)
+    if unread.height:
+        empty = counted(unread.height, "text")
+        notes.append(f"{empty} without words, or with only reasoning, counted as unknown")
+    return ModelCaptions(path.stem, captions, unread[matched.ids.name].unique(), notes)
 
 
 def _caption_text(text: str) -> str | None:
-    """The caption after a model's reasoning; None if there is only reasoning."""
+    """The caption after a model's reasoning; None if there is none."""
     span = answer_span(text)
     said = text[slice(*span)] if span else ""
-    return said if said.strip() or not text.strip() else None
+    return said if said.strip() else None
 
 
 COCO = "coco"
@@ -321,7 +326,7 @@ class CaptionScores(Scores):
             many words as the shortest run's has; ``words``, the mean number of words; and
             ``denied``, mentions that are denied ("no cars"), which are not mentions, as a share of
             all.
-        differences: as of ``Scores``, of runs with captions of the same images as the baseline.
+        differences: as of ``Scores``. An image that another run has a caption of is unknown here.
     """
 
     @property
@@ -425,62 +430,58 @@ def score_captions(
     baseline = check_one_of("run", baseline or names[0], names, owner="the captions")
     runs.sort(key=lambda run: run.run != baseline)
     said = [_said(run.captions, vocabulary, as_written) for run in runs]
-    alike: dict[tuple[Any, ...], list[Predictions]] = {}
-    for run, (mentioned, _) in zip(runs, said, strict=True):
-        images = tuple(run.captions["image_id"].unique().sort())
-        alike.setdefault(images, []).append(_predictions(run, mentioned, task_names))
-    scored = [
-        evaluate(
-            suite,
-            of_images,
-            split=splits,
-            criteria=criteria,
-            tasks=task_names,
-            metrics=ANSWER_METRICS,
-            bootstrap=bootstrap,
-            seed=seed,
-            reading={"ignore_unknown": True},
-            progress=progress,
-        )
-        for of_images in alike.values()
-    ]
-    for others in [*alike.values()][1:]:
-        pair = f"{some_of(run.run for run in others)} and {baseline}"
-        notes.append(f"{pair} have captions of different images: no differences")
-    tables = [scores.table for scores in scored]
-    contexts = {
-        run_criterion: rates
-        for scores in scored
-        for run_criterion, rates in scores.contexts.items()
-    }
-    for run, (mentioned, denied), cut in zip(runs, said, _equally_long(runs), strict=True):
+    mentioned = [mentioned for mentioned, _ in said]
+    asked = asked_alike(
+        [_predictions(run, own, task_names) for run, own in zip(runs, mentioned, strict=True)]
+    )
+    scores = evaluate(
+        suite,
+        asked,
+        split=splits,
+        criteria=criteria,
+        tasks=task_names,
+        metrics=ANSWER_METRICS,
+        bootstrap=bootstrap,
+        seed=seed,
+        reading={"ignore_unknown": True},
+        progress=progress,
+    )
+    images, every = asked[0].image_ids, suite.image_ids(keys)
+    if len(images) < len(every):
+        part = f"{len(images):,} of {len(every):,} images of the sets have a caption"
+        notes.append(f"{part}: scores are of these")
+    notes += run_notes(asked)
+    tables = [scores.table]
+    for run, (own, denied), cut in zip(runs, said, _equally_long(runs), strict=True):
         notes += [f"{run.run}: {note}" for note in run.notes]
         shorter, _ = _said(cut, vocabulary, as_written)
         for criterion in suite.criteria:
-            if (run.run, criterion) in contexts:
-                sets = [suite.set(*key).cell_frame for key in keys if key[0] == criterion]
-                lengths = _lengths(pl.concat(sets), run.captions, mentioned, denied, shorter)
-                rates = contexts[run.run, criterion].frame().rename({"measure": "metric"})
+            if (run.run, criterion) in scores.contexts:
+                cells = pl.concat(suite.set(*key).cell_frame for key in keys if key[0] == criterion)
+                lengths = _lengths(cells, images, run.captions, own, denied, shorter)
+                rates = scores.contexts[run.run, criterion].frame().rename({"measure": "metric"})
                 run_criterion = {"run": run.run, "criterion": criterion, "task": POOLED}
                 rows = pl.concat([rates, lengths], how="diagonal")
                 tables.append(
                     rows.select(*(pl.lit(v).alias(k) for k, v in run_criterion.items()), pl.all())
                 )
-    settings = {**scored[0].settings, "synonyms": str(synonyms), "splits": splits}
+    notes.append(f"tasks are mentioned by the words of {synonyms} (`synonyms`)")
+    settings = {**scores.settings, "synonyms": str(synonyms), "splits": splits}
     table = pl.concat(tables, how="diagonal")
-    return CaptionScores(table, scored[0].differences, notes, settings, (), contexts)
+    return CaptionScores(table, scores.differences, notes, settings, (), scores.contexts)
 
 
 def _in_sets(run: ModelCaptions, ids: pl.Series, as_written: bool) -> ModelCaptions:
     """The captions of these images, without sentences that were cut off unless as written."""
     captions = run.captions.filter(pl.col("image_id").is_in(ids.implode()))
+    unread = run.unread.filter(run.unread.is_in(ids.implode()))
     if not captions.height:
         problem = "no caption is of an image of the sets that are scored"
         raise InputError(problem, where=run.run, remedy="score another split with `split`")
     if not as_written:
         texts = [whole_sentences(text) for text in captions["caption"]]
         captions = captions.with_columns(caption=pl.Series(texts, dtype=pl.String))
-    return replace(run, captions=captions)
+    return replace(run, captions=captions, unread=unread)
 
 
 def _equally_long(runs: Sequence[ModelCaptions]) -> list[pl.DataFrame]:
@@ -523,15 +524,19 @@ def _said(
 
 def _lengths(
     cells: pl.DataFrame,
+    images: pl.Series,
     captions: pl.DataFrame,
     said: pl.DataFrame,
     denied: pl.DataFrame,
     shorter: pl.DataFrame,
 ) -> pl.DataFrame:
     """``metric, subset, value, n, reason``: mean number of words, share of denials, and CHAIR over
-    the tasks whose labels are known, of whole captions and of captions of equal length.
+    the tasks whose labels are known, of whole captions and of captions of equal length. In CHAIR an
+    image without a caption counts as one with as many mentions as any has, all of absent objects.
     """
     own = captions.join(cells, on="image_id", how="semi")
+    n_images = images.is_in(cells["image_id"].implode()).sum()
+    missing = int(n_images) - own["image_id"].n_unique()
     said_cells, denials = (frame.join(cells, on=["image_id", "task"]) for frame in (said, denied))
     n_denied = int(denials["times"].sum())
     shares = {
@@ -541,8 +546,11 @@ def _lengths(
     for ending, part in (("", said), ("_equal", shorter)):
         frame = part.join(cells, on=["image_id", "task"])
         wrong = frame.filter(pl.col("cell").str.ends_with("negative"))
-        shares[f"chair_i{ending}"] = int(wrong["times"].sum()), int(frame["times"].sum())
-        shares[f"chair_s{ending}"] = wrong["number"].n_unique(), own.height
+        of_each = frame.group_by("number").agg(pl.col("times").sum())["times"]
+        more = missing * max([1, *of_each])
+        times = (int(some["times"].sum()) + more for some in (wrong, frame))
+        shares[f"chair_i{ending}"] = next(times), next(times)
+        shares[f"chair_s{ending}"] = wrong["number"].n_unique() + missing, own.height + missing
     rows = [
         (name, "all", part / n if n else None, n, None if n else "none")
         for name, (part, n) in shares.items()
@@ -559,18 +567,14 @@ def mentions(run: ModelCaptions, vocabulary: Vocabulary, tasks: Sequence[str]) -
 
 def _predictions(run: ModelCaptions, said: pl.DataFrame, tasks: Sequence[str]) -> Predictions:
     images = run.captions.group_by("image_id", maintain_order=True).agg(captions=pl.len())
+    unread = pl.DataFrame({"image_id": run.unread.cast(images["image_id"].dtype)})
+    images = images.join(unread, on="image_id", how="full", coalesce=True)
     of_task = said.group_by("image_id", "task").agg(yes=pl.len())
     pairs = pl.DataFrame({"task": tasks}, {"task": pl.String}).join(images, how="cross")
     pairs = pairs.join(of_task, on=["image_id", "task"], how="left", maintain_order="left")
-    yes = pl.col("yes").fill_null(0) / pl.col("captions")
-    shares = pairs.select("image_id", "task", yes, weight=1.0, skipped=False)
-    values = shares["yes"].to_numpy().reshape(len(tasks), -1)
-    return Predictions(
-        run.run,
-        images["image_id"],
-        tuple(tasks),
-        values,
-        "probability",
-        weights=np.ones(values.shape),
-        said=shares,
+    unknown = pl.col("image_id").is_in(run.unread.implode())
+    share = pl.when(~unknown).then(pl.col("yes").fill_null(0) / pl.col("captions"))
+    said = pairs.select(
+        "image_id", "task", value=share, weight=1.0, unknown=unknown, skipped=pl.lit(value=False)
     )
+    return said_as_predictions(run.run, said, in_words=False)

@@ -18,7 +18,7 @@ from nooch.evaluation.predictions import positions
 from nooch.suites import CELLS
 
 MOST_UNKNOWN = 0.05
-"""Share of answers that are neither yes nor no above which a rate has bounds and no value."""
+"""Share of unknown answers above which a rate has bounds and no value."""
 
 Floats = NDArray[np.float64]
 _SIDES = ("positive", "negative")
@@ -35,9 +35,11 @@ class Estimate:
     """A value with its 95% interval; None if it is undefined.
 
     Attributes:
-        value: of the data; ``low`` and ``high`` its interval.
+        value: of the data, with unknown answers counted as wrong; ``low`` and ``high`` its
+            interval, whatever they mean.
         n: images and tasks that it is about.
         reason: why there is no value.
+        least: the least value that unknown answers could have meant; ``most`` the largest.
     """
 
     value: float | None
@@ -45,20 +47,8 @@ class Estimate:
     high: float | None
     n: int
     reason: str | None = None
-
-
-@dataclass(frozen=True)
-class UnknownAnswers:
-    """Answers of a cell that are neither yes nor no.
-
-    Attributes:
-        share: of all answers, by weight.
-        least: the rate of yes if all of them were no; ``most`` if all were yes.
-    """
-
-    share: float
-    least: Estimate
-    most: Estimate
+    least: float | None = None
+    most: float | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,33 +94,33 @@ class ContextRates:
         estimates: (measure, subset) -> estimate: ``rate``, the share of yes, pooled over tasks, by
             cell (one of ``CELLS``); by side ``ratio``, the rate of its hard images over the rate of
             its easy ones, and ``odds_ratio``, Mantel-Haenszel's of yes, hard to easy, over tasks.
-        unknown: cell -> its unknown answers; empty if there are no answers, but mentions.
+        unknown: cell -> share of what was asked, by weight, that is unknown: neither yes nor no, or
+            without an answer.
         there: share of the drawn images whose files were there to ask about.
     """
 
     estimates: Mapping[tuple[str, str], Estimate]
-    unknown: Mapping[str, UnknownAnswers] = field(default_factory=dict)
+    unknown: Mapping[str, float] = field(default_factory=dict)
     there: float = 1.0
 
     def frame(self) -> pl.DataFrame:
         """``measure, subset, value, low, high, n, reason``, a row for each estimate; a rate is None
         between its bounds where more than ``MOST_UNKNOWN`` of the answers are unknown.
         """
-        rows = [
-            {"measure": measure, "subset": subset, **vars(estimate)}
-            for (measure, subset), estimate in self.estimates.items()
-        ]
-        for row in rows:
-            unknown = self.unknown.get(row["subset"]) if row["measure"] == "rate" else None
-            if unknown is not None and unknown.share > MOST_UNKNOWN:
-                row |= {"value": None, "low": unknown.least.value, "high": unknown.most.value}
+        rows = []
+        for (measure, subset), estimate in self.estimates.items():
+            row = {"measure": measure, "subset": subset, **vars(estimate)}
+            least, most = row.pop("least"), row.pop("most")
+            if measure == "rate" and self.unknown.get(subset, 0) > MOST_UNKNOWN:
+                row |= {"value": None, "low": least, "high": most}
+            rows.append(row)
         schema: dict[str, type[pl.DataType]] = dict.fromkeys(("value", "low", "high"), pl.Float64)
         return pl.DataFrame(rows, schema_overrides={**schema, "reason": pl.String})
 
     @property
     def has_bounds_alone(self) -> bool:
-        """True if more than ``MOST_UNKNOWN`` of the answers of a cell count, and are unknown."""
-        return any(unknown.share > MOST_UNKNOWN for unknown in self.unknown.values())
+        """True if more than ``MOST_UNKNOWN`` of what was asked in a cell is unknown."""
+        return any(share > MOST_UNKNOWN for share in self.unknown.values())
 
     def bounded(self) -> list[dict[str, Any]]:
         """For each cell ``subset, rate, low, high, n, unknown_share, bound_low, bound_high``: the
@@ -138,37 +128,52 @@ class ContextRates:
         None where more than ``MOST_UNKNOWN`` are unknown.
         """
         rows = []
-        for cell, unknown in self.unknown.items():
+        for cell, share in self.unknown.items():
             row: dict[str, Any] = {"subset": cell, "rate": None, "low": None, "high": None}
-            rate, bounds = self.estimates["rate", cell], (unknown.least.value, unknown.most.value)
-            if unknown.share <= MOST_UNKNOWN:
+            rate = self.estimates["rate", cell]
+            if share <= MOST_UNKNOWN:
                 row |= {"rate": rate.value, "low": rate.low, "high": rate.high}
-            row |= {"n": unknown.most.n, "unknown_share": unknown.share}
-            rows.append(row | dict(zip(("bound_low", "bound_high"), bounds, strict=True)))
+            row |= {"n": rate.n, "unknown_share": share}
+            rows.append(row | {"bound_low": rate.least, "bound_high": rate.most})
         return rows
 
 
 def answer_rates(rows: pl.DataFrame, *, bootstrap: int = 1000, seed: int = 0) -> ContextRates:
     """Rates of yes by cell, with the share of unknown answers and what they leave open.
 
+    An unknown answer counts as wrong: as a yes about an absent object, as a no about a present one;
+    in the ratio of hard to easy images, as what makes the context matter most.
+
     ``rows``: as of ``context_rates``, and ``unknown`` and ``skipped`` (Boolean): skipped ones are
         only in the bounds.
     """
     counted = rows.filter(~pl.col("skipped"))
-    draws = {"bootstrap": bootstrap, "seed": seed}
-    rates = least = most = context_rates(counted if counted.height else rows, **draws)
-    unknown = pl.col("unknown")
+    counted = counted if counted.height else rows
+    weight, hard = pl.col("weight"), pl.col("cell").str.starts_with("hard")
+
+    def read(of: pl.DataFrame, on_hard: float, on_easy: float) -> Mapping[Any, Estimate]:
+        meant = pl.when(hard).then(on_hard).otherwise(on_easy)
+        yes = pl.when("unknown").then(meant).otherwise(pl.col("yes").cast(pl.Float64))
+        read_so = of.with_columns(yes=yes)
+        return context_rates(read_so, bootstrap=bootstrap, seed=seed).estimates
+
+    plain = read(counted, 0, 0)
+    no = yes = away = towards = plain
     if rows["unknown"].any():
-        least = context_rates(rows.with_columns(pl.col("yes") & ~unknown), **draws)
-        most = context_rates(rows.with_columns(pl.col("yes") | unknown), **draws)
-    weight = pl.col("weight")
-    shares = rows.group_by("cell").agg((unknown * weight).sum() / weight.sum())
-    estimates = {
-        cell: UnknownAnswers(share, *(r.estimates["rate", cell] for r in (least, most)))
-        for cell, share in sorted(shares.rows())
-    }
+        meant = (0, 0), (1, 1), (0, 1), (1, 0)
+        no, yes, away, towards = (read(rows, *ends) for ends in meant)
+    estimates = {}
+    for place, estimate in plain.items():
+        pair = (no, yes) if place[0] == "rate" else (away, towards)
+        least, most = (of[place] for of in pair)
+        worst = most if place[1].endswith("negative") else least
+        worst = worst if len(counted) == len(rows) else estimate
+        estimates[place] = replace(
+            worst, low=least.low, high=most.high, n=most.n, least=least.value, most=most.value
+        )
+    shares = rows.group_by("cell").agg((pl.col("unknown") * weight).sum() / weight.sum())
     shares_there = rows["images_there"].drop_nulls().to_list() if "images_there" in rows else []
-    return replace(rates, unknown=estimates, there=min(shares_there, default=1.0))
+    return ContextRates(estimates, dict(sorted(shares.rows())), min(shares_there, default=1.0))
 
 
 def context_rates(rows: pl.DataFrame, *, bootstrap: int = 1000, seed: int = 0) -> ContextRates:
@@ -208,7 +213,7 @@ def context_rates(rows: pl.DataFrame, *, bootstrap: int = 1000, seed: int = 0) -
     for *numbers, size, reason in zip(point, *bounds, sizes, _REASONS, strict=True):
         value, least, most = (None if np.isnan(number) else float(number) for number in numbers)
         why = reason if value is None else None
-        estimates.append(Estimate(value, least, most, int(size), why))
+        estimates.append(Estimate(value, least, most, int(size), why, value, value))
     return ContextRates(dict(zip(_PLACES, estimates, strict=True)))
 
 
@@ -230,34 +235,24 @@ def _measures(sums: Floats) -> Floats:
 
 def headline(rates: ContextRates, verb: str) -> str | None:
     """Summary line: "VERB an absent object: 16.7% [..] with its context, 5.2% [..] without: 3.2
-    times; 0.0% unknown"; None if there is no hard or no easy negative. Where more than
-    ``MOST_UNKNOWN`` of the answers are unknown, it has bounds in place of rates.
+    times; 0.0% unknown"; None if there is no hard or no easy negative. Where any answer is unknown,
+    each number is the least and the most that it could be, with an interval around both.
     """
     cells = [f"{kind}_negative" for kind in ("hard", "easy")]
-    hard, easy = (rates.estimates["rate", cell] for cell in cells)
-    unknown = [rates.unknown[cell] for cell in cells if cell in rates.unknown]
-    if any(answers.share > MOST_UNKNOWN for answers in unknown):
-        if len(unknown) < len(cells):
-            return None
-        texts, times = [_bounds(answers) for answers in unknown], ""
-    elif hard.value is None or easy.value is None:
+    of_cells = [rates.estimates["rate", cell] for cell in cells]
+    if any(estimate.most is None for estimate in of_cells):
         return None
-    else:
-        ratio = rates.estimates["ratio", "negative"].value
-        texts, times = (
-            list(map(_text, (hard, easy))),
-            "" if ratio is None else f": {ratio:.1f} times",
-        )
-    line = f"{verb} an absent object: {texts[0]} with its context, {texts[1]} without{times}"
+    hard, easy = (_text(estimate) for estimate in of_cells)
+    ratio = rates.estimates["ratio", "negative"]
+    times = _range(ratio, 1, " times")
+    line = f"{verb} an absent object: {hard} with its context, {easy} without"
+    line += f": {times}" if times else ""
     if rates.there < 1:
         line += f"; of {_percent(rates.there)}% of the drawn images, those that are there"
-    if not unknown:
+    if not rates.unknown:
         return line
-    shares = " and ".join(dict.fromkeys(_percent(answers.share) for answers in unknown))
-    if times and any(answers.share for answers in unknown):
-        shares += f"% unknown, which leaves {' and '.join(map(_between, unknown))}"
-        return f"{line}; {shares}"
-    return f"{line}; {shares}% unknown"
+    shares = dict.fromkeys(_percent(rates.unknown[cell]) for cell in cells)
+    return f"{line}; {' and '.join(shares)}% unknown"
 
 
 def _percent(share: float) -> str:
@@ -265,16 +260,16 @@ def _percent(share: float) -> str:
     return "<0.1" if 0 < share < 0.0005 else f"{100 * share:.1f}"
 
 
-def _between(unknown: UnknownAnswers) -> str:
-    low, high = (100 * (estimate.value or 0.0) for estimate in (unknown.least, unknown.most))
-    return f"{low:.1f} to {high:.1f}%"
-
-
-def _bounds(unknown: UnknownAnswers) -> str:
-    low, high = 100 * (unknown.least.low or 0.0), 100 * (unknown.most.high or 0.0)
-    return f"{_between(unknown)} [{low:.1f}, {high:.1f}]"
+def _range(estimate: Estimate, scale: float, unit: str) -> str:
+    """The value, or the least and the most that it could be; "" if neither is defined."""
+    ends = [estimate.least, estimate.most]
+    texts = [None if end is None else f"{scale * end:.1f}" for end in ends]
+    least, most = texts
+    if least is None or most is None:
+        return "" if least is None else f"at least {least}{unit}"
+    return f"{least}{unit}" if ends[0] == ends[1] else f"{least} to {most}{unit}"
 
 
 def _text(estimate: Estimate) -> str:
-    value, low, high = (100 * (v or 0.0) for v in (estimate.value, estimate.low, estimate.high))
-    return f"{value:.1f}% [{low:.1f}, {high:.1f}]"
+    low, high = (100 * (end or 0.0) for end in (estimate.low, estimate.high))
+    return f"{_range(estimate, 100, '%')} [{low:.1f}, {high:.1f}]"

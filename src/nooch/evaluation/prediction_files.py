@@ -23,7 +23,7 @@ from nooch.data.image_names import IMAGE_COLUMNS, UNTYPED
 from nooch.data.table_files import as_numbers, as_polars, checked_read, table_files
 from nooch.data.table_schema import CLASS_COLUMNS
 from nooch.evaluation.answer_rules import RULES
-from nooch.evaluation.answer_sample import answers_as_predictions
+from nooch.evaluation.answer_sample import answers_as_predictions, asked_alike
 from nooch.evaluation.answer_words import answer_words
 from nooch.evaluation.answers import holds_answers, read_answers
 from nooch.evaluation.boxes.files import (
@@ -547,7 +547,7 @@ def load_predictions(
         raise InputError(
             problem, where="predictions", remedy="give each file a column run, or other names"
         )
-    return runs
+    return asked_alike(runs, unknown=unknown)
 
 
 def described(runs: Sequence[Predictions]) -> str:

@@ -45,9 +45,11 @@ class Predictions:
         images_of: the fingerprint of the dataset that the images were looked up in.
         weights: float64 (n_tasks, n), of a sample: the images that each one stands for, 0 if it
             was not asked about; or None, where all images have predictions.
-        in_words: whether values are 1 for yes, 0 for no, and NaN for neither.
+        in_words: whether values are 1 for yes, 0 for no, and NaN for neither or no answer.
         said: of answers: their frame, with the model's words (see ``Answers``); of captions
-            ``image_id, task, yes`` (the share that mentions the task), ``weight, skipped``.
+            ``image_id, task, value`` (the share that mentions the task), ``weight``; and of both
+            ``unknown`` (neither yes nor no, or no answer) and ``skipped``.
+        listed: whether a list of what was asked was given: ``said`` has all of it.
         boxes: of detections: the boxes, of which ``values`` are the largest scores.
         counts: of matched detections: kind of objects or boxes -> how many there are, float64 CSR
             (n_tasks, n), see ``nooch.evaluation.boxes.detected.MatchedRun``.
@@ -73,6 +75,7 @@ class Predictions:
     weights: NDArray[np.float64] | None = None
     in_words: bool = False
     said: pl.DataFrame | None = None
+    listed: bool = False
     boxes: Detections | None = None
     counts: Mapping[str, csr_array] = field(default_factory=dict)
     objects: FoundObjects | None = None

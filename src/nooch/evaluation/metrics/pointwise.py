@@ -49,6 +49,15 @@ def said_positive(values: Floats, scale: str, threshold: float = 0.5) -> NDArray
     return np.asarray(values > (threshold if is_probability else logit(threshold)))
 
 
+def are_wrong(
+    labels: NDArray[np.bool_], values: Floats, scale: str, threshold: float = 0.5
+) -> NDArray[np.bool_]:
+    """Mask of images whose answer is not the label, bool (n,). NaN, an answer that is missing or
+    neither yes nor no, is wrong whatever the label: leaving it out must not help.
+    """
+    return np.asarray((said_positive(values, scale, threshold) != labels) | np.isnan(values))
+
+
 def probabilities(values: Floats, scale: str) -> Floats:
     """Probabilities of being positive, float64 (n,)."""
     if check_one_of("scale", scale, SCALES) == "probability":

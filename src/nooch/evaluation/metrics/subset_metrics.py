@@ -24,7 +24,7 @@ from scipy.sparse import coo_array, csc_array
 from scipy.special import ndtri
 
 from nooch.base.errors import UndefinedError
-from nooch.evaluation.metrics.pointwise import losses, probabilities, said_positive
+from nooch.evaluation.metrics.pointwise import are_wrong, losses, probabilities
 
 Floats = NDArray[np.float64]
 Weights = NDArray[np.float64] | NDArray[np.uint16]
@@ -256,16 +256,16 @@ def _response_criterion(sums: Mapping[str, Floats]) -> Floats:
 
 
 _COUNTED = {
-    "error": (1, 2, 3, 5), "positive": (3, 4, 5), "negative": (0, 1, 2), "hit": (4,), "false": (1,)
+    "error": (1, 2), "positive": (2, 3), "negative": (0, 1), "hit": (3,), "false": (1,)
 }  # fmt: skip
 """Sums that count images -> the outcomes counted, see ``_outcomes``."""
-N_OUTCOMES = 6
+N_OUTCOMES = 4
 """Kinds of answers to a positive or negative, see ``_outcomes``."""
 _EVERY = tuple(range(N_OUTCOMES))
 SHARES = {
     "error": (_COUNTED["error"], _EVERY),
-    "accuracy": ((0, 4), _EVERY),
-    "yes_rate": ((1, 4), _EVERY),
+    "accuracy": ((0, 3), _EVERY),
+    "yes_rate": ((1, 3), _EVERY),
     "recall": (_COUNTED["hit"], _COUNTED["positive"]),
     "fpr": (_COUNTED["false"], _COUNTED["negative"]),
 }
@@ -382,7 +382,8 @@ class Graded:
     Args:
         labels: bool (n,).
         values: float64 (n,), finite; logits, or probabilities of being positive. NaN is an answer
-            that is neither positive nor negative, which is wrong; only ``ANSWER_METRICS`` allow it.
+            that is missing or neither yes nor no, and counts as the wrong one; only
+            ``ANSWER_METRICS`` allow it.
         scale: ``logit`` or ``probability``.
         metrics: names out of ``ALL_METRICS``.
         threshold: probability above which the answer is positive.
@@ -487,7 +488,7 @@ def _assembled(
 ) -> Floats:
     """Metrics, (n_subsets + n_mixtures, n_metrics, k).
 
-    From weights (n, k), weights of outcomes (n_atoms, 6, k) and their images, sums by bin (n_atoms,
+    From weights (n, k), weights of outcomes (n_atoms, 4, k) and their images, sums by bin (n_atoms,
     n_bins, k), and areas of subsets (2, n_subsets, k).
     """
     n_subsets, k = len(parts.members), outcomes.shape[-1]
@@ -558,9 +559,9 @@ class _Summand:
 def _outcomes(
     labels: NDArray[np.bool_], values: Floats, scale: str, threshold: float
 ) -> NDArray[np.uint8]:
-    """Outcome of each image: 3 x label + (0 for no, 1 for yes, 2 for neither)."""
-    answers = np.where(np.isnan(values), np.uint8(2), said_positive(values, scale, threshold))
-    return np.asarray(np.uint8(3) * labels + answers)
+    """Outcome of each image: 2 x label + (0 for no, 1 for yes); NaN is the wrong answer."""
+    answers = labels ^ are_wrong(labels, values, scale, threshold)
+    return np.asarray(np.uint8(2) * labels + answers)
 
 
 def _summands(
@@ -577,7 +578,7 @@ def _summands(
         summands["ece"] = _Summand(np.asarray(labels - p), _bins_of(p))
     if "ece_top" in metrics:
         confidence = np.maximum(p, 1 - p)
-        right = said_positive(values, scale) == labels
+        right = ~are_wrong(labels, values, scale)
         summands["ece_top"] = _Summand(right - confidence, _bins_of(confidence))
     return summands
 
