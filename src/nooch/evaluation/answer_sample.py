@@ -76,8 +76,8 @@ def said_as_predictions(
 
 
 def asked_alike(runs: Sequence[Predictions], unknown: str = "wrong") -> list[Predictions]:
-    """Runs of answers or captions ``with_unanswered``. Where no list says what a run was asked, it
-    is what was answered by any run that answered some of the same.
+    """Runs of answers or captions ``with_unanswered``. A run without a list of questions
+    was asked what any run answered that answered some of the same.
     """
     pairs = [run.said.select(*_PAIR, "weight") for run in runs if run.said is not None]
 
@@ -95,7 +95,7 @@ def asked_alike(runs: Sequence[Predictions], unknown: str = "wrong") -> list[Pre
 
 def with_unanswered(run: Predictions, asked: pl.DataFrame, unknown: str = "wrong") -> Predictions:
     """A run with all that it was asked, ``image_id, task, weight``. What has no answer is unknown,
-    so that leaving out an answer is no better than giving one that cannot be read.
+    so that an answer that is left out counts like one that cannot be read.
     """
     said = run.said
     assert said is not None  # noqa: S101 - the caller looked

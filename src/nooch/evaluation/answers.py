@@ -256,8 +256,8 @@ def read_answers(
 ) -> Answers:
     """Answers of a model in words, joined with the images and tasks that they are about.
 
-    ``questions``: those that it was asked, a file or the frame of ``asked_questions``; what has no
-    answer is in the result, too, without words.
+    ``questions``: those that it was asked, a file or the frame of ``asked_questions``; the result
+    also has those without an answer.
     """
     kind, raw = read_raw_answers(path)
     rule = check_one_of("rule", rule or TOLERANT, RULES)

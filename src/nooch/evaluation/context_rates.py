@@ -36,7 +36,7 @@ class Estimate:
 
     Attributes:
         value: of the data, with unknown answers counted as wrong; ``low`` and ``high`` its
-            interval, whatever they mean.
+            interval for any meaning of these.
         n: images and tasks that it is about.
         reason: why there is no value.
         least: the least value that unknown answers could have meant; ``most`` the largest.

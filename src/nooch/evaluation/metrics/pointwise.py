@@ -53,7 +53,7 @@ def are_wrong(
     labels: NDArray[np.bool_], values: Floats, scale: str, threshold: float = 0.5
 ) -> NDArray[np.bool_]:
     """Mask of images whose answer is not the label, bool (n,). NaN, an answer that is missing or
-    neither yes nor no, is wrong whatever the label: leaving it out must not help.
+    neither yes nor no, is always wrong: leaving it out must not help.
     """
     return np.asarray((said_positive(values, scale, threshold) != labels) | np.isnan(values))
 
