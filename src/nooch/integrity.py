@@ -160,6 +160,9 @@ def _suite(checked: FolderCheck, again: str) -> None:
             ids = suite.set(*key).image_ids
             if data is not None and not ids.is_in(data.images["image_id"].implode()).all():
                 raise FormatError(f"set {', '.join(key)} has ids that the dataset does not have")
+    with checked.checking(SUITE_MARKER, again):
+        for record in load_suite(checked.folder).header.criteria.values():
+            record.restored()
 
 
 def _runs(checked: FolderCheck, again: str) -> None:

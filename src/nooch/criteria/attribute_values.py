@@ -106,8 +106,12 @@ def values_seen(train: Dataset, name: str) -> list[Any]:
         raise ParameterError(
             f"unseen({name}) takes a column, and {name} is none", where="phi", allowed=allowed
         )
-    # the two zeros are one value, whichever comes first
     values = json_values(train.images[name])
+    if infinite := [value for value in values if type(value) is float and np.isinf(value)]:
+        problem = f"unseen({name}) compares with {some_of(infinite)}, which a suite cannot record"
+        remedy = f"leave infinite values of {name} empty, or give numbers"
+        raise InputError(problem, where="phi", allowed="finite numbers", remedy=remedy)
+    # the two zeros are one value, whichever comes first
     return [value + 0.0 if type(value) is float else value for value in values]
 
 

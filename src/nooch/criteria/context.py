@@ -65,7 +65,7 @@ def thresholds_by_lift(r: float, lift: float) -> Thresholds:
 FOLDS = 5
 MOST_IMAGES = 200_000
 """Maximum number of images that regressions are fitted on: the ones with the smallest id hashes."""
-_LARGEST = 700.0
+_LARGEST, _FITTED = 700.0, ("train", "all")
 
 
 @dataclass(frozen=True)
@@ -254,6 +254,10 @@ class FittedContext(SupportFitted):
         """A class that all or no training images have, or that has no context."""
         return self._of(task).problem
 
+    def undefined_in(self, task: str, split: str) -> str | None:
+        """A fold of the fitted images that the others cannot judge: they have only one label."""
+        return self._of(task).unfitted if split in _FITTED else None
+
     def with_tau(self, tau: Tau) -> FittedContext:
         """The same regressions with other thresholds."""
         return FittedContext(replace(self.criterion, tau=tau), self.unknown, self.regressions)
@@ -273,15 +277,14 @@ class FittedContext(SupportFitted):
         table = self.presences(data)
         place = {name: column for column, name in enumerate(table.names)}
         folds = self.fold_of(data)
-        weights = np.zeros((folds.max(initial=0) + 1, len(table.names), len(tasks)))
+        weights = np.zeros((1 + self.criterion.folds, len(table.names), len(tasks)))
         intercepts = np.zeros((len(weights), len(tasks)))
         odds = np.empty((len(data), len(tasks)))
         for number, task in enumerate(tasks):
             regression = self._of(task)
             columns = np.array([place[name] for name in regression.context], np.intp)
-            for fold in range(len(weights)):
-                intercepts[fold, number] = regression.weights[fold][0]
-                weights[fold, columns, number] = regression.weights[fold][1:]
+            of_folds = regression.table()
+            intercepts[:, number], weights[:, columns, number] = of_folds[:, 0], of_folds[:, 1:]
         for fold in np.unique(folds):
             rows = np.flatnonzero(folds == fold)
             odds[rows] = log_odds(table.matrix[rows], intercepts[fold], weights[fold])
@@ -307,7 +310,7 @@ class FittedContext(SupportFitted):
         """Index of each image's regression, int64 (n_images,): 0, or 1 + its fold if fitted."""
         numbers = np.zeros(len(data), np.int64)
         if self.criterion.folds:
-            ids, fitted = data.images["image_id"], data.images["split"].is_in(["train", "all"])
+            ids, fitted = data.images["image_id"], data.images["split"].is_in(_FITTED)
             numbers[fitted] = 1 + fold_numbers(ids.filter(fitted), self.criterion.folds)
         return numbers
 
@@ -318,13 +321,14 @@ class FittedContext(SupportFitted):
         add up to the difference from an average image; the largest in size, of either sign, is
         first.
         """
-        regression, fold = self._of(task), int(self.fold_of(image)[0])
+        regression = self._of(task)
+        weights = regression.table()[self.fold_of(image)[0], 1:].tolist()
         matrix = self.presences(image)
         present = dict.fromkeys(matrix.names[column] for column in matrix.present[1])
         parts = [
             (name, name in present, weight * ((name in present) - mean))
             for name, weight, mean in zip(
-                regression.context, regression.weights[fold][1:], regression.means, strict=True
+                regression.context, weights, regression.means, strict=True
             )
         ]
         return sorted(parts, key=lambda part: -abs(part[2]))
@@ -332,6 +336,8 @@ class FittedContext(SupportFitted):
     def explain(self, image: Dataset, task: str) -> str:
         """P, its multiple of the base rate, and what speaks for it (or against it) most."""
         odds, rate = float(self.support(image, task)[0]), self._of(task).rate
+        if math.isnan(odds) and self._of(task).weights[self.fold_of(image)[0]] is None:
+            return str(self._of(task).unfitted)
         if math.isnan(odds):
             return f"it was not annotated what else is in the image, so {task} has no context"
         p, sign = float(expit(odds)), 1 if odds > usual_log_odds(rate) else -1
@@ -363,9 +369,14 @@ class FittedContext(SupportFitted):
                 shape = (
                     [] if regression.problem else [1 + len(regression.context)] * (1 + saved.folds)
                 )
-                if [len(row) for row in regression.weights] != shape or len(
-                    regression.means
-                ) != len(regression.context):
+                sizes = [len(row) for row in regression.weights if row is not None]
+                lacks = len(regression.weights) - len(sizes)
+                if (
+                    sizes != shape[lacks:]
+                    or len(regression.weights) != len(shape)
+                    or bool(lacks) != bool(regression.unfitted)
+                    or len(regression.means) != len(regression.context)
+                ):
                     raise ValueError(f"weights of {task} do not fit")
             own = Context(
                 saved.lift, saved.tau, saved.source, saved.exclude, saved.include, saved.folds

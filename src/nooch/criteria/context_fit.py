@@ -33,7 +33,8 @@ class Regression(msgspec.Struct, frozen=True):
         rate: share of the fitted images that have the class; ``images`` is their number.
         context: classes (or values of attributes) that speak for or against it.
         weights: float64, a row per regression of (intercept, weights of ``context``): of all
-            images, then of those outside each fold.
+            images, then of those outside each fold; None where these have only one label.
+        unfitted: why there is a None in ``weights``: no set of images that were fitted.
         means: share of the fitted images that have each of ``context``.
         left_out: class -> why it is not a context, such as ``implies car``.
         parents: classes in nearly all images that have the class.
@@ -46,13 +47,19 @@ class Regression(msgspec.Struct, frozen=True):
     rate: float
     images: int
     context: list[str] = []
-    weights: list[list[float]] = []
+    weights: list[list[float] | None] = []
     means: list[float] = []
     left_out: dict[str, str] = {}
     parents: list[str] = []
     cues: dict[str, float] = {}
     problem: str | None = None
     unannotated: int = 0
+    unfitted: str | None = None
+
+    def table(self) -> NDArray[np.float64]:
+        """``weights``, (1 + n_folds, 1 + n_context); NaN where there is none."""
+        none = [np.nan] * (1 + len(self.context))
+        return np.array([none if row is None else row for row in self.weights])
 
 
 def no_context(data: Dataset) -> InputError | None:
@@ -144,23 +151,31 @@ class Table:
             problem = f"no other class is context of it{f': {why}' if left_out else ''}"
         if problem is not None:
             return msgspec.structs.replace(fitted, problem=problem)
-        x = self.matrix[rows][:, context]
-        weights = [logistic_regression(x, y)]
         folds = self.state.hashes[rows] % np.uint64(max(1, self.folds))
-        for fold in range(self.folds):
-            others = np.flatnonzero(folds != fold)
-            either = 0 < y[others].sum() < len(others)
-            weights.append(
-                logistic_regression(x[others], y[others])
-                if either
-                else np.full(x.shape[1] + 1, np.nan)
-            )
+        parts = [np.arange(len(y)), *(np.flatnonzero(folds != f) for f in range(self.folds))]
+        x, lacks = self.matrix[rows][:, context], [self._one_label(y, part) for part in parts]
         return msgspec.structs.replace(
             fitted,
             context=[self.state.names[number] for number in context],
-            weights=[row.tolist() for row in weights],
+            weights=[
+                None if lack else logistic_regression(x[part], y[part]).tolist()
+                for part, lack in zip(parts, lacks, strict=True)
+            ],
+            unfitted=next(filter(None, lacks), None),
             means=np.asarray(x.mean(axis=0)).ravel().tolist(),
             cues=self._cues(context, x, y),
+        )
+
+    def _one_label(self, y: NDArray[np.bool_], others: NDArray[np.intp]) -> str | None:
+        """Why there is no regression on the images outside a fold; None where both labels are."""
+        positives = int(y[others].sum())
+        if 0 < positives < len(others):
+            return None
+        which = "without" if positives else "with"
+        return (
+            f"one of {self.folds} folds has all training images {which} the class"
+            f" ({int((y != bool(positives)).sum())}), so that its {len(y) - len(others):,} images"
+            " have no regression on the others"
         )
 
     def _cues(

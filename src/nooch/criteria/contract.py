@@ -122,6 +122,11 @@ class Fitted(ABC):
         del task
         return None
 
+    def undefined_in(self, task: str, split: str) -> str | None:
+        """Why a task that is defined has no challenge set in a split, or None if it has one."""
+        del task, split
+        return None
+
     def notes(self, tasks: Sequence[str]) -> list[str]:
         """Notes on the fit for readers of the challenge sets of these tasks."""
         del tasks

@@ -29,14 +29,15 @@ class CueStability:
     Attributes:
         cue: C, a class.
         strength: A(C, Y).
-        low: lower end of its 95% percentile interval; ``high`` the upper end.
+        low: lower end of its 95% percentile interval; ``high`` the upper end. All three are None
+            for a cue given by hand, where no training image has Y.
         share: of the resamples in which A(C, Y) > alpha, in [0, 1].
     """
 
     cue: str
-    strength: float
-    low: float
-    high: float
+    strength: float | None
+    low: float | None
+    high: float | None
     share: float
 
     @property
@@ -119,9 +120,8 @@ def _stable(fitted: FittedCE, task: str, strengths: NDArray[np.float64]) -> list
     for column in np.argsort(-shares, kind="stable"):
         name = fitted.classes[column]
         if shares[column] > 0 or name in cues:
-            low, high = np.nanquantile(strengths[:, column], tails)
-            strength = float(fitted.strength(name, task))
-            listed.append(
-                CueStability(name, strength, float(low), float(high), float(shares[column]))
-            )
+            drawn = strengths[~np.isnan(strengths[:, column]), column]
+            low, high = np.quantile(drawn, tails).tolist() if len(drawn) else (None, None)
+            strength = fitted.strength(name, task) if len(drawn) else None
+            listed.append(CueStability(name, strength, low, high, float(shares[column])))
     return listed

@@ -430,8 +430,12 @@ def load_header(
 
 
 def encode_header(header: Any) -> bytes:
-    """A header as JSON that people can read."""
-    return msgspec.json.format(msgspec.json.encode(header), indent=1) + b"\n"
+    """A header as JSON that people can read. Raises ValidationError if it could not be read back,
+    such as NaN, which JSON does not have, where a number is expected.
+    """
+    content = msgspec.json.encode(header)
+    msgspec.json.decode(content, type=type(header))
+    return msgspec.json.format(content, indent=1) + b"\n"
 
 
 _SEAL = re.compile(rb',\n "checksum": "([0-9a-f]{64})"\n}\n\Z')

@@ -16,7 +16,14 @@ from blake3 import blake3
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from nooch.base.errors import InputError, ParameterError, UndefinedError, check_one_of, some_of
+from nooch.base.errors import (
+    InputError,
+    ParameterError,
+    UndefinedError,
+    check_one_of,
+    reason_of,
+    some_of,
+)
 from nooch.base.files import place
 from nooch.criteria import Combination, Criterion, Fitted, FittedCE, MarkFitted, SupportFitted
 from nooch.criteria.contract import TaskThresholds
@@ -200,16 +207,18 @@ class Search:
         """The sets of a task under every criterion, or why there are none."""
         marks = {split: _Marks(self, task, split, measures[split]) for split in self.splits}
         for name in self.criteria:
-            try:
-                by_split = {split: of_split.mark(name) for split, of_split in marks.items()}
-            except UndefinedError as error:
-                yield Skipped(name, task, error.problem)
-                continue
-            for split, mark in by_split.items():
-                labels, unknown = marks[split].labels, marks[split].unknown
-                yield ChallengeSet.from_mark(
-                    name, task, split, mark, image_ids[split], labels, unknown
-                )
+            lacking: dict[str, list[str]] = {}
+            for split, of_split in marks.items():
+                try:
+                    mark, ids = of_split.mark(name), image_ids[split]
+                except UndefinedError as error:
+                    lacking.setdefault(error.problem, []).append(split)
+                    continue
+                labels, unknown = of_split.labels, of_split.unknown
+                yield ChallengeSet.from_mark(name, task, split, mark, ids, labels, unknown)
+            for reason, splits in lacking.items():
+                where = "" if len(splits) == len(marks) else f"in {', '.join(splits)}: "
+                yield Skipped(name, task, where + reason)
 
     def _record(self, name: str) -> CriterionRecord:
         """Header entry of a criterion."""
@@ -224,7 +233,13 @@ class Search:
                     continue
                 cues[task] = [(cue, a if np.isfinite(a) else None) for cue, a in strengths]
         match = self.match if self.is_matched(name) else None
-        return CriterionRecord(fitted.kind, fitted.parameters(), fitted.to_json(), cues, match)
+        try:
+            statistics = msgspec.json.decode(msgspec.json.encode(fitted.to_json()))
+            type(fitted).from_json(statistics)
+        except (msgspec.MsgspecError, ValueError, TypeError, LookupError) as error:
+            problem = f"what it saves as JSON cannot be read back: {reason_of(error)}"
+            raise InputError(problem, where=name, allowed="finite numbers, or null") from error
+        return CriterionRecord(fitted.kind, fitted.parameters(), statistics, cues, match)
 
 
 class _Marks:
@@ -248,7 +263,7 @@ class _Marks:
 
     def _base(self, name: str) -> Mark:
         fitted = self.search.fitted[name]
-        if reason := fitted.undefined(self.task):
+        if reason := fitted.undefined(self.task) or fitted.undefined_in(self.task, self.split):
             raise UndefinedError(reason)
         if not isinstance(fitted, SupportFitted):
             return mark_by_phi(self.measures[f"phi/{name}"], self.unknown)

@@ -94,7 +94,8 @@ def _cue_tables(suite: Suite) -> list[DisplayTable]:
                 (task, s) for task, entries in record.stability.items() for s in entries
             ):
                 share = f"{s.share:.0%}{' near alpha' if s.near_alpha else ''}"
-                rows.append([task, s.cue, s.strength, f"[{s.low:.3g}, {s.high:.3g}]", share])
+                interval = None if s.low is None else f"[{s.low:.3g}, {s.high:.3g}]"
+                rows.append([task, s.cue, s.strength, interval, share])
         tables += _tables(f"Context cues ({name})", columns, rows, 2, *notes)
     return tables
 

@@ -146,7 +146,7 @@ def criterion_parts(
         context = fitted_of(suite, name, FittedContext)
         if context is not None and images.data is not None and part["reason"] is None:
             regression = context.regressions[task]
-            weights = packed(np.ravel(regression.weights), "f8")
+            weights = packed(regression.table().ravel(), "f8")
             part["regression"] = {
                 "rate": regression.rate,
                 "names": regression.context,

@@ -8,6 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
@@ -120,10 +121,10 @@ def _write(folder: Path, data: Dataset, trained: NetworkPass, facts: dict[str, A
     predictions = _predictions(data, trained, classes)
     predictions.write_parquet(folder / "predictions.parquet", compression="zstd")
     lines = [
-        json.dumps({"epoch": n, **{k: float(v[0]) for k, v in r.items()}}) + "\n"
+        msgspec.json.encode({"epoch": n, **{k: float(v[0]) for k, v in r.items()}}) + b"\n"
         for n, r in enumerate(trained.history, 1)
     ]
-    (folder / "metrics.jsonl").write_text("".join(lines), encoding="utf-8")
+    (folder / "metrics.jsonl").write_bytes(b"".join(lines))
     save_network(trained.network(0), folder / "network", classes)
     best = {"best_epoch": int(trained.best["epoch"][0]), "epochs": trained.epoch}
     text = json.dumps(facts | best, indent=2, default=list)
