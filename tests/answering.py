@@ -16,12 +16,15 @@ WORDS += ("empty", "[eos]")
 def save_classifier(
     folder: Path, labels: tuple[str, ...] = LABELS, seed: int = 0, **config: Any
 ) -> Path:
-    """A ResNet of two stages with a class for each label, for images of 32 x 32 pixels."""
+    """A ResNet of two stages with a class for each label, for images of 32 x 32 pixels; an image
+    has one of them, unless ``config`` has another ``problem_type``.
+    """
     import torch
     from transformers import ResNetConfig, ResNetForImageClassification
 
     torch.manual_seed(seed)
     names = dict(enumerate(labels))
+    config = {"problem_type": "single_label_classification", **config}
     config |= {"id2label": names, "label2id": {label: number for number, label in names.items()}}
     return save_model(ResNetForImageClassification(ResNetConfig(**SMALL_RESNET, **config)), folder)
 

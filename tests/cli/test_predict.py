@@ -92,15 +92,23 @@ def test_an_onnx_file_with_options_and_a_limit_for_a_first_try(suite, run_cli, t
     (tmp_path / "names.txt").write_text("car\nwater bird\nstreet\n")
     command = "predict suite --model own.onnx --out {} --classes names.txt --std 0.2,0.2,0.2"
     run_cli(command.format("p.csv")).refused("its input is unknown", "--mean and --std")
-    tried = run_cli(f"{command.format('t.csv')} --mean 0.5,0.5,0.5 --limit 5").ok()
+    command += " --mean 0.5,0.5,0.5"
+    both = "give --outputs independent if", "give --outputs exclusive if"
+    run_cli(command.format("p.csv")).refused("labels of the dataset do not", *both)
+    command += " --outputs independent"
+    tried = run_cli(f"{command.format('t.csv')} --limit 5").ok()
     assert "5 images for a first try" in tried.err
     assert "next:" not in tried.out
     assert "2 tasks x 5 images by own (onnx) at 8 x 8" in tried.out
-    run_cli(f"{command.format('p.csv')} --mean 0.5,0.5,0.5").ok()
+    done = run_cli(f"{command.format('p.csv')} --format json").ok()
+    assert done.json["model"]["outputs"] == "independent"
+    (said,) = done.json["notes"]
+    assert said.startswith("outputs are read as independent: as --outputs says; yes for (labeled")
+    assert said in done.err
     whole = pl.read_csv(tmp_path / "p.csv").rows_by_key(["image_id", "task"], unique=True)
     few = pl.read_csv(tmp_path / "t.csv").rows_by_key(["image_id", "task"], unique=True)
     assert few == {key: pytest.approx(whole[key], abs=1e-5) for key in few}
-    run_cli(f"{command.format('q.csv')} --mean 0.5,x").refused("--mean")
+    run_cli(f"{command.format('q.csv')} --std 0.5,x").refused("--std")
 
 
 def test_a_model_of_texts_and_images(suite, run_cli, tmp_path):

@@ -1,6 +1,7 @@
 """Networks as ONNX and custom models: logits are those of a definition written in numpy."""
 
 import json
+from functools import partial
 
 import numpy as np
 import pytest
@@ -68,7 +69,10 @@ def listed(tmp_path):
 @pytest.mark.parametrize("shape", [("n", 3, 16, 16), (1, 3, 16, 16), ("n", 16, 16, 3)])
 def test_a_file_with_options_gives_logits_of_tasks(tmp_path, end, shape):
     file = save_classifier(tmp_path / "own.onnx", end, shape=shape)
-    model = load_task_model(file, ["car", "dog"], classes=listed(tmp_path), **USUAL)
+    outputs = None if end else "exclusive"
+    model = load_task_model(
+        file, ["car", "dog"], classes=listed(tmp_path), outputs=outputs, **USUAL
+    )
     assert (model.name, model.kind, model.size) == ("own", "onnx", (16, 16))
     outputs = outputs_of(**USUAL)
     expected = [
@@ -81,7 +85,8 @@ def test_a_file_with_options_gives_logits_of_tasks(tmp_path, end, shape):
 
 def test_half_precision_computes_in_half_precision(tmp_path):
     file = save_classifier(tmp_path / "own.onnx", half=True)
-    model = load_task_model(file, ["car"], classes=listed(tmp_path), **USUAL)
+    given = {"classes": listed(tmp_path), "outputs": "exclusive"}
+    model = load_task_model(file, ["car"], **given, **USUAL)
     expected = softmax_logits(outputs_of(**USUAL), 0)
     np.testing.assert_allclose(model.logits(PIXELS).numpy()[:, 0], expected, atol=0.02)
 
@@ -96,13 +101,13 @@ def test_files_beside_it_say_what_options_would(tmp_path, form):
     (file.parent / form).write_text(content)
     outputs = outputs_of(PREPROCESSOR["image_mean"], PREPROCESSOR["image_std"])
     expected = softmax_logits(outputs, 0) if form == "labels.txt" else outputs[:, 0]
-    identities = set()
+    identities, given = set(), {"outputs": "exclusive" if form == "labels.txt" else None}
     for source in (file, file.parent):
-        model = load_task_model(source, ["car"])
+        model = load_task_model(source, ["car"], **given)
         np.testing.assert_allclose(model.logits(PIXELS).numpy()[:, 0], expected, atol=1e-4)
         identities.add(model.identity)
     # options take precedence, and are part of what it is
-    changed = load_task_model(file.parent, ["car"], mean=(0.1, 0.2, 0.3))
+    changed = load_task_model(file.parent, ["car"], mean=(0.1, 0.2, 0.3), **given)
     assert changed.inputs.preprocessing.mean == (0.1, 0.2, 0.3)
     assert changed.inputs.preprocessing.std == tuple(PREPROCESSOR["image_std"])
     assert changed.identity not in identities
@@ -170,11 +175,12 @@ def test_networks_that_are_refused(tmp_path):
         "`classes`",
     )
     fails(lambda: load_task_model(wide, ["car"]), *everything)
-    assert load_task_model(wide, ["car"], classes=names, size=16, **USUAL).size == (16, 16)
-    fails(lambda: load_task_model(file, ["car"], classes=names, size=8, **USUAL), "8 x 8", "`size`")
+    own = partial(load_task_model, outputs="exclusive", classes=names, **USUAL)
+    assert own(wide, ["car"], size=16).size == (16, 16)
+    fails(lambda: own(file, ["car"], size=8), "8 x 8", "`size`")
     short = tmp_path / "short.txt"
     short.write_text("car\ncow\n")
-    fails(lambda: load_task_model(file, ["car"], classes=short, **USUAL), "gives 4 outputs", "2,")
+    fails(lambda: own(file, ["car"], classes=short), "gives 4 outputs", "2,")
     odd = (0.5, 0.5)
     fails(lambda: load_task_model(file, ["car"], classes=names, mean=odd, std=odd), "three means")
     (tmp_path / "broken.onnx").write_bytes(b"GIF89a")

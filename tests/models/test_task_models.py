@@ -147,7 +147,8 @@ def test_heads_that_are_missing_are_not_made_up(tmp_path):
     made = {"architectures": ["ResNetForImageClassification"]}
     labels = {"0": "car", "1": "street"}
     folder = configured(tiny_resnet(tmp_path / "resnet"), id2label=labels, **made)
-    fails(lambda: loaded(folder, ["car"], words=False), "lacks 2 weights", "classifier.1")
+    one = {"words": False, "outputs": "exclusive"}
+    fails(lambda: loaded(folder, ["car"], **one), "lacks 2 weights", "classifier.1")
 
 
 def test_configurations_that_do_not_say_what_outputs_mean(tmp_path):

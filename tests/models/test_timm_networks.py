@@ -3,6 +3,7 @@
 import json
 import sys
 import types
+from functools import partial
 
 import numpy as np
 import pytest
@@ -86,7 +87,7 @@ def write(folder, **changes):
 
 
 def test_a_folder_gives_logits_of_tasks(folder, made, tmp_path):
-    model = load_task_model(folder, ["cow", "car"])
+    model = load_task_model(folder, ["cow", "car"], outputs="exclusive")
     assert (model.kind, model.name, model.size) == ("timm", "own", (16, 16))
     weights = safetensors.load_file(folder / "model.safetensors")
     means = ((PIXELS / 255 - np.array(MEAN)) / np.array(STD)).mean((1, 2))
@@ -97,7 +98,8 @@ def test_a_folder_gives_logits_of_tasks(folder, made, tmp_path):
     write(folder, label_names=None)
     fails(lambda: load_task_model(folder, ["car"]), "outputs have no names", "`classes`")
     (tmp_path / "names.txt").write_text("car\ncow\nbus\n")
-    given = load_task_model(folder, ["cow", "car"], classes=tmp_path / "names.txt", size=8)
+    given = {"classes": tmp_path / "names.txt", "outputs": "exclusive"}
+    given = load_task_model(folder, ["cow", "car"], size=8, **given)
     assert given.size == (8, 8)
     assert [name for name, _ in made] == ["resnet10t"] * 2
 
@@ -121,7 +123,7 @@ def test_names_of_timm_are_fetched_from_the_hub(folder, made, hub, tmp_path, mon
     # a folder comes first, its labels are its own
     fails(lambda: load_task_model("own", ["car"]), "outputs have no names", "`classes`")
     write(folder, label_names={"0": "n1", "1": "n2", "2": "n3"}, label_descriptions={"n2": "cow"})
-    assert load_task_model("own", ["cow"]).meaning == {"cow": ["cow"]}
+    assert load_task_model("own", ["cow"], outputs="exclusive").meaning == {"cow": ["cow"]}
     write(folder, label_names=["n1", "n2", "n3"], label_descriptions={"n2": "cow"})
     assert load_task_model("resnet50", ["cow", "n3"]).meaning == {"cow": ["cow"], "n3": ["n3"]}
     write(folder, num_classes=4, label_names=None)
@@ -150,7 +152,7 @@ def test_names_that_timm_does_not_have(folder, made, hub, tmp_path, monkeypatch)
 def test_nothing_but_the_weights_of_the_folder_is_loaded(folder, made):
     evil = {"checkpoint_path": "evil.pth", "pretrained": True, "pretrained_cfg": {"file": "x.pth"}}
     write(folder, model_args={**evil, "depth": 2})
-    load_task_model(folder, ["car"])
+    load_task_model(folder, ["car"], outputs="exclusive")
     assert made == [
         (
             "resnet10t",
@@ -168,7 +170,8 @@ def test_folders_that_are_refused(folder, made, monkeypatch):
     write(folder, num_classes=4, label_names=list("abcd"))
     fails(lambda: load_task_model(folder, ["a"]), "cannot be loaded", "its weights")
     write(folder, label_names=["car", "cow"])
-    fails(lambda: load_task_model(folder, ["car"]), "gives 3 outputs")
+    own = partial(load_task_model, folder, ["car"], outputs="exclusive")
+    fails(own, "gives 3 outputs")
     write(folder, pretrained_cfg={"mean": [0.1]})
     fails(lambda: load_task_model(folder, ["car"]), "a configuration of timm")
     write(folder)

@@ -30,6 +30,7 @@ from nooch.evaluation.predictions import positions
 from nooch.evaluation.scores import Resamples
 from nooch.evaluation.thresholds import RULES, AnswerThreshold, answer_thresholds
 from nooch.inference.predict import (
+    answer_notes,
     find_images,
     predict,
     read_logits,
@@ -370,7 +371,8 @@ def intervene(
     with atomic_folder(out, overwrite=overwrite, marker=CHANGES) as folder:
         draw_examples(folder / "examples.png", suite, rows, planned)
         _write(folder, versions, limits, rows, table)
-    return Intervention(table, compared[0], sentences, [*compared[0].notes, *_left_out(planned)])
+    notes = [*answer_notes(model, before, suite), *compared[0].notes, *_left_out(planned)]
+    return Intervention(table, compared[0], sentences, notes)
 
 
 def _write(

@@ -54,6 +54,7 @@ from nooch.models.backbones import Backbone, load_backbone
 from nooch.models.devices import choose_device, memory_limits, reuse_memory
 from nooch.models.images import Decoding, dark_notes, decode_images
 from nooch.models.onnx_networks import onnx_file
+from nooch.models.output_meaning import Outputs, share_notes
 from nooch.models.pixel_batches import batches_of, forward, read_in_order
 from nooch.models.segmenters import (
     Annotator,
@@ -104,12 +105,12 @@ def loaded_models(choice: ModelChoice) -> tuple[Annotator, Backbone | None]:
 @dataclass(frozen=True)
 class AnnotationJob(NumberedJob):
     """Predict the images ``listed``: ``image_id``, ``file_name`` and ``file``, the path. The result
-    is the names of those that cannot be read, with reasons, and whether all areas are known; other
-    attributes are as in ``AnnotationReading``.
+    is the names of those that cannot be read, with reasons, whether all areas are known, and in how
+    many images each class is present; other attributes are as in ``AnnotationReading``.
     """
 
     name: ClassVar[str] = "annotated"
-    result_type: ClassVar[Any] = tuple[list[tuple[str, str]], bool]
+    result_type: ClassVar[Any] = tuple[list[tuple[str, str]], bool, list[int]]
     listed: pl.DataFrame
     choice: ModelChoice
     batch: int
@@ -117,10 +118,10 @@ class AnnotationJob(NumberedJob):
     decoding: Decoding
     thresholds: tuple[float, float | None]
 
-    def make(self) -> tuple[list[tuple[str, str]], bool]:
+    def make(self) -> tuple[list[tuple[str, str]], bool, list[int]]:
         """Predict the images."""
         # once, before threads ask for them
-        loaded_models(self.choice)
+        annotator, _ = loaded_models(self.choice)
         batches, rows = batches_of(range(self.listed.height), self.batch), list[dict[str, Any]]()
         decoded = read_in_order(self._decoded, batches, usable_cpus())
         for batch, images in zip(batches, decoded, strict=True):
@@ -132,7 +133,9 @@ class AnnotationJob(NumberedJob):
         write_batch(listed.filter(is_read).hstack(table), self.folder, self.number)
         sized = all(row.get("sized", True) for row in rows)
         reasons = [row["broken"] for row in rows if "broken" in row]
-        return [*zip(listed.filter(~is_read)["file_name"], reasons, strict=True)], sized
+        present = np.concatenate([[], *table["keys"].to_list()]).astype(np.int64)
+        counts = np.bincount(present, minlength=len(annotator.classes)).tolist()
+        return [*zip(listed.filter(~is_read)["file_name"], reasons, strict=True)], sized, counts
 
     def _decoded(self, rows: range) -> list[tuple[dict[str, Any], list[NDArray[np.uint8]]]]:
         """For each image its size and its pixels for each model, or why it cannot be read."""
@@ -318,6 +321,8 @@ class AnnotationReading(Options):
         mean: mean of each channel of an ONNX network's input, of pixels from 0 to 1.
         std: standard deviation of each channel of an ONNX network's input, of pixels from 0 to 1.
         classes: file with the label of each output of an ONNX network, one per line, or JSON.
+        outputs: ``independent``, a sigmoid each, or ``exclusive``, a softmax in each pixel; of an
+            ONNX network that does not tell.
         batch: images in a batch.
         bf16: compute in bfloat16.
         range: values that become black and white, of images of more than 8 bits a channel.
@@ -342,6 +347,7 @@ class AnnotationReading(Options):
     mean: Sequence[float] | None = None
     std: Sequence[float] | None = None
     classes: str | Path | None = None
+    outputs: Outputs | None = None
     batch: Count = 8
     bf16: bool = False
     range: tuple[float, float] | None = None
@@ -398,7 +404,7 @@ class AnnotationReading(Options):
             for number, rows in enumerate(batches)
         ]
         results = results_of(jobs, map, progress)
-        broken = [BrokenImage(*image) for images, _ in results for image in images]
+        broken = [BrokenImage(*image) for images, _, _ in results for image in images]
         check_broken(broken, self.listed.height, self.images, "leave-out", kept=False)
         classes, labels = list(self._annotator.classes), None
         if self._labels is not None:
@@ -408,7 +414,11 @@ class AnnotationReading(Options):
         return ScannedAnnotations(
             ImageRows(folder, len(jobs)),
             dict(enumerate(classes)),
-            self._about(len(broken), sized=all(sized for _, sized in results)),
+            self._about(
+                [image for images, _, _ in results for image, _ in images],
+                sized=all(sized for _, sized, _ in results),
+                present=np.sum([counts for _, _, counts in results], axis=0).tolist(),
+            ),
             self.images,
             root=self._index.root.resolve(),
             broken=broken,
@@ -421,7 +431,7 @@ class AnnotationReading(Options):
         merge = tuple((name, tuple(members)) for name, members in self.merge.items())
         device = choose_device(self.device)
         mean, std = (None if of is None else tuple(of) for of in (self.mean, self.std))
-        rest = (self.bf16, merge, self.embedder, mean, std, self.classes)
+        rest = (self.bf16, merge, self.embedder, mean, std, self.classes, self.outputs)
         return ModelChoice(self.segmenter, device, self.size, *rest)
 
     @property
@@ -478,16 +488,21 @@ class AnnotationReading(Options):
         lines = [f"# {NO_CLASS} no class", *(f"{number} {name}" for number, name in classes)]
         return "\n".join([*lines, ""]).encode()
 
-    def _about(self, broken: int, *, sized: bool) -> dict[str, Any]:
-        """The provenance, without so many ``broken`` images; ``sized``: whether all areas are
-        known.
+    def _about(self, broken: Sequence[str], *, sized: bool, present: list[int]) -> dict[str, Any]:
+        """The provenance, without ``broken`` images, files; ``sized``: whether all areas are known;
+        ``present``: in how many images each class of the model is.
         """
-        source = {"role": "images", "files": self.listed.height - broken}
+        source = {"role": "images", "files": self.listed.height - len(broken)}
         about: dict[str, Any] = {"reader": "annotate", "area": "predicted" if sized else "unknown"}
         about["sources"] = [{**source, "blake3": listed_digest(self.listed)}]
         about["predicted"] = self._predicted
         notes = self._index.walk.notes()
         notes += dark_notes(self.listed["file"].to_list(), Decoding(range=self.range))
+        if (reading := self._annotator.reading) is not None:
+            positives = {} if self._labels is None else _positives(self._labels, broken)
+            n, names = self.listed.height - len(broken), self._annotator.classes
+            counts = zip(names, present, strict=True)
+            notes += share_notes(reading, {c: (n, yes, positives.get(c)) for c, yes in counts})
         if self._labels is not None:
             tasks = self._labels.classes
             about["labels"] = {"classes": list(tasks), "fingerprint": self._labels.fingerprint}
@@ -499,6 +514,13 @@ class AnnotationReading(Options):
                     f" no area it is 0 (`merge` {lacking[0]}=CLASS names the model's class)"
                 )
         return {**about, "notes": notes}
+
+
+def _positives(labels: Dataset, broken: Sequence[str]) -> dict[str, int]:
+    """Images with each class that is known in all of them, without ``broken`` files."""
+    data = labels.select(rows=~labels.images["file_name"].is_in(broken).to_numpy())
+    known = [name for name in data.classes if data.unknown_labels(name) is None]
+    return {name: int(data.labels(name).sum()) for name in known}
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ from nooch.evaluation import Predictions
 from nooch.models.detectors import Detect, ImageBoxes
 from nooch.models.devices import memory_limits, reuse_memory
 from nooch.models.images import Decoding, decode_images, decode_whole, refuse_broken
+from nooch.models.output_meaning import share_notes
 from nooch.models.pixel_batches import batches_of, forward, read_in_order
 from nooch.models.task_models import TaskModel
 from nooch.suites import Suite, as_suite
@@ -181,6 +182,35 @@ def read_logits(
         problem = f"{len(unusable)} images have logits that are not finite, such as {first}"
         raise InputError(problem, where=model.name, remedy=remedy)
     return values
+
+
+def answer_notes(model: TaskModel, predictions: Predictions, suite: Suite | Dataset) -> list[str]:
+    """How outputs were read, and shares of yes next to those of known labels; see ``share_notes``.
+    Nothing of a model whose outputs have one meaning.
+    """
+    if model.reading is None:
+        return []
+    counts = dict[str, tuple[int, int, int | None]]()
+    for task, values in zip(predictions.tasks, predictions.values, strict=True):
+        known = _known_labels(suite, task).rename({"label": "known"})
+        answers = pl.DataFrame(
+            [predictions.image_ids.alias("image_id"), pl.Series("yes", values > 0)]
+        )
+        joined = answers.join(known, on="image_id")
+        counts[task] = (len(joined), int(joined["yes"].sum()), int(joined["known"].sum()))
+    return share_notes(model.reading, counts)
+
+
+def _known_labels(suite: Suite | Dataset, task: str) -> pl.DataFrame:
+    """``image_id, label`` of a task."""
+    if isinstance(suite, Dataset):
+        ids, labels = suite.images["image_id"], suite.labels(task, unknown=False)
+        unknown = suite.unknown_labels(task)
+        table = pl.DataFrame({"image_id": ids, "label": labels})
+        return table if unknown is None else table.filter(~unknown)
+    sets = (suite.set(*key) for key in suite.select_keys(tasks=[task]))
+    parts = [pl.DataFrame({"image_id": s.image_ids, "label": s.labels}) for s in sets]
+    return pl.concat(parts).unique("image_id")
 
 
 def save_predictions(

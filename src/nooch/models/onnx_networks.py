@@ -50,7 +50,10 @@ _B = TypeVar("_B")
 _FLOATS = {"tensor(float)": np.float32, "tensor(float16)": np.float16}
 _SIZES = Annotated[list[int], Meta(min_length=1, max_length=2)]
 _NAMES = dict[int, Any] | list[Any]
-_PASSED = frozenset({"Identity", "Cast", "Reshape", "Flatten", "Squeeze"})
+_PASSED = frozenset({
+    "Identity", "Cast", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Resize",
+    "Upsample", "Clip", "QuantizeLinear", "DequantizeLinear",
+})  # fmt: skip
 """Operators after the last one that gives outputs their meaning."""
 
 
@@ -81,7 +84,8 @@ class OnnxNetwork:
         source: its name, folder, ``config.json`` and hash.
         labels: of its outputs, in order.
         inputs: how pixels are made ready.
-        ends: operator that makes its first output: ``Softmax``, ``Sigmoid``, or another.
+        ends: operator that makes its first output: ``Softmax``, ``LogSoftmax``, ``Sigmoid``, or
+            another.
         metadata: texts that the file has, by name.
         run: float32 (m, 3, height, width) -> its first output, a tensor in main memory.
         every: the same -> all outputs by name.
@@ -299,13 +303,19 @@ def _loaded(file: Path) -> Any:
 
 def _graph(file: Path) -> tuple[str, list[str]]:
     """Operator that makes the first output, and the files of weights that the graph names."""
-    graph = _loaded(file).graph
+    model = _loaded(file)
+    if model.functions:
+        from onnx.inliner import inline_local_functions
+
+        model = inline_local_functions(model)
+    graph = model.graph
     makers = {name: node for node in graph.node for name in node.output}
     name, kind = graph.output[0].name, ""
     for _ in range(len(graph.node)):
         if name not in makers:
             break
-        kind = makers[name].op_type
+        # as the runtime calls one of 8 bits
+        kind = makers[name].op_type.removeprefix("QLinear")
         if kind not in _PASSED:
             break
         name = makers[name].input[0]

@@ -23,6 +23,7 @@ from nooch.data import class_name
 from nooch.data.readers.label_maps import means_void
 from nooch.models.images import Inputs, black_image
 from nooch.models.onnx_networks import InputOptions, load_onnx
+from nooch.models.output_meaning import OutputMeaning, described, output_meaning
 from nooch.models.pixel_batches import chunks
 from nooch.models.sources import ModelSource, complete, find_source, preprocessing_of
 from nooch.models.task_models import labels_of, tokenizer_of
@@ -52,7 +53,8 @@ class ModelChoice:
     """The annotating model (``source``) and its computation; ``size``, height and width of its
     input, is by default its own; ``merge`` has pairs of a name and the classes that it stands for;
     ``device`` is from ``choose_device``; ``embedder`` is a backbone that embeds the images.
-    ``mean``, ``std`` and ``classes`` are as in ``InputOptions``.
+    ``mean``, ``std`` and ``classes`` are as in ``InputOptions``, ``outputs`` as in
+    ``output_meaning``.
     """
 
     source: str
@@ -64,6 +66,7 @@ class ModelChoice:
     mean: tuple[float, ...] | None = None
     std: tuple[float, ...] | None = None
     classes: str | Path | None = None
+    outputs: str | None = None
 
     @property
     def options(self) -> InputOptions:
@@ -81,6 +84,7 @@ class Annotator:
         predict: pixels, uint8 (m, height, width, 3) -> ``PredictedClasses``.
         size: height and width of its input; None: images come as they are.
         facts: what else determines its predictions, JSON-like: hash of the weights, precision.
+        reading: of a network, whether labels exclude each other in a pixel.
     """
 
     name: str
@@ -88,6 +92,7 @@ class Annotator:
     predict: Callable[[NDArray[np.uint8]], PredictedClasses]
     size: tuple[int, int] | None
     facts: Mapping[str, Any] = field(default_factory=dict)
+    reading: OutputMeaning | None = None
 
 
 def custom_annotator(choice: ModelChoice) -> Annotator:
@@ -99,8 +104,8 @@ def custom_annotator(choice: ModelChoice) -> Annotator:
     What ``describe()`` returns, JSON-like, is recorded.
     """
     choice.options.refuse(choice.source)
-    if choice.bf16 or choice.size is not None or choice.merge:
-        problem = "a custom model takes no `bf16`, `size` or `merge`"
+    if choice.bf16 or choice.size is not None or choice.merge or choice.outputs is not None:
+        problem = "a custom model takes no `bf16`, `size`, `merge` or `outputs`"
         raise ParameterError(problem, allowed="what its own class sets")
     model = imported(choice.source, f"`segmenter` {choice.source!r}")()
     classes = tuple(getattr(model, "classes", ()))
@@ -120,6 +125,11 @@ def custom_annotator(choice: ModelChoice) -> Annotator:
 
     facts = dict(getattr(model, "describe", dict)())
     return Annotator(choice.source, classes, predict, getattr(model, "size", None), facts)
+
+
+def _is_no_class(label: str) -> bool:
+    """True of a label of pixels without a class, such as ``background``."""
+    return label == "background" or means_void(label)
 
 
 def merged_classes(
@@ -145,7 +155,7 @@ def merged_classes(
         remedy = f"also list it: {taken[0]}={taken[0]}+...; or choose another name"
         raise ParameterError(problem, where="`merge`", remedy=remedy)
     names = [target.get(label, label) for label in labels]
-    kept = dict.fromkeys(n for n in names if n != "background" and not means_void(n))
+    kept = dict.fromkeys(n for n in names if not _is_no_class(n))
     column = {name: number for number, name in enumerate(kept)}
     return tuple(kept), np.array([column.get(name, len(kept)) for name in names])
 
@@ -159,9 +169,10 @@ _UNIVERSAL = ("ForUniversalSegmentation", "ForInstanceSegmentation", "ForSegment
 def load_segmenter(choice: ModelChoice) -> Annotator:
     """Load a hub id or folder of transformers; no code that comes with it is run.
 
-    Probabilities are the softmax of a semantic model; a universal one's are its masks'
-    probabilities, summed by class and divided by their sum over classes where that is above 1. A
-    pixel has the class that ``post_process_semantic_segmentation`` of transformers gives it.
+    Probabilities are the softmax of a semantic model, of one label the sigmoid; a universal one's
+    are its masks' probabilities, summed by class and divided by their sum over classes where that
+    is above 1. A pixel has the class that ``post_process_semantic_segmentation`` of transformers
+    gives it.
     """
     choice.options.refuse(choice.source)
     resolved = find_source(choice.source)
@@ -178,6 +189,11 @@ def load_segmenter(choice: ModelChoice) -> Annotator:
 
     of_pixels = head.endswith(_SEMANTIC)
     auto = AutoModelForSemanticSegmentation if of_pixels else AutoModelForUniversalSegmentation
+    labels = labels_of(resolved)
+    own = None
+    if len(labels) > 1 or not of_pixels:
+        own = OutputMeaning("exclusive", f"{head} labels each pixel once", firm=True)
+    reading = output_meaning(labels, resolved.name, own, outputs=choice.outputs)
     module = complete(auto, resolved, choice.device)
     more = _task_inputs(module, resolved, choice.device)
 
@@ -187,12 +203,15 @@ def load_segmenter(choice: ModelChoice) -> Annotator:
         precision = torch.autocast(batch.device.type, torch.bfloat16)
         with precision if choice.bf16 else contextlib.nullcontext():
             outputs = module(batch, **{k: v.expand(len(batch), -1) for k, v in more.items()})
-        return outputs.logits.float().softmax(1) if of_pixels else _of_masks(outputs)
+        if not of_pixels:
+            return _of_masks(outputs)
+        values: Tensor = outputs.logits.float()
+        return values.softmax(1) if reading.exclusive else values.sigmoid()
 
     facts = {"precision": "bf16" if choice.bf16 else "fp32"}
     if resolved.folder is not None and resolved.folder.parent.name == "snapshots":
         facts["revision"] = resolved.folder.name
-    return _segmenter(resolved, labels_of(resolved), choice, inputs, probabilities, **facts)
+    return _segmenter(resolved, labels, choice, inputs, probabilities, reading, **facts)
 
 
 def _segmenter(
@@ -201,6 +220,7 @@ def _segmenter(
     choice: ModelChoice,
     inputs: Inputs,
     probabilities: Callable[[Tensor], Tensor],
+    reading: OutputMeaning,
     **facts: Any,
 ) -> Annotator:
     """The annotator of a network, after it has taken a black image. ``probabilities`` are of
@@ -222,25 +242,45 @@ def _segmenter(
                     allowed = f"images x {len(places)} labels x height x width"
                     problem = f"gives outputs of shape {tuple(values.shape)}"
                     raise InputError(problem, where=name, allowed=allowed)
-                parts.append(_assigned(values, places, len(classes), name))
+                if not torch.isfinite(values).all():
+                    problem = "gives probabilities that are not finite"
+                    remedy = "check its weights, or leave `bf16` out"
+                    raise InputError(problem, where=name, remedy=remedy)
+                parts.append(assigned(values, places, len(classes)))
         return PredictedClasses(*map(np.concatenate, zip(*parts, strict=True)))
 
     size = inputs.preprocessing.size
+    assigned = _assigned if reading.exclusive else _overlapping
     with black_image("segmentation", size, where=name) as black:
         predict(black)
-    return Annotator(name, classes, predict, size, {"sha256": source.identity, **facts})
+    facts = {"sha256": source.identity, **facts, "outputs": reading.kind}
+    return Annotator(name, classes, predict, size, facts, reading)
+
+
+def _overlapping(
+    probabilities: Tensor, places: NDArray[np.int64], n_classes: int
+) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """As ``_assigned``, where a pixel has each class of which some label is above 1/2; in maps the
+    most probable one.
+    """
+    import torch
+
+    members = [np.flatnonzero(places == number).tolist() for number in range(n_classes)]
+    of_classes = torch.stack([probabilities[:, at].double().amax(1) for at in members], 1)
+    inside = of_classes > 0.5
+    means = (of_classes * inside).sum((2, 3)) / inside.sum((2, 3)).clamp(min=1)
+    best, maps = of_classes.max(1)
+    maps = maps.where(best > 0.5, n_classes)
+    return means.cpu().numpy(), inside.double().mean((2, 3)).cpu().numpy(), maps.cpu().numpy()
 
 
 def _assigned(
-    probabilities: Tensor, places: NDArray[np.int64], n_classes: int, name: str
+    probabilities: Tensor, places: NDArray[np.int64], n_classes: int
 ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
     """Confidences, areas and maps of pixels that belong to their most probable label's class."""
     import torch
 
     best, label = probabilities.max(1)
-    if not torch.isfinite(best).all():
-        remedy = "check its weights, or leave `bf16` out"
-        raise InputError("gives probabilities that are not finite", where=name, remedy=remedy)
     maps = torch.from_numpy(places).to(label.device)[label]
     shape = (len(maps), n_classes + 1)
     flat = (maps + torch.arange(len(maps), device=maps.device).view(-1, 1, 1) * shape[1]).flatten()
@@ -275,20 +315,26 @@ def _task_inputs(module: Any, resolved: ModelSource, device: str) -> dict[str, T
 
 
 def load_onnx_segmenter(choice: ModelChoice) -> Annotator:
-    """Load a network as ONNX, see ``load_onnx``, whose first output is logits or the softmax of
-    them, (n, n_labels, any height, any width).
+    """Load a network as ONNX, see ``load_onnx``, whose first output is logits, the softmax of them
+    or sigmoids, (n, n_labels, any height, any width). One with a label such as ``background``, for
+    pixels of no other, has labels that exclude each other.
     """
     if choice.bf16:
         problem = "an ONNX network computes in the precision that it was exported in"
         raise ParameterError(problem, where="`bf16`", remedy="leave it out")
     network = load_onnx(choice.source, choice.options, choice.device)
-    is_softmax = network.ends == "Softmax"
+    name, own = network.source.name, described(network.source.name, network.ends)
+    if own is None and (rest := [label for label in network.labels if _is_no_class(label)]):
+        own = OutputMeaning("exclusive", f"one is {rest[0]}")
+    reading = output_meaning(network.labels, name, own, outputs=choice.outputs)
 
     def probabilities(batch: Tensor) -> Tensor:
         values = network.run(batch).float()
-        return values if is_softmax or values.ndim != 4 else values.softmax(1)
+        if values.ndim != 4 or network.ends in {"Softmax", "Sigmoid"}:
+            return values
+        return values.softmax(1) if reading.exclusive else values.sigmoid()
 
     facts = {"onnxruntime": version("onnxruntime")}
     return _segmenter(
-        network.source, network.labels, choice, network.inputs, probabilities, **facts
+        network.source, network.labels, choice, network.inputs, probabilities, reading, **facts
     )

@@ -1,5 +1,6 @@
 """Mapping from a network's outputs to tasks: labels of a classifier, or prompts."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -140,10 +141,17 @@ def find_labels(
             remedy = f"give `task_map` FILE.yaml; or {_narrow(tasks, lacking)}"
             raise InputError(problem, allowed=allowed, remedy=remedy)
         inside = {task: places for task, places in inside.items() if places}
-    if whole := [task for task, places in inside.items() if len(places) == len(labels)]:
-        problem = f"all {len(labels)} labels of {owner} stand for {some_of(whole)}"
-        raise InputError(problem, where="`task_map`", allowed="some of the labels")
     return inside
+
+
+def is_imagenet(labels: Sequence[str]) -> bool:
+    """True for labels that include ImageNet's 1,000 names, or are all ids of WordNet."""
+    if all(re.fullmatch(r"n\d{8}", label) for label in labels):
+        return True
+    names = {str(word) for words in read_task_map("imagenet").values() for word in words.positive}
+    lookup = _Lookup(labels)
+    known = sum(bool(lookup.positions(name)) for name in names)
+    return len(labels) >= 1000 and known >= 0.9 * len(names)
 
 
 def _by_name(
@@ -151,7 +159,7 @@ def _by_name(
 ) -> dict[str, list[int]]:
     lookup = _Lookup(labels)
     inside = {task: sorted(lookup.positions(task)) for task in tasks}
-    lacking = [task for task in tasks if len(inside[task]) != 1 or len(labels) == 1]
+    lacking = [task for task in tasks if len(inside[task]) != 1]
     if skip_unmapped and len(lacking) < len(tasks):
         return {task: places for task, places in inside.items() if task not in lacking}
     if lacking:

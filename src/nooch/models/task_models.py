@@ -26,6 +26,7 @@ from nooch.models.detectors import (
 from nooch.models.devices import choose_device
 from nooch.models.images import Inputs, Preprocessing, black_image, check_size
 from nooch.models.onnx_networks import InputOptions, load_onnx, onnx_file
+from nooch.models.output_meaning import OutputMeaning, Outputs, described, output_meaning
 from nooch.models.saved_networks import NETWORK_MARKER, load_network
 from nooch.models.sources import (
     ModelSource,
@@ -41,6 +42,8 @@ from nooch.models.timm_networks import load_timm, timm_source
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from nooch.data import Dataset
+
 
 @dataclass(frozen=True, eq=False)
 class Asked:
@@ -49,7 +52,8 @@ class Asked:
     ``words``, labels or prompts of tasks, are by default those that their names give, ``size``
     (height and width in pixels) is the model's own; ``device`` is from ``choose_device``;
     ``skip_unmapped`` leaves out tasks of which a classifier has no label; ``backbone`` is a custom
-    one that a network was trained on; ``options`` are of a network as ONNX.
+    one that a network was trained on; ``options`` are of a network as ONNX; ``outputs`` and
+    ``data`` are as in ``output_meaning``.
     """
 
     source: str
@@ -60,6 +64,8 @@ class Asked:
     skip_unmapped: bool = False
     backbone: str | None = None
     options: InputOptions = field(default_factory=InputOptions)
+    outputs: str | None = None
+    data: Dataset | None = None
 
     @property
     def folder(self) -> Path:
@@ -91,6 +97,7 @@ class TaskModel:
         meaning: what stands for each task, as text.
         detect: of a detector: images of any sizes -> boxes whose labels are positions in ``tasks``;
             its logits are of the largest scores.
+        reading: of a classifier, whether its outputs exclude each other.
     """
 
     name: str
@@ -101,6 +108,7 @@ class TaskModel:
     outputs: Callable[[Tensor], Tensor]
     meaning: Mapping[str, Any] = field(default_factory=dict)
     detect: Detect | None = None
+    reading: OutputMeaning | None = None
 
     @property
     def size(self) -> tuple[int, int]:
@@ -172,13 +180,6 @@ def any_class(outputs: Tensor, inside: Sequence[int]) -> Tensor:
     return total + torch.log(-torch.expm1(-total))
 
 
-ANSWERS: dict[str, Callable[[Tensor, Sequence[int]], Tensor]] = {
-    "single_label_classification": one_class,
-    "multi_label_classification": any_class,
-}
-"""``problem_type`` of a configuration -> what its outputs mean; the first if it has none."""
-
-
 def is_classifier(request: Asked) -> bool:
     """True if the configuration is of an image classifier."""
     listed = request.resolved.config.get("architectures") or []
@@ -190,7 +191,7 @@ def load_classifier(request: Asked) -> TaskModel:
     weights, a ``problem_type`` of no classification.
     """
     resolved, labels = request.resolved, labels_of(request.resolved)
-    kind = resolved.config.get("problem_type") or "single_label_classification"
+    own = described(resolved.name, problem_type=resolved.config.get("problem_type"))
     inputs = Inputs(preprocessing_of(resolved, request.size), request.device, channels_last=True)
     from transformers import AutoModelForImageClassification
 
@@ -198,28 +199,30 @@ def load_classifier(request: Asked) -> TaskModel:
         module = complete(AutoModelForImageClassification, resolved, request.device)
         return lambda batch: module(batch).logits
 
-    return _answering(request, resolved, labels, kind, inputs, load, "classifier")
+    return _answering(request, resolved, labels, own, inputs, load, "classifier")
 
 
 def _answering(
     request: Asked,
     source: ModelSource,
     labels: Sequence[str],
-    problem_type: str,
+    own: OutputMeaning | None,
     inputs: Inputs,
     load: Callable[[], Callable[[Tensor], Tensor]],
     kind: str,
 ) -> TaskModel:
-    """The model of a network with an output for each label. ``load`` gives, once the labels are
-    found, what computes outputs before softmax or sigmoids, (m, n_labels), from its input.
+    """The model of a network with an output for each label. ``own`` is what it says of its outputs,
+    ``load`` gives, once the labels are found, what computes outputs before softmax or sigmoids, (m,
+    n_labels), from its input.
     """
-    if problem_type not in ANSWERS:
-        allowed = ", ".join(ANSWERS)
-        problem = f"has the problem_type {problem_type}"
-        raise InputError(problem, where=source.name, allowed=allowed)
-    answer, skip = ANSWERS[problem_type], request.skip_unmapped
-    inside = find_labels(labels, request.tasks, request.words, source.name, skip_unmapped=skip)
-    values = load()
+    name, words, skip = source.name, request.words, request.skip_unmapped
+    inside = find_labels(labels, request.tasks, words, name, skip_unmapped=skip)
+    asked: dict[str, Any] = {"outputs": request.outputs, "data": request.data}
+    reading = output_meaning(labels, name, own, of_classes=words is None, **asked)
+    if reading.exclusive and (whole := [t for t in inside if len(inside[t]) == len(labels)]):
+        problem = f"all {len(labels)} labels of {name} stand for {some_of(whole)}"
+        raise InputError(problem, where="`task_map`", allowed="some of the labels")
+    answer, values = one_class if reading.exclusive else any_class, load()
 
     def outputs(batch: Tensor) -> Tensor:
         import torch
@@ -229,12 +232,16 @@ def _answering(
             shape = tuple(of_labels.shape[1:])
             problem = f"gives {shape[0] if len(shape) == 1 else shape} outputs"
             allowed = f"{len(labels)}, one for each label"
-            raise InputError(problem, where=source.name, allowed=allowed)
+            raise InputError(problem, where=name, allowed=allowed)
+        if len(labels) > 1 and of_labels.min() >= 0 and (of_labels.sum(1) - 1).abs().max() < _SUM:
+            problem = "gives probabilities, which add up to 1, and no logits"
+            remedy = "return what the softmax is taken of, or export it with Softmax as the last"
+            raise InputError(problem, where=name, remedy=f"{remedy} operator")
         return torch.stack([answer(of_labels, places) for places in inside.values()], 1)
 
     meaning = {task: [labels[place] for place in places] for task, places in inside.items()}
-    tasks = tuple(inside)
-    return TaskModel(source.name, source.identity, kind, tasks, inputs, outputs, meaning)
+    facts = (name, source.identity, kind, tuple(inside), inputs, outputs, meaning)
+    return TaskModel(*facts, reading=reading)
 
 
 def is_onnx(request: Asked) -> bool:
@@ -246,30 +253,29 @@ def load_onnx_classifier(request: Asked) -> TaskModel:
     """A network as ONNX, see ``load_onnx``, that gives the tasks' logits.
 
     Its first output is logits, (m, n_labels), or what its last operator makes of them: a softmax,
-    whose logarithm is taken, or sigmoids, whose logit is. ``problem_type`` of a ``config.json`` is
-    as for other classifiers.
+    whose logarithm is taken, or sigmoids, whose logit is.
     """
     options = replace(request.options, size=request.size)
     network = load_onnx(request.source, options, request.device)
-    sigmoids = network.ends == "Sigmoid"
-    usual = ("multi" if sigmoids else "single") + "_label_classification"
-    problem_type = network.source.config.get("problem_type") or usual
+    source, inputs = network.source, network.inputs
+    own = described(source.name, network.ends, source.config.get("problem_type"))
 
     def values(batch: Tensor) -> Tensor:
         given = network.run(batch).double()
-        given = given.flatten(1) if set(given.shape[2:]) <= {1} else given
+        given = given.reshape(len(given), -1) if {*given.shape[2:]} <= {1} else given
         if network.ends == "Softmax":
             given = given.clamp(min=_TINY).log()
-        elif sigmoids:
+        elif network.ends == "Sigmoid":
             given = given.logit(eps=_TINY)
         return given.to(request.device)
 
-    source, inputs = network.source, network.inputs
-    return _answering(request, source, network.labels, problem_type, inputs, lambda: values, "onnx")
+    return _answering(request, source, network.labels, own, inputs, lambda: values, "onnx")
 
 
 _TINY = 1e-12
 """Probabilities that were rounded to 0 are this far from it."""
+_SUM = 1e-4
+"""Probabilities of half precision add up to 1 within this."""
 
 
 def is_detector(request: Asked) -> bool:
@@ -326,8 +332,10 @@ def load_timm_classifier(request: Asked) -> TaskModel:
     options = replace(request.options, size=request.size)
     module, source, labels, prepared = load_timm(request.source, options, request.device)
     inputs = Inputs(prepared, request.device, channels_last=True)
-    problem_type = "single_label_classification"
-    return _answering(request, source, labels, problem_type, inputs, lambda: module, "timm")
+    own = None
+    if not request.folder.is_dir():
+        own = OutputMeaning("exclusive", "timm's own classifiers are trained with a softmax")
+    return _answering(request, source, labels, own, inputs, lambda: module, "timm")
 
 
 def is_own(request: Asked) -> bool:
@@ -340,8 +348,8 @@ def load_own(request: Asked) -> TaskModel:
 
     ``Name()`` must give an object with ``classes``, names in order, that is called with images,
     uint8 (m, height, width, 3), and returns logits (m, n_classes), an array or tensor. ``size`` is
-    what images are resized to, in pixels or (height, width); with ``multi_label = True`` classes do
-    not exclude each other.
+    what images are resized to, in pixels or (height, width); ``multi_label`` tells whether an image
+    may have several of the classes.
     """
     import torch
 
@@ -357,11 +365,13 @@ def load_own(request: Asked) -> TaskModel:
         images = batch.permute(0, 2, 3, 1).to(torch.uint8).cpu().numpy()
         return torch.as_tensor(model(images)).double().to(request.device)
 
-    several = getattr(model, "multi_label", False)
-    problem_type = ("multi" if several else "single") + "_label_classification"
+    several, own = getattr(model, "multi_label", None), None
+    if several is not None:
+        kind = "independent" if several else "exclusive"
+        own = OutputMeaning(kind, f"its multi_label is {several}", firm=True)
     source = ModelSource(request.source, None, {}, _identity(request))
     inputs = Inputs(plain, request.device)
-    return _answering(request, source, labels, problem_type, inputs, lambda: values, "custom")
+    return _answering(request, source, labels, own, inputs, lambda: values, "custom")
 
 
 def _identity(request: Asked) -> str:
@@ -526,6 +536,8 @@ def load_task_model(
     mean: Sequence[float] | None = None,
     std: Sequence[float] | None = None,
     classes: str | Path | None = None,
+    outputs: Outputs | None = None,
+    data: Dataset | None = None,
 ) -> TaskModel:
     """Load a trained network as one that gives a logit for each task; no code of a file is run.
 
@@ -547,10 +559,15 @@ def load_task_model(
         std: standard deviation of each channel of an ONNX network's input, of pixels from 0 to 1.
         classes: file with the label of each output of a network of ONNX or timm, one per line, or
             JSON.
+        outputs: ``independent``, a sigmoid each, or ``exclusive``, a softmax; of a classifier that
+            does not tell.
+        data: dataset whose labels decide that too: exclusive if each image has one.
 
     Raises:
-        InputError: no such model, one that cannot answer the tasks, or takes no such images.
-        ParameterError: no such device or size; a `backbone` of another model.
+        InputError: no such model, one that cannot answer the tasks, or takes no such images; or it
+            is unknown whether outputs exclude each other.
+        ParameterError: no such device or size; a `backbone` of another model; ``outputs`` of a
+            model that tells.
         MissingExtraError: torch or transformers is not installed.
     """
     if skip_unmapped and words is not None:
@@ -558,7 +575,7 @@ def load_task_model(
     device = choose_device(device)
     means, deviations = (None if of is None else tuple(of) for of in (mean, std))
     options = InputOptions(None, means, deviations, classes)
-    rest = (size, device, skip_unmapped, backbone, options)
+    rest = (size, device, skip_unmapped, backbone, options, outputs, data)
     request = Asked(str(source), tuple(tasks), words, *rest)
     if backbone is not None and not is_trained(request):
         problem, allowed = "`backbone` is for networks that nooch trained", "their folder"
@@ -570,6 +587,9 @@ def load_task_model(
         options.refuse(request.source, "classes")
     if kind is not None:
         model = kind.load(request)
+        if outputs is not None and model.reading is None:
+            problem = f"a model of kind {model.kind} has no outputs that could exclude each other"
+            raise ParameterError(problem, where=model.name, give={"outputs": None})
         with black_image("answers", model.size, where=model.name) as black:
             shape = tuple(model.logits(black).shape)
         if shape != (1, len(model.tasks)):

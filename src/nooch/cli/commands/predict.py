@@ -59,14 +59,15 @@ def predict_command(
     ids, paths = network_predictions.find_images(shown, names, data=data, **where)
     shared.parse_channels(loading)
     loading["skip_unmapped"] = "skip_unmapped" in loading or tasks is None
-    loaded = load_task_model(model, names, words, **loading)
+    loaded = load_task_model(model, names, words, data=data, **loading)
     if skipped := [task for task in names if task not in loaded.tasks]:
         left = f"{counted(len(skipped), 'task')} that the model or the map has no label for"
         note(f"{left} left out: {some_of(skipped)}")
+    meaning = {task: loaded.meaning[task] for task in loaded.tasks}
     if words is not None or dry_run:
-        meaning = {task: loaded.meaning[task] for task in loaded.tasks}
         note(*(f"{task}: {_shown(labels)}" for task, labels in meaning.items()))
     if dry_run:
+        note(*([] if loaded.reading is None else [loaded.reading.text]))
         facts = {"tasks": meaning, "images": len(ids)}
         contents = f"{counted(len(meaning), 'task')} x {counted(len(ids), 'image')}"
         print_result(format, facts, f"{contents} would be predicted by {loaded.name}")
@@ -79,15 +80,19 @@ def predict_command(
             loaded, ids, paths, codec=decoding, progress=partial(update, "predicting"), **settings
         )
     network_predictions.save_predictions(predictions, out, overwrite=overwrite)
+    notes = network_predictions.answer_notes(loaded, predictions, shown)
+    note(*notes)
     found = predictions.boxes
     model_facts = {"name": loaded.name, "kind": loaded.kind, "sha256": loaded.identity}
+    model_facts |= {} if loaded.reading is None else {"outputs": loaded.reading.kind}
     facts = {
         "predictions": str(out),
         "run": predictions.run,
         "images": len(ids),
         **({} if found is None else {"boxes": len(found.scores)}),
-        "tasks": {task: loaded.meaning[task] for task in loaded.tasks},
+        "tasks": meaning,
         "model": {**model_facts, "size": list(loaded.size)},
+        "notes": notes,
     }
     boxes = "" if found is None else f"{counted(len(found.scores), 'box')}: "
     height, width = loaded.size

@@ -48,7 +48,9 @@ def intervene_command(
     shared.parse_channels(loading)
     names = tasks_to_predict(challenge_suite, shared.split_names(tasks) or None)
     words = None if task_map is None else read_task_map(task_map, names)
-    network = load_task_model(model, names, words, skip_unmapped=tasks is None, **loading)
+    network = load_task_model(
+        model, names, words, skip_unmapped=tasks is None, data=data, **loading
+    )
     if skipped := [task for task in names if task not in network.tasks]:
         note(f"left out, as the model or the map has no label for them: {some_of(skipped)}")
     with progress() as update:
