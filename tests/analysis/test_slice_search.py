@@ -328,15 +328,16 @@ def test_halves_are_a_hash_of_the_image_or_group(data):
     grouped = Dataset.build(images, data.classes, data.areas)
     ids = data.images["image_id"].to_list()
     pairs = zip(ids, scene, strict=True)
-    named = [f"image {i}" if name is None else f"group {name}" for i, name in pairs]
+    named = [i if name is None else name for i, name in pairs]
     for part, group, names in ((data, None, ids), (grouped, "scene", named)):
         half = hash_half(names)
         assert 0.4 < half.mean() < 0.6
-        assert (_half(part, group) == half).all()
-        assert (_half(part.select(rows=np.arange(300)), group) == half[:300]).all()
+        part = part.grouped(group)
+        assert (_half(part) == half).all()
+        assert (_half(part.select(rows=np.arange(300))) == half[:300]).all()
     answers = answers_that_miss(data, data.labels("tree"))
     assert find_slices(grouped, answers, group="scene").table.row(0, named=True)["confirmed"]
-    fails(lambda: find_slices(data, answers, group="scene"), "'scene' is not an attribute",
+    fails(lambda: find_slices(data, answers, group="scene"), "'scene' is not a column",
           kind=ParameterError)  # fmt: skip
 
 

@@ -109,7 +109,7 @@ def test_tampering_and_foreign_versions_are_refused(tmp_path):
     folder = save_suite(_suite()[0], tmp_path / "suite")
     header = (folder / "suite.json").read_text()
     for change, message in (
-        ({"version": 99}, "version 99.*\n.*up to version 1\n.*newer nooch"),
+        ({"version": 99}, "version 99.*\n.*up to version 2\n.*newer nooch"),
         ({"format": "other"}, "contains other"),
         ({"header": 3}, "cannot be read"),
     ):

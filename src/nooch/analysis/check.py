@@ -235,14 +235,15 @@ def check(
         alpha: CE criterion: a class is a cue that covers this much more of an image with the
             object, or without it; a fraction of the image.
         beta: CE criterion: fraction of the image beyond which a cue is present.
-        min_hard: hard images of either side that a task must have to be checked.
+        min_hard: hard images (or groups) of either side that a task must have to be checked.
         bootstrap: resamples of the scores' intervals; 0 for none. By default 1,000, and 200 for
             more than 20 tasks, which a note mentions.
         stability: resamples for the uncertainty of each context cue; 0 for none.
         baselines: score a constant, the prior and only the context.
         slices: search slices.
         images: folder of images for the page, where the dataset records none.
-        group: attribute whose images count as one in the search of slices, such as ``scene``.
+        group: column, or pattern of file names, of images that count as one in intervals and tests,
+            such as ``scene``; by default the dataset's.
         seed: of resamples.
         fail_if: conditions on the scores, such as ``auc@hard[ce,car]<0.9``, as for
             ``nooch.evaluate``.
@@ -271,6 +272,7 @@ def check(
     """
     with atomic_folder(out, overwrite=overwrite, marker=_MARKER) as folder:
         data, recorded, notes = _opened(dataset, folder, Path(out), images, hints, progress)
+        data = data.grouped(group)
         runs = load_predictions(predictions, data=data, tasks=tasks, **reading or {})
         notes += [described(runs), *run_notes(runs)]
         split = checked_split(data, split)
@@ -316,9 +318,7 @@ def check(
             findings = cue_findings(suite, scored, data=data, split=split, progress=progress)
         where = None
         if slices:
-            where = find_slices(
-                data, runs, split=split, tasks=predicted, group=group, progress=progress
-            )
+            where = find_slices(data, runs, split=split, tasks=predicted, progress=progress)
         notes = [*notes, chosen_tasks, *_near_alpha(suite)]
         part = data.select(split)
         about = AnswerSources(suite, part, split, runs)
@@ -395,9 +395,9 @@ def _criteria(
     if (error := no_context(data)) is None:
         return made, notes
     del made["context"]
-    if data.attributes:
+    if data.context_columns:
         made["context"] = Context(source="columns")
-        notes.append(f"{error.problem}; the context is {some_of(data.attributes)}")
+        notes.append(f"{error.problem}; the context is {some_of(data.context_columns)}")
     elif not made:
         if len(data.classes) == 1:
             raise error
@@ -410,26 +410,27 @@ def _criteria(
 
 def _with_enough(suite: Suite, split: str, min_hard: int) -> tuple[Suite, str]:
     """The suite of the tasks with enough hard images on a side, and what was chosen."""
-    hard = {
-        task: max(
-            (max(r.hard_positives, r.hard_negatives) for r in suite.header.sets if r.task == task),
-            default=0,
-        )
-        for task in suite.tasks
-    }
+    hard = dict.fromkeys(suite.tasks, 0)
+    for key in suite.keys:
+        challenge = suite.set(*key)
+        units, cells = suite.units(challenge.image_ids), challenge.cells
+        images = np.arange(len(challenge)) if units is None else units
+        sides = (len(np.unique(images[cells == cell])) for cell in range(2))
+        hard[key[1]] = max(hard[key[1]], *sides)
+    what = f"groups by {suite.header.group}" if suite.header.group else "images"
     if [*suite.criteria] == [_NOTHING]:
         return suite, f"split {split}"
     kept = [task for task, count in hard.items() if count >= min_hard]
     if not kept:
         largest = max(hard.values(), default=0)
         raise InputError(
-            f"no task has {min_hard} hard images on a side; the most is {largest}",
+            f"no task has {min_hard} hard {what} on a side; the most is {largest}",
             remedy="give more images, a lower `min_hard`, or for ce a lower `alpha` or `beta`; the"
             " context criterion has more in `find` with `lift` 1, whose suite evaluate and"
             " slices take",
         )
     count = f"{len(kept)} of {len(suite.tasks)} tasks"
-    note = f"split {split}; {count} have at least {min_hard} images in a misleading context"
+    note = f"split {split}; {count} have at least {min_hard} {what} in a misleading context"
     return suite.only(kept), note
 
 

@@ -28,7 +28,9 @@ from nooch.report.answer import Rate, compared, context_words, error_words, in_f
 from nooch.suites import ChallengeSet, Suite, as_suite
 
 SMALLEST = 20
-"""Images in the misleading and in the usual context below which nothing is concluded."""
+"""Images, or groups of them, in the misleading and in the usual context below which nothing is
+concluded.
+"""
 VERDICTS = ("worse", "better", "no difference shown", "n too small to conclude")
 
 COLUMNS: dict[str, Any] = {
@@ -179,6 +181,7 @@ def cue_findings(
     scale: str | None = None,
     threshold: float | str | None = None,
     iou: float = IOU,
+    group: str | None = None,
     progress: Progress = no_progress,
 ) -> Findings:
     """Compare error rates in a misleading context with those in the usual one.
@@ -199,6 +202,8 @@ def cue_findings(
         scale: ``logit`` or ``probability``, for wide tables.
         threshold: of detections with boxes, as for ``nooch.check``.
         iou: of detections with boxes, as for ``nooch.check``.
+        group: column, or pattern of file names, of images that count as one in intervals and tests,
+            such as ``scene``; by default the suite's.
         progress: called with what is being done, and how many of how many are done.
 
     Returns:
@@ -213,7 +218,7 @@ def cue_findings(
         >>> findings.table.select("cue", "side", "n_misleading", "verdict").rows()
         [('road', 'positive', 78, 'worse'), ('road', 'negative', 101, 'worse')]
     """
-    suite = as_suite(suite)
+    suite = as_suite(suite, group, data)
     suite.require_easy("comparing contexts")
     data = None if data is None else suite.require_dataset(data)
     (split,) = suite.splits_to_score(split)
@@ -277,20 +282,27 @@ class Outcomes:
 
 
 def outcomes_of(
-    run: Predictions, challenge: ChallengeSet, side: str, sizes: NDArray[np.intp] | None = None
+    run: Predictions,
+    challenge: ChallengeSet,
+    side: str,
+    sizes: NDArray[np.intp] | None = None,
+    units: NDArray[np.int64] | None = None,
 ) -> Outcomes:
-    """The outcomes of a run; ``sizes`` of the images' largest objects as ``size_strata``."""
+    """The outcomes of a run; ``sizes`` of the images' largest objects as ``size_strata``;
+    ``units``: the numbers of the images' groups, int64 (n,); None: each image is one.
+    """
     is_missed = side == SIDES[0]
     of_side = challenge.labels if is_missed else ~challenge.labels
     if run.objects is None or not is_missed:
         row = np.flatnonzero(of_side)
         wrong = are_wrong(challenge.labels, values_of(run, challenge), run.scale)[row]
-        return Outcomes(wrong, row, sizes[row] if sizes is not None and is_missed else None, None)
+        strata = sizes[row] if sizes is not None and is_missed else None
+        return Outcomes(wrong, row, strata, None if units is None else units[row])
     ids = challenge.image_ids
     at = positions(run.image_ids.cast(ids.dtype, strict=False), ids)
     at = np.where((at >= 0) & of_side[at], at, -1)
     missed, row, size = run.objects.missed(run.tasks.index(challenge.task), at)
-    return Outcomes(missed, row, size, row)
+    return Outcomes(missed, row, size, row if units is None else units[row])
 
 
 def errors_of(run: Predictions, challenge: ChallengeSet) -> NDArray[np.bool_]:
@@ -363,12 +375,12 @@ def _of_set(
 ) -> Iterator[dict[str, Any]]:
     """Rows of one set: of the criterion as a whole, then of each of its cues."""
     misleading = misleading_contexts(suite, challenge)
-    sizes = size_strata(data, challenge)
+    sizes, units = size_strata(data, challenge), suite.units(challenge.image_ids)
     for run in runs:
         if challenge.task not in run.tasks:
             continue
         for side in SIDES:
-            outcomes = outcomes_of(run, challenge, side, sizes)
+            outcomes = outcomes_of(run, challenge, side, sizes, units)
             wrong = outcomes.images_with_errors(len(challenge))
             for cue, condition in misleading:
                 yield {
@@ -397,7 +409,7 @@ def _gap(outcomes: Outcomes, condition: NDArray[np.bool_]) -> dict[str, Any]:
         "n_misleading": gap.n_with, "n_usual": gap.n_without, "rate_misleading": gap.rate_with,
         "rate_low": low, "rate_high": high, "rate_usual": gap.rate_without,
         "effect": gap.effect, "low": gap.low, "high": gap.high,
-        # many objects of a few images say little
+        # many objects of a few images, or many images of a few groups, say little
         "p": np.nan if few else gap.p,
         "by_size": outcomes.strata is not None,
     }  # fmt: skip

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
@@ -24,12 +24,12 @@ from nooch.analysis.findings import (
 )
 from nooch.base.calls import Progress, checked, no_progress, tracked
 from nooch.base.display import DisplayTable, TabularResult
-from nooch.base.errors import check_one_of
 from nooch.base.words import plural, readable, with_article
 from nooch.criteria.context_fit import no_context
 from nooch.criteria.phi import KINDS, identifier, literal_text
 from nooch.criteria.presences import fold_numbers
-from nooch.data import ANNOTATED, Dataset, as_dataset
+from nooch.data import Dataset, as_dataset
+from nooch.data.splits import unit_numbers
 from nooch.data.table_files import write_result
 from nooch.evaluation import Predictions, load_predictions
 from nooch.evaluation.boxes.detected import IOU, BoxThreshold, by_object
@@ -45,7 +45,6 @@ AREA = 0.1
 """Fraction of the image beyond which a class counts as covering much of it, as beta does."""
 _MOST_VALUES = 20
 """Different values up to which each value of a column is a condition; beyond, quartiles are."""
-_STRUCTURE = {"image_id", "file_name", "width", "height", "split", *ANNOTATED}
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,7 +88,7 @@ class SliceConditions:
     @cached_property
     def _of_columns(self) -> list[SliceCondition]:
         images, whole = self.data.images, self.whole.images
-        columns = [column for column in images.columns if column not in _STRUCTURE]
+        columns = self.whole.context_columns
         return [
             condition
             for column in columns
@@ -300,6 +299,7 @@ class SliceSide:
         outcomes: of these images, or of each object in them.
         halves: bool (n,) each.
         n: outcomes for which any two conditions are true, of either half, float64 (k, k).
+        units: number of each image's group, int64 (n,); None: each is one.
     """
 
     task: str
@@ -308,6 +308,7 @@ class SliceSide:
     outcomes: Outcomes
     halves: tuple[Booleans, Booleans]
     n: Sequence[Floats]
+    units: NDArray[np.int64] | None = None
 
     def tested(self, least: int, families: Sequence[SliceFamily]) -> Iterator[FoundSlice]:
         """Slices of one and two conditions, each family's most significant first, except slices of
@@ -400,6 +401,8 @@ class SliceSide:
             first_condition, two = conditions[first[index]], conditions[second[index]]
             inside = first_condition.holds & two.holds & self.images
             if any(_alike(inside, other) for other in masks):
+                continue
+            if self.units is not None and _supported(inside, self.units) < least:
                 continue
             masks.append(inside)
             yield first_condition, two
@@ -549,9 +552,9 @@ def find_slices(
         split: ``test`` by default, else ``valid``, else ``all``.
         tasks: classes; by default those that have predictions.
         scale: ``logit`` or ``probability``, for wide tables.
-        min_support: minimum number of images in a slice.
-        group: attribute column; images with the same value, such as photographs of one scene, are
-            in the same half, and have one vote in tests.
+        min_support: minimum number of images (or groups) in a slice.
+        group: column, or pattern of file names, of images that count as one in intervals and tests,
+            such as ``scene``; by default the dataset's.
         threshold: of detections with boxes, as for ``nooch.check``.
         iou: of detections with boxes, as for ``nooch.check``.
         progress: called with what is being done, and how many of how many are done.
@@ -565,22 +568,22 @@ def find_slices(
         >>> slices.table.select("phi", "errors_test", "n_test").row(0)
         ('present(car) AND NOT present(road)', 42, 78)
     """
-    data = as_dataset(data)
+    data = as_dataset(data).grouped(group)
     split = checked_split(data, split)
     runs = load_predictions(predictions, data=data, tasks=tasks, scale=scale)
     runs, _, notes = by_object(runs, data, threshold, iou, split)
     task_names = predicted_tasks(runs, data.classes, tasks, owner="the dataset", kind="class")
     part = data.select(split)
     alone = len(data.classes) > 1 and no_context(data) is not None
-    shared = SliceConditions(part, _half(part, group), data, alone)
+    shared = SliceConditions(part, _half(part), data, alone)
     families = slice_families()
     for task in tracked(task_names, len(task_names), "searching slices, tasks", progress):
         labeled, everything = labeled_images(part, task, split, runs)
         conditions = shared
         if labeled is not part:
-            conditions = SliceConditions(labeled, _half(labeled, group), data, alone)
+            conditions = SliceConditions(labeled, _half(labeled), data, alone)
         if len(labeled):
-            _of_task(everything, runs, conditions, min_support, group, families)
+            _of_task(everything, runs, conditions, min_support, families)
     rows = [{"split": split, **row} for family in families for row in family.judged()]
     table = pl.DataFrame(rows, schema=_SCHEMA).with_columns(pl.col(pl.Float64).fill_nan(None))
     # first the confirmed ones, by the lower end of their interval
@@ -589,7 +592,7 @@ def find_slices(
     place = pl.int_range(pl.len()).over("run", "task", "side", "confirmed")
     table = table.filter(pl.col("confirmed") | (place < MOST))
     tested = {family.name: family.tested for family in families}
-    options = {"min_support": min_support, "group": group}
+    options = {"min_support": min_support, "group": data.group}
     return Slices(
         table,
         {"split": split, "options": options, "columns_alone": alone, "tested": tested,
@@ -597,19 +600,11 @@ def find_slices(
     )  # fmt: skip
 
 
-def _groups(part: Dataset, group: str | None) -> pl.Series:
-    """The group of each image, text (n_images,); an image without a value is one of its own."""
-    alone = part.images["image_id"].cast(pl.String)
-    if group is None:
-        return alone
-    check_one_of("attribute", group, part.attributes, owner="the dataset")
-    values = part.images[group].cast(pl.String)
-    return ("group " + values).zip_with(values.is_not_null(), "image " + alone)
-
-
-def _half(part: Dataset, group: str | None) -> Booleans:
+def _half(part: Dataset) -> Booleans:
     """One of the halves, bool (n_images,): a group's, independent of other images."""
-    return np.asarray(fold_numbers(_groups(part, group), 2) == 0)
+    alone, groups = part.images["image_id"].cast(pl.String), part.groups
+    names = alone if groups is None else groups.zip_with(groups.is_not_null(), alone)
+    return np.asarray(fold_numbers(names, 2) == 0)
 
 
 def _of_task(
@@ -617,26 +612,22 @@ def _of_task(
     runs: Sequence[Predictions],
     conditions: SliceConditions,
     least: int,
-    group: str | None,
     families: Sequence[SliceFamily],
 ) -> None:
     """The tests of a task, added to the families."""
-    task, labels, groups = everything.task, everything.labels, None
+    task, labels, groups = everything.task, everything.labels, conditions.data.groups
     sizes = size_strata(conditions.data, everything)
-    if group is not None:
-        groups = _groups(conditions.data, group).rank("dense").to_numpy()
+    units = None if groups is None else unit_numbers(groups)
     for side, of_side in (("positive", labels), ("negative", ~labels)):
         missed = side == "positive"
-        kept = _distinct(conditions.of_task(task, size=missed), of_side, least)
+        kept = _distinct(conditions.of_task(task, size=missed), of_side, least, units)
         n = conditions.counts(kept, of_side) if kept else []
         for run in (run for run in runs if kept and task in run.tasks):
-            outcomes = outcomes_of(run, everything, side, sizes)
+            outcomes = outcomes_of(run, everything, side, sizes, units)
             if run.objects is not None and missed:
                 each = np.bincount(outcomes.row, minlength=len(of_side))
                 n = [pair_counts(kept, half * each) for half in conditions.halves]
-            if groups is not None:
-                outcomes = replace(outcomes, groups=groups[outcomes.row])
-            slice_side = SliceSide(task, kept, of_side, outcomes, conditions.halves, n)
+            slice_side = SliceSide(task, kept, of_side, outcomes, conditions.halves, n, units)
             for piece in slice_side.tested(least, families):
                 label = f"present({identifier(task)})"
                 phi = [label if missed else f"NOT {label}", *(c.phi for c in piece.conditions)]
@@ -648,16 +639,24 @@ def _of_task(
 
 
 def _distinct(
-    conditions: Sequence[SliceCondition], side: Booleans, support: int
+    conditions: Sequence[SliceCondition],
+    side: Booleans,
+    support: int,
+    units: NDArray[np.int64] | None,
 ) -> list[SliceCondition]:
-    """Conditions with enough images on either side, each set of images once."""
+    """Conditions with enough images, or groups, on either side, each set of images once."""
     most = int(side.sum()) - 1
     kept: dict[bytes, SliceCondition] = {}
     for condition in conditions:
         holds = condition.holds & side
-        if support <= np.count_nonzero(holds) <= most:
+        if support <= _supported(holds, units) and np.count_nonzero(holds) <= most:
             kept.setdefault(np.packbits(holds).tobytes(), condition)
     return list(kept.values())
+
+
+def _supported(inside: Booleans, units: NDArray[np.int64] | None) -> int:
+    """Number of images, or of their groups."""
+    return int(np.count_nonzero(inside)) if units is None else len(np.unique(units[inside]))
 
 
 def _counts(piece: FoundSlice, side: SliceSide, everything: ChallengeSet) -> dict[str, Any]:

@@ -189,16 +189,17 @@ class Presences:
 
 def _one_hot(data: Dataset) -> tuple[csr_array, csr_array, list[str]]:
     """Values of attribute columns: presence, unknown, and names such as ``hour=7``."""
-    if not data.attributes:
+    if not data.context_columns:
+        why = f" but {some_of(data.attributes)}: ids or groups" if data.attributes else ""
         raise InputError(
-            "the images have no attribute column, so there is no context in them",
+            f"the images have no attribute column{why}, so there is no context in them",
             where="context",
             remedy="add columns with `add-attributes`, or take the context from labels",
         )
     present: list[csr_array] = []
     unknown: list[csr_array] = []
     names: list[str] = []
-    for column in data.attributes:
+    for column in data.context_columns:
         values = data.images[column].cast(pl.String)
         levels = values.unique().drop_nulls().sort()
         codes = values.cast(pl.Enum(levels)).to_physical()

@@ -36,6 +36,7 @@ from nooch.data.coverage import (
 from nooch.data.fingerprint import fingerprint_of
 from nooch.data.objects import check_objects
 from nooch.data.part_files import Header, PartFiles, open_parts
+from nooch.data.splits import group_names
 from nooch.data.table_schema import (
     ALL,
     ANNOTATED,
@@ -65,6 +66,15 @@ def replaced_columns(table: csr_array, by: csr_array, columns: NDArray[np.int64]
 
 
 ImageId = int | str
+
+
+def _is_id(values: pl.Series) -> bool:
+    """True for more than 20 texts, of fewer than 10 images each, or whole numbers of fewer than 3:
+    a year has few images, too.
+    """
+    kind, n_values = values.dtype, values.drop_nulls().n_unique()
+    least = 3 if kind.is_integer() else 10 if kind in (pl.String, pl.Categorical, pl.Enum) else 0
+    return n_values > 20 and values.count() < least * n_values
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -317,6 +327,44 @@ class Dataset(Displayed):
     def attributes(self) -> tuple[str, ...]:
         """Names of the attribute columns of ``images``."""
         return tuple(c for c in self.images.columns if c not in (*CORE_COLUMNS, *ANNOTATED))
+
+    @property
+    def group(self) -> str | None:
+        """The column, or pattern of file names, by which images are grouped: declared for the
+        dataset, or by its split; None where each image is one of its own.
+        """
+        split = self.provenance.get("split") or {}
+        group: str | None = self.provenance.get("group") or split.get("group")
+        return group
+
+    @cached_property
+    def groups(self) -> pl.Series | None:
+        """The name of each image's group, (n_images,), null for one of its own; None: each is."""
+        return None if self.group is None else group_names(self.images, self.group)
+
+    def grouped(self, group: str | None) -> Self:
+        """The dataset with images grouped by a column, or pattern of file names; None: as it is.
+
+        Groups, such as the photographs of a scene, count as one in every interval and test.
+        Raises ParameterError if it is neither a column nor a pattern that fits all names.
+        """
+        if group is None:
+            return self
+        data = object.__new__(type(self))
+        vars(data).update({k: v for k, v in vars(self).items() if k != "groups"})
+        data._set(provenance={**self.provenance, "group": group})
+        # refuses a name that is wrong
+        _ = data.groups
+        return data
+
+    @property
+    def context_columns(self) -> tuple[str, ...]:
+        """Attribute columns that can be context: not the groups', nor like ids, which have more
+        than 20 values: texts of fewer than 10 images each, or whole numbers of fewer than 3.
+        """
+        return tuple(
+            name for name in self.attributes if name != self.group and not _is_id(self.images[name])
+        )
 
     @property
     def fitting_split(self) -> str:

@@ -96,7 +96,7 @@ def _random(
         codes[shuffled[:n_valid]] = _VALID
         codes[shuffled[n_valid : n_valid + n_test]] = _TEST
         return codes
-    member: NDArray[np.int64] = groups.rank("dense").to_numpy() - 1
+    member = unit_numbers(groups)
     sizes = np.bincount(member)
     room = {_VALID: n_valid, _TEST: n_test}
     side = np.full(len(sizes), _TRAIN, dtype=np.int8)
@@ -111,9 +111,11 @@ def _random(
 
 
 def group_names(images: pl.DataFrame, group: str) -> pl.Series:
-    """Names of the images' groups, (n_images,): values of a column, or matches in file names."""
+    """Names of the images' groups, (n_images,): values of a column, null where an image is one of
+    its own, or matches in file names.
+    """
     if group in images.columns:
-        return images[group].cast(pl.String).fill_null("").alias("group")
+        return images[group].cast(pl.String).alias("group")
     try:
         pattern = re.compile(group)
     except re.error as error:
@@ -130,6 +132,15 @@ def group_names(images: pl.DataFrame, group: str) -> pl.Series:
         allowed = f"a column ({', '.join(images.columns)}) or a regular expression on the file name"
         raise ParameterError(problem, allowed=allowed)
     return pl.Series("group", parts, dtype=pl.String)
+
+
+def unit_numbers(names: pl.Series) -> NDArray[np.int64]:
+    """Numbers of the groups of images from 0 on, int64 (n_images,); where the name is null, an
+    image has a number of its own.
+    """
+    ranks, alone = names.rank("dense").cast(pl.Int64), names.is_null()
+    own = alone.cum_sum().cast(pl.Int64) + names.drop_nulls().n_unique()
+    return np.asarray(ranks.zip_with(~alone, own).to_numpy() - 1)
 
 
 def _from_file(ids: pl.Series, plan: SplitPlan) -> NDArray[np.int8]:

@@ -195,7 +195,7 @@ def rates_of_answers(
     rates = {}
     answered = [(run.run, run.said) for run in runs if run.said is not None]
     cells = {
-        criterion: pl.concat(suite.set(*key).cell_frame for key in keys if key[0] == criterion)
+        criterion: suite.cells(key for key in keys if key[0] == criterion)
         for criterion in (dict.fromkeys(key[0] for key in keys) if answered else ())
     }
     for run, said in answered:
@@ -263,8 +263,10 @@ class AskedSample:
         notes = _about(suite, keys, weights) if weights else []
         return cls(suite.with_header(header, lambda *key: sets[key]), suite, weights, notes)
 
-    def weights_of(self, challenge: ChallengeSet) -> NDArray[np.float64]:
-        """Weights with mean 1 of the images of a set of ``weights``, float64 (n,)."""
+    def weights_of(self, challenge: ChallengeSet) -> NDArray[np.float64] | None:
+        """Weights with mean 1 of the images of a set, float64 (n,); None of a task without."""
+        if challenge.task not in self.weights:
+            return None
         task_weights = self.weights[challenge.task]
         rows = positions(
             challenge.image_ids, task_weights["image_id"].cast(challenge.image_ids.dtype)

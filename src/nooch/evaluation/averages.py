@@ -196,6 +196,14 @@ class _Mean:
             np.sum([getattr(scope, size)[scope.common] for scope in self.scopes], axis=0)
             for size in ("n", "n_positive")
         )
+        sizes: dict[str, Any] = {"effective": None}
+        if first.groups is not None:
+            sizes = {
+                size: np.sum(
+                    [getattr(scope, size)[:, scope.common] for scope in self.scopes], axis=0
+                )
+                for size in ("effective", "groups")
+            }
         return replace(
             first,
             task=AVERAGE,
@@ -203,7 +211,7 @@ class _Mean:
             n=n,
             n_positive=n_positive,
             tasks=len(self.scopes),
-            effective=None,
+            **sizes,
         )
 
 

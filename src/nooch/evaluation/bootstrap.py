@@ -22,23 +22,30 @@ _BLOCK = 64
 
 
 class BootstrapDraws:
-    """Seeded draws of many resamples of size n: how often each of n images is drawn.
+    """Seeded draws of many resamples: how often each of n images is drawn, or its group.
 
     Args:
         n: images of the split.
         resamples: how many.
         seed: of the draws; the first k resamples are the same for any number of resamples.
+        units: integers (n,), the group of each image, which is drawn whole; None: each is one.
     """
 
-    def __init__(self, n: int, resamples: int, seed: int) -> None:
-        self.n, self.resamples, self._cancelled = n, resamples, False
-        random = np.random.default_rng(seed)
+    def __init__(
+        self, n: int, resamples: int, seed: int, units: NDArray[np.int64] | None = None
+    ) -> None:
+        self.n, self.resamples, self._cancelled, self._most = n, resamples, False, n
+        random, m, unit = np.random.default_rng(seed), n, np.arange(n)
+        if units is not None and n:
+            unit = np.unique(units, return_inverse=True)[1]
+            m = int(unit.max()) + 1
         # an image is drawn once on average: more than 65,535 times is out of reach
         self._blocks: list[NDArray[np.uint16]] = []
         for start in range(0, resamples, _BLOCK):
             block = np.empty((min(_BLOCK, resamples - start), n), dtype=np.uint16)
             for row in block:
-                row[:] = np.bincount(random.integers(0, n, n), minlength=n) if n else 0
+                row[:] = np.bincount(random.integers(0, m, m), minlength=m)[unit] if n else 0
+                self._most = max(self._most, int(row.sum(dtype=np.int64)))
             self._blocks.append(np.ascontiguousarray(block.T))
 
     def cancel(self) -> None:
@@ -55,7 +62,7 @@ class BootstrapDraws:
             if self._cancelled:
                 raise CancelledError
             counts, end = block[rows], start + block.shape[1]
-            yield slice(start, end), counts if self.n < 1 << 16 else counts.astype(np.float64)
+            yield slice(start, end), counts if self._most < 1 << 16 else counts.astype(np.float64)
             start = end
 
 

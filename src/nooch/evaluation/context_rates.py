@@ -13,7 +13,7 @@ from scipy.sparse import coo_array
 
 from nooch.base.errors import InputError
 from nooch.evaluation.bootstrap import BootstrapDraws, intervals
-from nooch.evaluation.metrics.proportions import ratio_interval, wilson
+from nooch.evaluation.metrics.proportions import effective_number, ratio_interval, wilson
 from nooch.evaluation.predictions import positions
 from nooch.suites import CELLS
 
@@ -54,13 +54,13 @@ class Estimate:
 @dataclass(frozen=True, eq=False)
 class _Answers:
     """The answers that rates are of: ``yes`` and ``weight`` float64 (n,), ``cell`` an index into
-    ``CELLS``, and the number of the ``image``.
+    ``CELLS``, and the number of the ``unit``: of the image, or its group.
     """
 
     yes: Floats
     weight: Floats
     cell: NDArray[np.int64]
-    image: NDArray[np.int64]
+    unit: NDArray[np.int64]
 
     def _sums(self, values: Floats) -> Floats:
         return np.bincount(self.cell, values, minlength=4).astype(np.float64)
@@ -71,19 +71,14 @@ class _Answers:
         return np.asarray(np.divide(weight, total, out=np.full(4, np.nan), where=total > 0))
 
     def effective(self, values: Floats) -> Floats:
-        """Images that would tell as much about the mean of values without weights, float64 (4,):
-        Kish's number, divided by what answers about the same image have in common.
+        """Answers that would tell as much about the mean of values without weights, about as many
+        images, float64 (4,); see ``effective_number``.
         """
-        total, squares = (
-            np.bincount(self.cell, w, minlength=4) for w in (self.weight, self.weight**2)
-        )
-        away = self.weight * (values - self.means(values)[self.cell])
-        places, of_image = np.unique(4 * self.image + self.cell, return_inverse=True)
-        together = np.bincount(places % 4, np.bincount(of_image, away) ** 2, minlength=4)
-        apart = self._sums(away**2)
-        effect = np.divide(together, apart, out=np.ones(4), where=apart > 0)
-        kish = np.divide(total**2, squares, out=np.zeros(4), where=squares > 0)
-        return kish / np.maximum(effect, 1.0)
+        numbers = np.zeros(4)
+        for cell in range(4):
+            own = self.cell == cell
+            numbers[cell] = effective_number(values[own], self.unit[own], self.weight[own])
+        return numbers
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,7 +176,8 @@ def context_rates(rows: pl.DataFrame, *, bootstrap: int = 1000, seed: int = 0) -
 
     ``rows``: ``image_id, task, cell`` (one of ``CELLS``), ``yes`` (Boolean or a share in [0, 1]),
     and ``weight`` (Float64, the images that a row stands for; 1 where the column is not there).
-    Each image and task once.
+    Each image and task once. With a column ``unit``, the number of the image's group, groups are
+    resampled, else images.
     """
     if not rows.height:
         raise InputError("there are no answers about images of the challenge sets")
@@ -189,16 +185,18 @@ def context_rates(rows: pl.DataFrame, *, bootstrap: int = 1000, seed: int = 0) -
     yes = rows["yes"].cast(pl.Float64).to_numpy()
     cell = rows["cell"].replace_strict(list(CELLS), range(4), return_dtype=pl.Int64).to_numpy()
     names = rows["task"].unique(maintain_order=True)
-    images, image = np.unique(rows["image_id"], return_inverse=True)
-    place, n_tasks, n_images = positions(rows["task"], names) * 4 + cell, len(names), len(images)
+    units, unit = np.unique(
+        rows["unit" if "unit" in rows.columns else "image_id"], return_inverse=True
+    )
+    place, n_tasks, n_units = positions(rows["task"], names) * 4 + cell, len(names), len(units)
     # sums of weights, then of weights of yes, for each task and cell
     entries = np.concatenate([weight, weight * yes])
-    places = np.concatenate([place, place + 4 * n_tasks]), np.tile(image, 2)
-    matrix = coo_array((entries, places), (8 * n_tasks, n_images)).tocsr()
-    draws = BootstrapDraws(n_images, bootstrap, seed)
-    weights = np.ones((n_images, 1)), *(block for _, block in draws.weights(slice(None)))
+    places = np.concatenate([place, place + 4 * n_tasks]), np.tile(unit, 2)
+    matrix = coo_array((entries, places), (8 * n_tasks, n_units)).tocsr()
+    draws = BootstrapDraws(n_units, bootstrap, seed)
+    weights = np.ones((n_units, 1)), *(block for _, block in draws.weights(slice(None)))
     sums = np.concatenate([matrix @ w for w in weights], axis=1).reshape(2, n_tasks, 4, -1)
-    answers, measures = _Answers(yes, weight, cell, image), _measures(sums)
+    answers, measures = _Answers(yes, weight, cell, unit), _measures(sums)
     point, replicates = measures[:, 0], measures[:, 1:]
     bounds = np.full((2, 8), np.nan)
     if replicates.shape[1]:

@@ -8,6 +8,7 @@ from typing import Annotated
 import numpy as np
 import polars as pl
 from msgspec import Meta
+from numpy.typing import NDArray
 
 from nooch.base.calls import Progress, Seed, checked, no_progress
 from nooch.base.errors import InputError, ParameterError, check_one_of
@@ -16,7 +17,7 @@ from nooch.evaluation.bootstrap import BootstrapDraws
 from nooch.evaluation.metrics import METRICS, Graded
 from nooch.evaluation.predictions import Aligned, Predictions
 from nooch.evaluation.scores import Metric, Resamples, Scores, differences_table, scores_table
-from nooch.evaluation.subsets import DividedSet, ScoreScope, Subset, divide
+from nooch.evaluation.subsets import DividedSet, ScoreScope, Subset, divide, with_effective
 from nooch.evaluation.task_scores import Block, Floats, compared, graded, with_replicates
 from nooch.suites import Suite
 
@@ -41,7 +42,7 @@ def paired(
 
     Images of the split are resampled with replacement, the same draws for all methods, seeds and
     tasks. A replicate of a method is the mean over its seeds of the metric in that resample: the
-    intervals cover the choice of images, not of seeds.
+    intervals cover the choice of images (or of the suite's groups), not of seeds.
 
     Args:
         suite: the suite.
@@ -62,13 +63,14 @@ def paired(
     aligned = {
         m: [(Aligned(run, ids, split), run.scale) for run in runs] for m, runs in methods.items()
     }
-    draws = BootstrapDraws(len(ids), bootstrap, seed)
+    units = suite.units(ids)
+    draws = BootstrapDraws(len(ids), bootstrap, seed, units)
     predicted = [runs[0].tasks for runs in methods.values()]
     over = {} if strict else averaged_tasks(suite, keys, predicted)
     blocks: list[Block] = []
     averages = Averages(over, strict)
     for done, key in enumerate(keys, 1):
-        part = _divided(suite, key, ids)
+        part = _divided(suite, key, ids, units)
         models = {
             m: [*graded(part, dict(enumerate(runs)), metrics).values()]
             for m, runs in aligned.items()
@@ -101,14 +103,18 @@ def _check(methods: Mapping[str, Sequence[Predictions]], baselines: Sequence[str
             )
 
 
-def _divided(suite: Suite, key: tuple[str, str, str], ids: pl.Series) -> DividedSet:
+def _divided(
+    suite: Suite, key: tuple[str, str, str], ids: pl.Series, units: NDArray[np.int64] | None
+) -> DividedSet:
     challenge = suite.set(*key)
     rows = np.flatnonzero(ids.is_in(challenge.image_ids.implode()).to_numpy())
     subsets, parts = divide(challenge, [], {}, {})
     hard = [subset.name for subset in subsets].index("hard")
     n, n_positive = (np.append(sizes, sizes[hard]) for sizes in parts.sizes)
     scope = ScoreScope(*key, [*subsets, Subset(WORST_HARD)], n, n_positive)
-    return DividedSet(challenge, rows, scope, parts)
+    units = None if units is None else units[rows]
+    scope = with_effective(scope, parts, None, units, rest=hard)
+    return DividedSet(challenge, rows, scope, parts, units=units)
 
 
 def _mean(

@@ -60,9 +60,9 @@ from nooch.evaluation.subsets import (
     Groups,
     ScoreScope,
     divide,
-    effective_sizes,
     groups_of,
     parse_distribution,
+    with_effective,
 )
 from nooch.evaluation.task_scores import Block, ScoredTask, score_task
 from nooch.evaluation.thresholds import AnswerThreshold, RunThresholds
@@ -149,6 +149,7 @@ def evaluate(
     min_hard: Annotated[int, Meta(ge=0)] = 0,
     boxes: bool = False,
     dataset: Dataset | str | Path | None = None,
+    group: str | None = None,
     iou: Annotated[float, Meta(gt=0, le=1)] = IOU,
     reading: Mapping[str, Any] | None = None,
     progress: Progress = no_progress,
@@ -194,8 +195,10 @@ def evaluate(
             them; a note names them.
         min_hard: averages leave out tasks with fewer hard images on a side; a note names them.
         boxes: match the boxes of detections to the objects of the dataset, of which each counts.
-        dataset: the one that the suite was found in, for ``boxes``; by default the one that the
-            suite records.
+        dataset: the one that the suite was found in, for ``boxes`` and ``group``; by default the
+            one that the suite records.
+        group: column, or pattern of file names, of images that count as one in intervals and tests,
+            such as ``scene``; by default the suite's.
         iou: the least overlap (intersection over union) of a box and the object it finds.
         reading: how predictions are read: keywords of ``nooch.load_predictions``, such as
             ``{"ignore_unknown": True}``.
@@ -214,7 +217,7 @@ def evaluate(
         0.06
     """
     settings = {name: value for name, value in locals().items() if name not in _NO_SETTINGS}
-    suite = as_suite(suite)
+    suite = as_suite(suite, group, dataset)
     conditions = [parse_condition(text) for text in fail_if]
     for condition in conditions:
         check_names(condition, suite)
@@ -368,6 +371,11 @@ class _SplitScores:
         return groups_of(self.ids, self.by, self.attributes)
 
     @cached_property
+    def units(self) -> NDArray[np.int64] | None:
+        """The number of each image's group, int64 (n,); None: each image is one."""
+        return self.sample.whole.units(self.ids)
+
+    @cached_property
     def averaged(self) -> dict[str, list[str]]:
         """Criterion -> the tasks that averages are over; empty: all."""
         if self.strict:
@@ -392,7 +400,7 @@ class _SplitScores:
         threads = usable_cpus() if self.bootstrap else 1
         draws = None
         if self.bootstrap:
-            draws = BootstrapDraws(len(self.ids), self.bootstrap, self.seed)
+            draws = BootstrapDraws(len(self.ids), self.bootstrap, self.seed, self.units)
         score = partial(
             score_task,
             metrics=self.metrics,
@@ -435,12 +443,11 @@ class _SplitScores:
         # an average under a distribution is over all images, as the first subset is
         n, n_positive = (np.append(sizes, [sizes[0]] * len(shares)) for sizes in parts.sizes)
         scope = ScoreScope(*key, subsets, n, n_positive)
-        if challenge.task not in self.sample.weights:
-            return DividedSet(challenge, rows, scope, parts)
         weights = self.sample.weights_of(challenge)
-        sizes = effective_sizes(parts, weights)
-        sizes = np.append(sizes, sizes[:, :1].repeat(len(shares), axis=1), axis=1)
-        return DividedSet(challenge, rows, replace(scope, effective=sizes), parts, weights)
+        units = None if self.units is None else self.units[rows]
+        return DividedSet(
+            challenge, rows, with_effective(scope, parts, weights, units), parts, weights, units
+        )
 
 
 def _with_conditions(

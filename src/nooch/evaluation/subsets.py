@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
@@ -104,8 +104,11 @@ class ScoreScope:
         subsets: the subsets, in the order of the rows of scores.
         n: int64 (n_subsets,), images; ``n_positive`` those that are positive.
         tasks: how many tasks an average is over, else 1.
-        effective: of a weighted sample, float64 (3, n_subsets): the numbers of images, positives
-            and negatives that would give intervals of the same width without weights; or None.
+        effective: of a weighted sample, or of images in groups, float64 (3, n_subsets): the numbers
+            of images, positives and negatives that would give intervals of the same width without
+            weights, and of groups if they were of one size; or None.
+        groups: int64 (3, n_subsets), groups with images, positives and negatives; None: each image
+            is one.
     """
 
     criterion: str
@@ -116,13 +119,19 @@ class ScoreScope:
     n_positive: NDArray[np.int64]
     tasks: int = 1
     effective: NDArray[np.float64] | None = None
+    groups: NDArray[np.int64] | None = None
+
+    @property
+    def units(self) -> NDArray[np.int64]:
+        """Groups, or images, with any, positive and negative images, int64 (3, n_subsets)."""
+        if self.groups is not None:
+            return self.groups
+        return np.array([self.n, self.n_positive, self.n - self.n_positive])
 
     @property
     def images(self) -> NDArray[np.float64]:
         """Images, positives and negatives, as many as intervals count, float64 (3, n_subsets)."""
-        if self.effective is not None:
-            return self.effective
-        return np.array([self.n, self.n_positive, self.n - self.n_positive], dtype=np.float64)
+        return self.units.astype(np.float64) if self.effective is None else self.effective
 
     @property
     def common(self) -> list[int]:
@@ -140,6 +149,7 @@ class DividedSet:
         scope: names and sizes of its subsets.
         parts: how they are made up.
         weights: of a sample, float64 (n,) with mean 1; or None.
+        units: number of each image's group, int64 (n,); None: each image is one.
     """
 
     challenge: ChallengeSet
@@ -147,6 +157,7 @@ class DividedSet:
     scope: ScoreScope
     parts: Parts
     weights: NDArray[np.float64] | None = None
+    units: NDArray[np.int64] | None = None
 
 
 def groups_of(ids: pl.Series, by: Sequence[str], attributes: pl.DataFrame | None) -> Groups:
@@ -218,17 +229,32 @@ def divide(
     return subsets, Parts(labels, atoms, np.array(members), at_cell, table)
 
 
-def effective_sizes(parts: Parts, weights: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Kish's effective numbers of images, positives and negatives, float64 (3, n_subsets)."""
-    n_atoms, sides = parts.members.shape[1], (parts.labels, ~parts.labels)
-    sizes = []
-    for side in (np.ones_like(parts.labels), *sides):
-        total, squares = (
-            parts.members @ np.bincount(parts.atoms, weights=w * side, minlength=n_atoms)
-            for w in (weights, weights**2)
-        )
-        sizes.append(np.divide(total**2, squares, out=np.zeros(len(total)), where=squares > 0))
-    return np.array(sizes)
+def with_effective(
+    scope: ScoreScope,
+    parts: Parts,
+    weights: NDArray[np.float64] | None,
+    units: NDArray[np.int64] | None,
+    rest: int = 0,
+) -> ScoreScope:
+    """The scope with ``effective`` (Kish 1965) and ``groups`` of weighted or grouped images.
+
+    Subsets beyond those of ``parts`` have the images of the one in row ``rest``.
+    """
+    if weights is None and units is None:
+        return scope
+    n, n_subsets = len(parts.labels), len(parts.members)
+    weights = np.ones(n) if weights is None else weights
+    effective, counts = np.zeros((3, n_subsets)), np.zeros((3, n_subsets), np.int64)
+    for row, member in enumerate(parts.members):
+        inside = member[parts.atoms]
+        for column, side in enumerate((inside, inside & parts.labels, inside & ~parts.labels)):
+            own = weights[side] if units is None else np.bincount(units[side], weights[side])
+            counts[column, row] = np.count_nonzero(own)
+            if counts[column, row]:
+                effective[column, row] = own.sum() ** 2 / (own**2).sum()
+    rows = [*range(n_subsets), *[rest] * (len(scope.subsets) - n_subsets)]
+    groups = None if units is None else counts[:, rows]
+    return replace(scope, effective=effective[:, rows], groups=groups)
 
 
 def _atoms(

@@ -13,6 +13,7 @@ from nooch.evaluation.bootstrap import BootstrapDraws, auc_interval, intervals, 
 from nooch.evaluation.metrics import SHARES, Graded, Resampler
 from nooch.evaluation.metrics.proportions import (
     dprime_intervals,
+    effective_number,
     exact_mcnemar,
     paired_interval,
     wilson,
@@ -43,15 +44,17 @@ class Shares:
     down: Floats | None = None
 
     @classmethod
-    def of_run(cls, scope: ScoreScope, metrics: Sequence[str], values: Floats) -> Self:
-        """Shares of a run's values (n_subsets, n_metrics)."""
+    def of_run(
+        cls, part: DividedSet, metrics: Sequence[str], values: Floats, seeds: Sequence[Graded]
+    ) -> Self:
+        """Shares of a run's values (n_subsets, n_metrics), the means over its seeds."""
         # a view would keep the replicates next to them
-        return cls(_trials(scope, metrics), values.copy())
+        return cls(_trials(part, metrics, seeds), values.copy())
 
     @classmethod
     def of_pair(cls, part: DividedSet, metrics: Sequence[str], new: Graded, old: Graded) -> Self:
         """Share of images counted only for ``new``, and only for ``old``."""
-        n = _trials(part.scope, metrics)
+        n = _trials(part, metrics, [new], old)
         pairs = _sums(part, N_OUTCOMES * new.outcomes.astype(np.intp) + old.outcomes, N_OUTCOMES**2)
         table = pairs.reshape(-1, N_OUTCOMES, N_OUTCOMES)
         up, down = np.full((2, *n.shape), np.nan)
@@ -114,12 +117,38 @@ def _variance(up: Floats, down: Floats) -> Floats:
     return np.asarray(up + down - (up - down) ** 2)
 
 
-def _trials(scope: ScoreScope, metrics: Sequence[str]) -> Floats:
-    """Images that a metric is a share of, (n_subsets, n_metrics); 0 if it is not a share."""
+def _trials(
+    part: DividedSet, metrics: Sequence[str], seeds: Sequence[Graded], old: Graded | None = None
+) -> Floats:
+    """Images that a metric is a share of, (n_subsets, n_metrics); 0 if it is not a share. Of groups
+    of images the ``effective_number`` for the mean over seeds, less the share of ``old``.
+    """
+    scope = part.scope
     plain = np.array([subset.name in SCORED for subset in scope.subsets])
+    if part.units is not None:
+        return np.stack([_of_groups(part, metric, seeds, old) * plain for metric in metrics], 1)
     n, n_positive, n_negative = scope.images * plain
     trials = dict.fromkeys(SHARES, n) | {"recall": n_positive, "fpr": n_negative}
     return np.stack([trials.get(metric, np.zeros_like(n)) for metric in metrics], axis=1)
+
+
+def _of_groups(
+    part: DividedSet, metric: str, seeds: Sequence[Graded], old: Graded | None = None
+) -> Floats:
+    """The effective number of images of a share in each subset, (n_subsets,), 0 of others."""
+    numbers, parts = np.zeros(len(part.scope.subsets)), part.parts
+    if metric not in SHARES or part.units is None:
+        return numbers
+    events, among = map(list, SHARES[metric])
+    values = np.mean([np.isin(model.outcomes, events) for model in seeds], axis=0)
+    if old is not None:
+        values = values - np.isin(old.outcomes, events)
+    counted = np.isin(seeds[0].outcomes, among)
+    for row, member in enumerate(parts.members):
+        own = member[parts.atoms] & counted
+        weights = None if part.weights is None else part.weights[own]
+        numbers[row] = effective_number(values[own], part.units[own], weights)
+    return numbers
 
 
 def _sums(part: DividedSet, codes: NDArray[np.integer], size: int) -> Floats:
@@ -138,6 +167,10 @@ def dprime_reaches(part: DividedSet, metrics: Sequence[str], model: Graded) -> F
     sums = _sums(part, model.outcomes, N_OUTCOMES)
     reaches = np.full((2, len(part.scope.subsets), len(metrics)), np.nan)
     _, n_positive, n_negative = part.scope.images[:, : len(sums)]
+    if part.units is not None:
+        n_positive, n_negative = (
+            _of_groups(part, name, [model])[: len(sums)] for name in ("recall", "fpr")
+        )
     with np.errstate(invalid="ignore"):
         hits, claims = (
             sums[:, list(SHARES[name][0])].sum(axis=1) / sums[:, list(SHARES[name][1])].sum(axis=1)
@@ -261,7 +294,7 @@ def compared(
     for name, values in rows.items():
         mine[name] = block_of(
             name, scope, metrics, values,
-            shares=Shares.of_run(scope, metrics, values[..., 0]),
+            shares=Shares.of_run(part, metrics, values[..., 0], models[name]),
             reaches=dprime_reaches(part, metrics, single[name]) if name in single else None,
         )  # fmt: skip
     scored = [(block, rows[name][scope.common]) for name, block in mine.items()]
@@ -389,6 +422,7 @@ def _shaped(
 
 
 def deciding(scope: ScoreScope, metrics: Sequence[str]) -> NDArray[np.int64]:
-    """Images that decide how far a metric may be off, (n_subsets, n_metrics)."""
-    rarer = np.minimum(scope.n_positive, scope.n - scope.n_positive)
-    return np.stack([rarer if name in OF_BOTH else scope.n for name in metrics], axis=1)
+    """Images, or groups, that decide how far a metric may be off, (n_subsets, n_metrics)."""
+    n, *sides = scope.units
+    rarer = np.minimum(*sides)
+    return np.stack([rarer if name in OF_BOTH else n for name in metrics], axis=1)

@@ -62,7 +62,14 @@ from nooch.suites.search import (
     resolve_tasks,
     splits_to_search,
 )
-from nooch.suites.suite import DatasetRecord, SetRecord, Skipped, Suite, SuiteHeader
+from nooch.suites.suite import (
+    DatasetRecord,
+    SetRecord,
+    Skipped,
+    Suite,
+    SuiteHeader,
+    grouped_images,
+)
 from nooch.suites.suite_folder import load_suite, save_suite
 
 
@@ -201,6 +208,7 @@ def find(
     allow_unannotated: bool = False,
     stability: Annotated[int, Meta(ge=0)] = 0,
     overlay: OverlaySource = (),
+    group: str | None = None,
     out: str | Path | None = None,
     overwrite: bool = False,
     map: Map = builtins.map,
@@ -230,6 +238,8 @@ def find(
         overlay: files of corrected labels, such as verdicts from the page of ``nooch.audit``: they
             replace labels in the sets, which leave out ambiguous images. Criteria are fitted on
             the dataset's own labels.
+        group: column, or pattern of file names, of images that count as one in intervals and tests,
+            such as ``scene``; by default the dataset's.
         out: suite folder to write. Without it everything is in memory.
         overwrite: replace a suite folder that exists.
         map: where the work is done, such as an engine's, on a dataset of ``open_dataset``. With it,
@@ -259,7 +269,7 @@ def find(
         78
     """
     target = None if out is None else check_output(out, overwrite=overwrite, marker=SUITE_MARKER)
-    folder, data = data, as_dataset(data)
+    folder, data = data, as_dataset(data).grouped(group)
     if path is None and not isinstance(folder, Dataset):
         path = recorded_path(folder, target)
     names, places = resolve_tasks(data.classes, tasks), splits_to_search(data.splits, splits)
@@ -279,7 +289,8 @@ def find(
         )
         outcomes, read = found_suite
         header = _header(search, work, outcomes, path, stability)
-        suite = Suite(header, read, names=partial(_named_images, work.data))
+        tables = [partial(of, work.data) for of in (_named_images, grouped_images)]
+        suite = Suite(header, read, names=tables[0], groups=tables[1])
         if not allow_unannotated:
             rows = [_missing(record, search.fitted) for record in suite.header.sets]
             refuse_if_most_missing(rows, "images of challenge sets", "split's images")
@@ -536,7 +547,7 @@ def _header(
     header = search.header(record, outcomes, _stability(search, work, stability))
     rules = {ImageNames.from_images(part).rule for part in data.image_parts()} - {""}
     rule = "table" if len(rules) > 1 else next(iter(rules), "")
-    return msgspec.structs.replace(header, image_names=rule)
+    return msgspec.structs.replace(header, image_names=rule, group=data.group or "")
 
 
 def _missing(record: SetRecord, fitted: Mapping[str, Fitted]) -> tuple[str, int, int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, KeysView, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import msgspec
 import numpy as np
 import polars as pl
 from msgspec import UNSET, UnsetType
+from numpy.typing import NDArray
 
 from nooch.base.display import Displayed, DisplayTable, parameters_text
 from nooch.base.errors import FormatError, InputError, NoochError, ParameterError, check_one_of
@@ -19,6 +21,7 @@ from nooch.base.words import counted
 from nooch.criteria import FITTED, Fitted
 from nooch.criteria.cue_stability import CueStability
 from nooch.data import Dataset, ImageNames, MatchedNames, as_dataset, open_dataset
+from nooch.data.splits import group_names, unit_numbers
 from nooch.data.table_schema import check_split
 from nooch.suites.challenge_set import ChallengeSet, Counts
 from nooch.suites.hard_easy import Side
@@ -138,7 +141,7 @@ class OverlayRecord(msgspec.Struct, frozen=True):
 class SuiteHeader(msgspec.Struct, frozen=True, omit_defaults=True):
     """Everything of a suite but the rows of its sets; ``hard_only``: they contain no easy image;
     ``overlay``: the corrected labels that took the place of the dataset's; ``image_names``: see
-    ``Suite.name_rule``.
+    ``Suite.name_rule``; ``group``: by which its images are grouped, see ``Dataset.group``.
     """
 
     dataset: DatasetRecord
@@ -150,6 +153,16 @@ class SuiteHeader(msgspec.Struct, frozen=True, omit_defaults=True):
     hard_only: bool = False
     overlay: OverlayRecord | None = None
     image_names: str = ""
+    group: str = ""
+
+
+def grouped_images(data: Dataset) -> pl.DataFrame:
+    """``image_id, group`` of a dataset's images, see ``Dataset.groups``."""
+    frames = (
+        images.select("image_id", group_names(images, data.group or ""))
+        for images in data.image_parts()
+    )
+    return pl.concat(frames)
 
 
 class Suite(Displayed):
@@ -161,6 +174,7 @@ class Suite(Displayed):
         dataset: the dataset that it was found in or its folder, where that is known.
         names: gives ``image_id, file_name`` of the dataset's images, if the header lists such
             a table.
+        groups: gives ``image_id, group`` of the dataset's images, if the header names a ``group``.
         pairs: of suites of the package what is known of images and tasks: ``image_id, task``, and
             ``weight`` (the images that one of a sample stands for) or ``suspect`` (Boolean: the
             context contradicts the label strongly).
@@ -173,9 +187,10 @@ class Suite(Displayed):
         dataset: Dataset | str | None = None,
         names: Callable[[], pl.DataFrame] | None = None,
         pairs: pl.DataFrame | None = None,
+        groups: Callable[[], pl.DataFrame] | None = None,
     ) -> None:
         self.header, self._source, self.dataset = header, source, dataset
-        self.named_images, self.pairs = names, pairs
+        self.named_images, self.grouped_images, self.pairs = names, groups, pairs
         self._records = {(r.criterion, r.task, r.split): r for r in header.sets}
 
     @classmethod
@@ -268,6 +283,44 @@ class Suite(Displayed):
             return columns[0]
         return pl.concat(columns or [pl.Series("image_id", [], pl.Int64)]).unique().sort()
 
+    def grouped(self, group: str | None, data: Dataset | str | Path | None = None) -> Suite:
+        """The suite with its images in other groups; None, or its own: as it is.
+
+        Raises ParameterError as ``require_dataset``, and for a group that the dataset lacks.
+        """
+        if group in (None, self.header.group):
+            return self
+        data = self.require_dataset(data).grouped(group)
+        header = msgspec.structs.replace(self.header, group=group)
+        suite = self.with_header(header)
+        suite.dataset, suite.grouped_images = data, partial(grouped_images, data)
+        return suite
+
+    def units(self, ids: pl.Series) -> NDArray[np.int64] | None:
+        """The number of each image's group, of which every interval and test counts each once,
+        int64 (n,); None: each image is one.
+        """
+        if self._units is None:
+            return None
+        alone = self._units["unit"].len() + pl.int_range(pl.len())
+        frame = pl.DataFrame({"image_id": ids}).cast({"image_id": self._units["image_id"].dtype})
+        frame = frame.join(self._units, on="image_id", how="left", maintain_order="left")
+        return frame.select(pl.col("unit").fill_null(alone)).to_series().to_numpy()
+
+    @cached_property
+    def _units(self) -> pl.DataFrame | None:
+        """``image_id, unit``; None: each image is one."""
+        if not self.header.group or self.grouped_images is None:
+            return None
+        groups = self.grouped_images()
+        return groups.select("image_id", unit=pl.Series(unit_numbers(groups["group"])))
+
+    def cells(self, keys: Iterable[tuple[str, str, str]]) -> pl.DataFrame:
+        """``image_id, task, cell`` of sets, and ``unit`` (see ``units``) where there are groups."""
+        frame = pl.concat(self.set(*key).cell_frame for key in keys)
+        units = self.units(frame["image_id"])
+        return frame if units is None else frame.with_columns(unit=pl.Series(units))
+
     def found_in(self) -> Dataset | None:
         """The dataset that it was found in, or None if that is not known, was moved or changed."""
         dataset = self.dataset
@@ -352,7 +405,10 @@ class Suite(Displayed):
         source: Callable[[str, str, str], ChallengeSet] | None = None,
     ) -> Suite:
         """The suite with another header, and other sets where these are given."""
-        return Suite(header, source or self._source, self.dataset, self.named_images, self.pairs)
+        return Suite(
+            header, source or self._source, self.dataset, self.named_images, self.pairs,
+            self.grouped_images,
+        )  # fmt: skip
 
     @property
     def suspects(self) -> pl.DataFrame | None:

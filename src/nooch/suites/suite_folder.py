@@ -2,7 +2,8 @@
 
 ``challenge_sets.parquet`` has one row for each (criterion, task, split, image) and one row group
 for each (criterion, task), so that one set is read without the others. Where no
-rule leads from file names to ids, ``image_names.parquet`` has the names of the dataset's images.
+rule leads from file names to ids, ``image_names.parquet`` has the names of the dataset's images,
+and where these are in groups, ``groups.parquet`` has each one's.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ import pyarrow.parquet as pq
 from nooch.base.errors import FormatError, unreadable, wrong_type
 from nooch.base.files import SUITE_MARKER, atomic_folder, sha256_of
 from nooch.base.version import __version__
-from nooch.data import ALL, SPLITS, load_header, sealed_header
+from nooch.data import ALL, SPLITS, Dataset, load_header, sealed_header
 from nooch.data.table_files import BROKEN_TABLE, parquet_rows
 from nooch.data.table_schema import NAMES, Column, Schema, check_columns, is_ascending
 from nooch.suites.challenge_set import ROWS, SUBSETS, ChallengeSet, subset_codes
@@ -39,9 +40,12 @@ which ``scripts/make_nooch_coco.py`` and ``make_nooch_words.py`` write, as their
 SUSPECTS = {"nooch-coco": "d7c4b4270e92aa3a7a6100e51f45784071219c0a86d406715b05aa10eefc3978"}
 """The same of their files of suspect labels."""
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
+"""Version 2 has groups of images; without them version 1 is written."""
+_WITHOUT_GROUPS = 1
 TABLE = "challenge_sets.parquet"
 IMAGE_NAMES = "image_names.parquet"
+GROUPS = "groups.parquet"
 
 _AGAIN = "find the suite again"
 _SETS: Schema = {
@@ -57,8 +61,12 @@ _SETS: Schema = {
     "by_cue": Column((pl.UInt64,), "UInt64, null for criteria without cues", nulls=True),
 }
 _NAMES: Schema = {
-    "image_id": Column((pl.Int64, pl.String), "Int64 or String, never null"),
+    "image_id": _SETS["image_id"],
     "file_name": Column((pl.String,), "String, null where unknown", nulls=True),
+}
+_GROUPS: Schema = {
+    "image_id": _SETS["image_id"],
+    "group": Column((pl.String,), "String, null where an image is one", nulls=True),
 }
 
 
@@ -91,8 +99,11 @@ def save_suite(suite: Suite, folder: str | Path, *, overwrite: bool = False) -> 
         _write_table(suite, target / TABLE)
         if suite.header.image_names == "table" and suite.named_images is not None:
             suite.named_images().write_parquet(target / IMAGE_NAMES, compression="zstd")
+        if suite.header.group and suite.grouped_images is not None:
+            suite.grouped_images().write_parquet(target / GROUPS, compression="zstd")
         files = {file.name: sha256_of(file) for file in sorted(target.glob("*.parquet"))}
-        file = _SuiteFile("nooch-suite", FORMAT_VERSION, __version__, suite.header, files)
+        version = FORMAT_VERSION if suite.header.group else _WITHOUT_GROUPS
+        file = _SuiteFile("nooch-suite", version, __version__, suite.header, files)
         (target / SUITE_MARKER).write_bytes(sealed_header(file))
     return Path(folder)
 
@@ -124,7 +135,9 @@ def load_suite(folder: str | Path) -> Suite:
     path = file.header.dataset.path
     dataset = None if path is None else os.path.normpath(folder / path)
     reader = _SetReader(folder / TABLE, file.header)
-    return Suite(file.header, reader, dataset, partial(_read_names, folder / IMAGE_NAMES))
+    names = partial(_read_table, folder / IMAGE_NAMES, _NAMES)
+    groups = partial(_read_table, folder / GROUPS, _GROUPS)
+    return Suite(file.header, reader, dataset, names, groups=groups)
 
 
 def _load_shipped(name: str) -> Suite:
@@ -195,13 +208,14 @@ def _load_file(folder: Path) -> _SuiteFile:
 
 
 def _tables_of(file: _SuiteFile) -> list[str]:
-    return [TABLE] + ([IMAGE_NAMES] if file.header.image_names == "table" else [])
+    header, names = file.header, {IMAGE_NAMES: file.header.image_names == "table"}
+    return [TABLE, *(name for name, there in {**names, GROUPS: header.group}.items() if there)]
 
 
-def _read_names(path: Path) -> pl.DataFrame:
+def _read_table(path: Path, schema: Schema) -> pl.DataFrame:
     with _readable(path):
         frame = parquet_rows([path], path)
-    check_columns(frame, _NAMES, path, _AGAIN)
+    check_columns(frame, schema, path, _AGAIN)
     return frame
 
 
@@ -210,14 +224,18 @@ def is_shipped(folder: str | Path) -> bool:
     return str(folder) in SHIPPED and not Path(folder).is_dir()
 
 
-def as_suite(suite: Suite | str | Path) -> Suite:
-    """A suite as it is, or the one of a folder."""
+def as_suite(
+    suite: Suite | str | Path,
+    group: str | None = None,
+    data: Dataset | str | Path | None = None,
+) -> Suite:
+    """A suite as it is, or the one of a folder; with ``group`` as of ``Suite.grouped``."""
     if isinstance(suite, str | Path):
-        return load_suite(suite)
+        suite = load_suite(suite)
     if not isinstance(suite, Suite):
         allowed = "a Suite, or the path of its folder"
         raise wrong_type("suite", suite, allowed, 'suite=nooch.load_suite("my-suite")')
-    return suite
+    return suite.grouped(group, data)
 
 
 def _groups(header: SuiteHeader) -> list[tuple[tuple[str, str], list[SetRecord]]]:

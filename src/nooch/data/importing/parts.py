@@ -165,7 +165,7 @@ def _groups_file(part: int) -> str:
 
 def groups_of(parts: Sequence[Batches]) -> pl.Series:
     """The group of each image of all parts, as a number in the order of the groups' names."""
-    names = pl.concat(part[0]["group"].unique() for part in parts).unique().sort()
+    names = pl.concat(part[0]["group"].unique() for part in parts).drop_nulls().unique().sort()
     kind = pl.Enum(names)
     return pl.concat(part[0]["group"].cast(kind).to_physical() for part in parts)
 

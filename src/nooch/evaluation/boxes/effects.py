@@ -22,7 +22,7 @@ EFFECTS: dict[str, Any] = {
 """Columns of ``Scores.box_effects``. On the side ``positive``, rates are shares of objects that are
 missed; on ``negative``, boxes claimed per image and task without the object. ``effect`` is the
 difference of the shares, of negatives the shares with any claim, within each task (and size of the
-object): Mantel and Haenszel's, with the interval and p of images, see ``rate_gap``.
+object): Mantel and Haenszel's, with the interval and p of images or groups, see ``rate_gap``.
 """
 
 
@@ -40,7 +40,7 @@ def box_effects(
         for run in runs:
             limits = thresholds.get(run.run.run, {})
             parts = [
-                _outcomes(number, challenge, run, limits.get(challenge.task, 0.5))
+                _outcomes(number, challenge, run, limits.get(challenge.task, 0.5), suite)
                 for number, challenge in enumerate(sets)
                 if challenge.task in run.run.tasks
             ]
@@ -54,11 +54,13 @@ def box_effects(
 
 
 _Columns = tuple[NDArray[Any], NDArray[np.bool_], NDArray[Any], NDArray[Any]]
-"""Events, whether the image is hard, stratum, and the row of the image in the run: (n,) each."""
+"""Events, whether the image is hard, stratum, and the number of the image, or of its group: (n,)
+each.
+"""
 
 
 def _outcomes(
-    number: int, challenge: ChallengeSet, run: MatchedRun, limit: float
+    number: int, challenge: ChallengeSet, run: MatchedRun, limit: float, suite: Suite
 ) -> tuple[_Columns, _Columns]:
     """Objects of a set that are missed, and boxes claimed in each of its images without one."""
     ids, task, hard = challenge.image_ids, challenge.task, challenge.hard
@@ -67,17 +69,18 @@ def _outcomes(
     places[image[image >= 0]] = np.flatnonzero(image >= 0)
     missed, row, size = run.found({task: limit}).missed(run.run.tasks.index(task), places)
     claims = np.bincount(run.claims(task, places, limit), minlength=len(ids))
-    without = ~challenge.labels
+    without, units = ~challenge.labels, suite.units(ids)
+    unit = image if units is None else units
     return (
-        (missed, hard[row], number * (len(SIZES) + 1) + size, image[row]),
-        (claims[without], hard[without], np.full(without.sum(), number), image[without]),
+        (missed, hard[row], number * (len(SIZES) + 1) + size, unit[row]),
+        (claims[without], hard[without], np.full(without.sum(), number), unit[without]),
     )
 
 
 def _effect(
-    events: NDArray[Any], hard: NDArray[np.bool_], strata: NDArray[Any], images: NDArray[Any]
+    events: NDArray[Any], hard: NDArray[np.bool_], strata: NDArray[Any], units: NDArray[Any]
 ) -> dict[str, Any]:
-    gap = rate_gap(events > 0, hard, strata, images)
+    gap = rate_gap(events > 0, hard, strata, units)
     rates = [float(events[side].mean()) if side.any() else np.nan for side in (hard, ~hard)]
     return {
         "n_hard": gap.n_with, "n_easy": gap.n_without, "rate_hard": rates[0],

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betainc, betaincinv, gammaincinv, ndtri
+from scipy.special import betainc, betaincinv, gammaincinv, ndtri, stdtrit
 
 LEVEL = 0.95
 SIGNIFICANT = 1 - LEVEL
@@ -56,18 +56,53 @@ def _few(shares: Floats, n: NDArray[Any]) -> Floats:
 
 def wilson_of_groups(events: NDArray[np.bool_], groups: NDArray[Any] | None) -> tuple[float, float]:
     """Wilson's interval of the share of outcomes with an event, of which groups are alike, such as
-    the objects of one image: of as many outcomes as have this variance where none are.
+    the objects of one image, for their ``effective_number``.
 
     ``events``: bool (n,); ``groups``: integers (n,), None where each outcome is one.
     """
-    n, share = float(len(events)), events.mean() if len(events) else np.nan
-    if groups is not None and n:
-        number = np.unique(groups, return_inverse=True)[1]
-        apart, together = n * share * (1 - share), (np.bincount(number, events - share) ** 2).sum()
-        # rates of 0 and 1 do not show how alike outcomes of a group are: a group counts once
-        n = n / max(1.0, together / apart) if apart else float(number.max() + 1)
+    share, n = events.mean() if len(events) else np.nan, effective_number(events, groups)
     low, high = wilson(np.array(share), np.array(n))
     return float(low), float(high)
+
+
+def effective_number(
+    values: NDArray[Any], groups: NDArray[Any] | None, weights: Floats | None = None
+) -> float:
+    """The number of independent values whose mean has as wide an interval, by the normal quantile,
+    as the mean of these.
+
+    It is Kish's number (1965) over the design effect: the variance of the mean, by the jackknife
+    that leaves out a group at a time, over the one of values that each are a group. Student's
+    quantile has (sum k)^2 / sum k^2 - 1 degrees of freedom, k being the values of a group.
+
+    ``values``: (n,), in [-1, 1]; ``groups``: integers (n,), values that are alike; None where each
+    is a group; ``weights``: float64 (n,), at least 0.
+    """
+    weight = np.ones(len(values)) if weights is None else weights
+    groups = None if groups is None else np.unique(groups[weight > 0], return_inverse=True)[1]
+    values, weight = values[weight > 0], weight[weight > 0]
+    if not len(values):
+        return 0.0
+    kish = float(weight.sum() ** 2 / (weight**2).sum())
+    if groups is None or len(groups) == groups.max() + 1:
+        return kish
+    away, size = values - weight @ values / weight.sum(), np.bincount(groups, weight)
+    alone = float(((weight * away) ** 2).sum()) / weight.sum() ** 2
+    if not alone:
+        # rates of 0 and 1 do not show how alike values of a group are: a group counts once
+        return float(size.sum() ** 2 / (size**2).sum())
+    if len(size) == 1:
+        return (_Z / student(size)) ** 2
+    # means without each of the groups, less the mean of all
+    means = -np.bincount(groups, weight * away) / (size.sum() - size)
+    together = (len(size) - 1) * float(means.var())
+    return float(kish / max(1.0, together / alone) * (_Z / student(size)) ** 2)
+
+
+def student(sizes: NDArray[Any], level: float = LEVEL) -> float:
+    """Student's quantile for groups of these sizes, of one degree of freedom at least."""
+    freedom = sizes.sum() ** 2 / (sizes**2).sum() - 1
+    return float(-stdtrit(max(freedom, 1.0), (1 - level) / 2))
 
 
 def paired_interval(up: Floats, down: Floats, n: NDArray[Any]) -> Bounds:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import reduce
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
+
+from nooch.evaluation.metrics.proportions import LEVEL, SIGNIFICANT, student
 
 Floats = NDArray[np.float64]
 
@@ -35,6 +38,7 @@ class RateGap:
             (2, n_strata, 2).
         spread: standard error of the effect from groups of images, infinite if a single group
             decides; NaN without groups.
+        sizes: images of each group, (n_groups,).
     """
 
     n_with: int
@@ -48,13 +52,14 @@ class RateGap:
     p_more: float
     strata: Floats = field(repr=False, compare=False)
     spread: float = field(default=np.nan, repr=False, compare=False)
+    sizes: NDArray[Any] = field(default_factory=lambda: np.ones(1), repr=False, compare=False)
 
     def interval(self, level: float) -> tuple[float, float]:
         """The interval of the effect at another level, in (0, 1)."""
         if not self.strata.size:
             return np.nan, np.nan
         n, wrong = self.strata
-        return _interval(n, wrong, level, self.spread)[1:]
+        return _interval(n, wrong, level, self.spread, self.sizes)[1:]
 
     @property
     def rate_with(self) -> float:
@@ -83,10 +88,11 @@ def rate_gap(
     to 2,000 images with the condition can be errors, the Cochran-Mantel-Haenszel test beyond.
 
     With groups of images that are alike, or of objects of one image, the interval is at least as
-    wide as the one of the jackknife that leaves out a group at a time, which also holds with few
-    images in a stratum; and p-values are at least those in which each group has one vote: the sum
-    of (error - error rate of the stratum) * (condition - its share of the stratum). The sum of the
-    votes over the root of the sum of their squares is compared with a normal distribution.
+    wide as the one of the jackknife that leaves out a group at a time, with Student's quantile,
+    which also holds with few images in a stratum, and contains 0 where p is above .05; and p-values
+    are at least those in which each group has one vote: the sum of (error - error rate of the
+    stratum) * (condition - its share of the stratum). The sum of the votes over the root of the sum
+    of their squares is compared with a normal distribution.
 
     ``errors``: bool (n,); ``condition``: bool (n,); ``strata``: integers (n,), small and not
     negative; None for one stratum; ``groups``: integers (n,); None: each image is one; ``level``:
@@ -104,7 +110,7 @@ def rate_gap(
         nothing = np.nan, np.nan, np.nan, np.nan, np.nan
         return RateGap(*totals, *nothing, np.empty((2, 0, 2)))
     table, p = (n[both], wrong[both]), _p_values(n[both], wrong[both])
-    spread = np.nan
+    spread, sizes = np.nan, np.ones(1, np.int64)
     if groups is not None:
         used = np.asarray(both)[stratum]
         # numbers from 0, and strata that are compared without gaps
@@ -115,12 +121,16 @@ def rate_gap(
             share = (group.max() + 1) / len(group)
             table = table[0] * share, table[1] * share
         votes = _p_of_votes(errors[used], condition[used], stratum, group)
-        p = max(p[0], votes[0]), max(p[1], votes[1])
-    interval = _interval(*table, level, spread)
-    return RateGap(*totals, *interval, *p, np.stack(table), spread)
+        p, sizes = (max(p[0], votes[0]), max(p[1], votes[1])), np.bincount(group)
+    effect, low, high = _interval(*table, level, spread, sizes)
+    if groups is not None and level == LEVEL and p[0] > SIGNIFICANT:
+        low, high = min(low, 0.0), max(high, 0.0)
+    return RateGap(*totals, effect, low, high, *p, np.stack(table), spread, sizes)
 
 
-def _interval(n: Floats, wrong: Floats, level: float, spread: float) -> tuple[float, float, float]:
+def _interval(
+    n: Floats, wrong: Floats, level: float, spread: float, sizes: NDArray[Any]
+) -> tuple[float, float, float]:
     """The difference of the weighted rates (with - without), and its interval."""
     weights = n.prod(axis=1) / n.sum(axis=1)
     weights /= weights.sum()
@@ -139,7 +149,8 @@ def _interval(n: Floats, wrong: Floats, level: float, spread: float) -> tuple[fl
     down = np.hypot(with_ - low_with, high_without - without)
     up = np.hypot(high_with - with_, without - low_without)
     # NaN is left out
-    down, up = (float(np.fmax(distance, z * spread)) for distance in (down, up))
+    reach = student(sizes, level) * spread
+    down, up = (float(np.fmax(distance, reach)) for distance in (down, up))
     return float(effect), float(max(effect - down, -1.0)), float(min(effect + up, 1.0))
 
 
