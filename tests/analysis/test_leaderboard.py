@@ -14,6 +14,7 @@ from sites import HOSTILE
 import nooch
 from nooch.analysis.leaderboard import leaderboard, paired_gap
 from nooch.base.errors import OutputError, ParameterError
+from nooch.evaluation.captions import read_captions
 from nooch.evaluation.metrics.proportions import exact_mcnemar, paired_interval
 from nooch.suites.questions import Draw, draw_questions
 
@@ -99,6 +100,80 @@ def test_models_that_differ_by_chance_are_not_separable(models, tmp_path):
     assert table["p"][1] == pytest.approx(max(*p, 2 * min(p)))
 
 
+SAID = {
+    "better": (0.1, 0.05, 0.8), "honest": (0.3, 0.1, 0.8), "worse": (0.6, 0.2, 0.8),
+}  # fmt: skip
+
+
+def wrong_in(frame, cell):
+    """The answers about a cell that are wrong."""
+    yes = pl.Series(frame["answer"] == "Yes.")
+    return (QUESTIONS["ce"] == cell) & (yes != (QUESTIONS["label"] == 1))
+
+
+@pytest.mark.parametrize("cell", nooch.suites.CELLS)
+@pytest.mark.parametrize("how", ["left out", "unreadable"])
+def test_leaving_out_wrong_answers_does_not_help(tmp_path, cell, how):
+    """The rank, rates, ratios, d' and difference are those of the twin that answers."""
+    tables = []
+    for cheats in (False, True):
+        folder = tmp_path / f"models-{cheats}"
+        for name, rates in SAID.items():
+            frame = answers(*rates)
+            if cheats and name == "honest":
+                wrong = wrong_in(frame, cell)
+                assert wrong.sum() > 3
+                said = pl.when(wrong).then(pl.lit("I cannot tell.")).otherwise("answer")
+                said = said.alias("answer")
+                frame = frame.filter(~wrong) if how == "left out" else frame.with_columns(said)
+            put(folder, name, frame)
+        tables.append(leaderboard(folder, suite=SUITE, least_coverage=0).table)
+    twin, cheat = tables
+    assert cheat["folder"].to_list() == twin["folder"].to_list() == [*SAID]
+    same = [*nooch.suites.CELLS, "dprime", "gap", "p", "n_both"]
+    assert cheat.select(same).equals(twin.select(same))
+    for name, sign in (("false_ratio", 1), ("recall_ratio", 1), ("unknown", 1), ("coverage", -1)):
+        assert (sign * (cheat[name] - twin[name]) >= -1e-9).all(), name
+    unknown = QUESTIONS["weight"].filter(wrong_in(answers(*SAID["honest"]), cell)).sum()
+    share = unknown / QUESTIONS["weight"].filter(QUESTIONS["ce"] == cell).sum()
+    row = cheat.row(1, named=True)
+    assert row["unknown"] == row[f"{cell}_unknown"] == pytest.approx(share)
+    left = share if how == "left out" else 0
+    assert row["coverage"] == row[f"{cell}_coverage"] == pytest.approx(1 - left)
+    if how == "left out":
+        # coverage of all questions together would be higher
+        bound = 1 - share + 0.001
+        fails(lambda: leaderboard(folder, suite=SUITE, least_coverage=bound), f"{cell[:4]} ")
+
+
+def test_a_phrasing_that_is_left_out_does_not_help(tmp_path):
+    """Of three phrasings two are answered yes; without these, one no is not the answer."""
+    hard = SUITE.set("ce", "car", "test").ids("hard_negative")
+    texts = ["Is there a car in the image?", "Can you see a car in this image?",
+             "Does this image contain a car?"]  # fmt: skip
+    asked = pl.DataFrame([
+        {"image": str(i), "text": text, "question_id": 3 * n + k}
+        for n, i in enumerate(QUESTIONS["image_id"]) for k, text in enumerate(texts)
+    ])  # fmt: skip
+    asked.write_ndjson(tmp_path / "asked.json")
+    ids = asked["image"].cast(pl.Int64)
+    yes = ids.is_in(hard[::2]) & (asked["question_id"] % 3 > 0)
+    frame = asked.select("question_id", question="text", answer=pl.when(yes).then(pl.lit("Yes."))
+                         .otherwise(pl.lit("No.")))  # fmt: skip
+    rates = {}
+    for name, said in {
+        "honest": frame, "left out": frame.filter(~yes),
+        "unreadable": frame.with_columns(pl.when(yes).then(pl.lit("?")).otherwise("answer")
+                                         .alias("answer")),
+    }.items():  # fmt: skip
+        put(tmp_path / name, "model", said)
+        board = leaderboard(tmp_path / name, suite=SUITE, questions=tmp_path / "asked.json",
+                            least_coverage=0)  # fmt: skip
+        rates[name] = board.table["hard_negative"][0]
+    assert rates["honest"] > 0.3
+    assert rates["left out"] == rates["unreadable"] == rates["honest"]
+
+
 @given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=2, max_size=60))
 def test_one_question_an_image_is_mcnemars_test(said):
     n = len(said)
@@ -135,11 +210,11 @@ def change(frame, column, value):
 
 FULL = {"least_coverage": 1.0}
 FORGED = {
-    "partial": (lambda f: f.head(30), "answers 15.0% of the questions"),
+    "partial": (lambda f: f.head(30), "% of the questions on hard negatives"),
     "other weights": (lambda f: change(f, "weight", 1000.0), "other weights than the questions"),
     "other questions": (
         lambda f: change(f, "image_id", int(DATA.images.filter(split="train")["image_id"][0])),
-        "answers 99.5% of the questions",
+        "% of the questions on ",
     ),
     "answered twice": (
         lambda f: pl.concat([f, f.head(1)]), "has several answers to one question"
@@ -213,26 +288,50 @@ def test_names_are_escaped(models, tmp_path):
     assert "http" not in page.replace("http-equiv", "")
 
 
-def test_real_captions_and_answers(shared_data, tmp_path):
-    """The order of the models, and the rates known of LLaVA's answers."""
-    folder, vlm = tmp_path / "models", shared_data / "vlm"
-    files = {file.stem: file for file in sorted((vlm / "captions").iterdir())}
-    for name, file in (files | {"answers": vlm / "answers" / "llava-1.5-7b.jsonl"}).items():
-        (folder / name).mkdir(parents=True)
-        shutil.copy(file, folder / name)
-        kind = "answers" if name == "answers" else "captions"
-        (folder / name / "model.yaml").write_text(f"name: {name}\nkind: {kind}\n")
+def test_real_answers(shared_data, tmp_path):
+    """The rates known of LLaVA's answers."""
+    vlm = shared_data / "vlm"
+    folder = put(tmp_path / "models", "answers", pl.DataFrame())
+    (folder / "answers.parquet").unlink()
+    shutil.copy(vlm / "answers" / "llava-1.5-7b.jsonl", folder)
     board = leaderboard(
-        folder, suite="nooch-coco", criterion="ce", split=["valid", "test"], least_coverage=0.01,
+        tmp_path / "models", suite="nooch-coco", criterion="ce", split=["valid", "test"],
         questions=vlm / "pope" / "llava_pope_test.jsonl",
     )  # fmt: skip
-    row = board.table.row(by_predicate=pl.col("name") == "answers", named=True)
+    row = board.table.row(0, named=True)
     cells = ("hard_negative", "easy_negative", "hard_positive", "easy_positive")
     assert [round(row[cell], 3) for cell in cells] == [0.167, 0.052, 0.636, 0.8]
-    names = board.table["name"].to_list()
-    assert names[-2:] == ["Instruction1_llava", "answers"]
-    assert (board.table["false_ratio"] > 2).all()
     # labels of nooch-coco were audited: what is contradicted most is also left out
-    sure = board.table.select(first=pl.col("hard_negative_without_suspects"), all="hard_negative")
-    assert sure["first"].null_count() == 0
+    assert 0.1 < row["hard_negative_without_suspects"] < 0.3
+
+
+def test_real_captions(shared_data, tmp_path):
+    """The order of the models, on the images that all have captions of, and on twice as many."""
+    files = {f.stem: f for f in sorted((shared_data / "vlm" / "captions").iterdir())}
+    for name, file in files.items():
+        (tmp_path / "models" / name).mkdir(parents=True)
+        shutil.copy(file, tmp_path / "models" / name)
+        (tmp_path / "models" / name / "model.yaml").write_text(f"name: {name}\nkind: captions\n")
+    suite = nooch.suites.load_suite("nooch-coco")
+    images = read_captions([*files.values()], suite)[0].captions["image_id"].unique()
+    asked = tmp_path / "questions.jsonl"
+    options = {"suite": suite, "criterion": "ce", "split": ["valid", "test"], "questions": asked}
+    other = suite.set("ce", "car", "test").image_ids
+    other = other.filter(~other.is_in(images.implode())).head(len(images))
+    tables = []
+    for listed in (images, pl.concat([images, other])):
+        pl.DataFrame({
+            "image": listed.cast(pl.String), "text": "Is there a car in the image?"
+        }).write_ndjson(asked)  # fmt: skip
+        table = leaderboard(tmp_path / "models", **options, least_coverage=0.1).table
+        tables.append(table)
+        assert table["name"][-1] == "Instruction1_llava"
+    first, second = tables
+    assert (first["false_ratio"] > 2).all()
+    assert (first["coverage"] == 1).all()
+    sure = first.select(first="hard_negative_without_suspects", all="hard_negative")
     assert (sure["first"] < sure["all"]).sum() >= 4
+    # what has no caption counts as a mention of what is absent
+    assert (second["coverage"] < 0.7).all()
+    assert (second["hard_negative"] > 0.3).all()
+    fails(lambda: leaderboard(tmp_path / "models", **options), "% of the questions on ")

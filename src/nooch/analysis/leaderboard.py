@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
@@ -20,10 +20,22 @@ from nooch.base.version import __version__
 from nooch.base.words import counted
 from nooch.base.yaml_files import read_yaml
 from nooch.data import csv_bytes
-from nooch.evaluation import Predictions, load_predictions
-from nooch.evaluation.answer_sample import WITHOUT, rates_of_answers, weighted_as_sample
-from nooch.evaluation.answers import read_raw_answers
-from nooch.evaluation.captions import COCO, load_vocabulary, mentions, read_captions
+from nooch.evaluation.answer_sample import (
+    answers_as_predictions,
+    answers_in,
+    weighted_as_sample,
+    with_unanswered,
+)
+from nooch.evaluation.answers import read_answers, read_raw_answers
+from nooch.evaluation.captions import (
+    COCO,
+    ModelCaptions,
+    Vocabulary,
+    load_vocabulary,
+    mentions,
+    read_captions,
+)
+from nooch.evaluation.context_rates import answer_rates
 from nooch.evaluation.metrics.proportions import SIGNIFICANT, exact_mcnemar, paired_interval
 from nooch.evaluation.metrics.subset_metrics import value_of
 from nooch.report.site.folder import page_environment, write_assets
@@ -80,10 +92,12 @@ class Leaderboard(TabularResult):
             where it suggests them (``easy_positive``) and elsewhere (``hard_positive``), with
             ``_low`` and ``_high``, the first two also ``_without_suspects`` (None for a suite whose
             labels were not audited); ``false_ratio`` and ``recall_ratio`` (where expected over
-            elsewhere); ``dprime`` and ``response_criterion`` over all questions; ``unknown`` (the
-            share of answers that are neither yes nor no) and ``coverage`` (the share of the
-            questions, or of their images, that have an answer). Against the model in the row above,
-            on what both answered: ``gap`` of the first rate, ``gap_low, gap_high``, ``n_both``
+            elsewhere); ``dprime`` and ``response_criterion`` over all questions. What has no
+            answer, or one that is neither yes nor no, counts as wrong in all of these; intervals
+            hold for any meaning of it. Of the questions on each of the four, by weight:
+            ``_coverage``, the share with an answer, and ``_unknown``, the share without one that is
+            yes or no; ``coverage`` is the least of the four, ``unknown`` the largest. Against the
+            model in the row above: ``gap`` of the first rate, ``gap_low, gap_high``, ``n_both``
             questions, and ``p`` (McNemar's, corrected over all rows by Holm).
         settings: suite, criterion, splits, and what was read (JSON-like).
     """
@@ -162,7 +176,7 @@ def leaderboard(
         questions: file of the questions that all models were asked, as of ``nooch.export``; by
             default those that are drawn by default.
         least_coverage: share of the questions (of captions: of their images) that must have an
-            answer.
+            answer, for each of the four rates.
         synonyms: how captions mention tasks: ``coco``, or a YAML file.
         overwrite: replace an earlier page.
         progress: called with what is being done, and how many of how many models are done.
@@ -182,36 +196,37 @@ def leaderboard(
     keys = suite.select_keys([criterion], splits=splits)
     entries = _entries(Path(folder))
     if questions is None:
-        reference = asked_of(draw_questions(suite, suite.select_keys(splits=splits), Draw()))
+        asked = asked_of(draw_questions(suite, suite.select_keys(splits=splits), Draw()))
     else:
-        reference, _ = asked_questions(questions, suite)
-        reference = reference.drop_nulls(_PAIR)
-    runs = _runs(entries, suite, questions, synonyms, progress)
+        asked, _ = asked_questions(questions, suite)
+    runs = _runs(entries, suite, asked, synonyms, progress)
     cells = pl.concat(suite.set(*key).cell_frame for key in keys)
-    rows, marked = [], {}
-    for entry, run in tracked([*zip(entries, runs, strict=True)], len(runs), "scoring", progress):
-        said, covered = _checked_answers(entry, run, reference, least_coverage)
-        named = replace(run, run=entry.folder, said=said)
-        rates = rates_of_answers([named], suite, keys, {}, 0, 0)
-        if not rates:
+    rows, counted_as = [], {}
+    for entry, said in tracked([*zip(entries, runs, strict=True)], len(runs), "scoring", progress):
+        answers = answers_in(said, cells)
+        if not len(answers):
             problem = "has no answer about an image of the challenge sets"
             raise _refused(entry, problem, "give another `criterion` or `split`")
-        ids = pl.col("image_id").cast(cells["image_id"].dtype, strict=False)
-        answered = _as_yes(said).with_columns(ids).join(cells, on=_PAIR)
-        marked[entry.folder] = answered
-        row = _row(entry, rates[entry.folder, criterion].frame(), answered, covered)
-        sure = rates.get((f"{entry.folder}{WITHOUT}", criterion))
+        row = _row(entry, answers, least_coverage)
+        sure = answers[:0]
+        if suite.suspects is not None:
+            sure = answers.join(suite.suspects, on=_PAIR, how="anti")
+        estimates = answer_rates(sure, bootstrap=0).estimates if len(sure) else {}
         for cell in _ORDER[:2]:
-            estimate = None if sure is None else sure.estimates["rate", cell].value
-            row[f"{cell}{_SURE}"] = estimate
+            row[f"{cell}{_SURE}"] = estimates["rate", cell].value if estimates else None
+        wrong = pl.col("cell").str.ends_with("negative")
+        yes = pl.when("unknown").then(wrong).otherwise("yes").cast(pl.Float64)
+        counted_as[entry.folder] = answers.with_columns(yes=yes)
+        row |= _sensitivity(counted_as[entry.folder])
         rows.append(row)
-    rows.sort(key=lambda row: (row["hard_negative"] is None, row["hard_negative"], row["folder"]))
-    _compare(rows, marked)
+    order = ("hard_negative", "unknown", "folder")
+    rows.sort(key=lambda row: (row["hard_negative"] is None, *map(row.get, order)))
+    _compare(rows, counted_as)
     table = pl.DataFrame(rows, schema_overrides=_NULLABLE)
     settings = {
         "nooch": __version__, "criterion": criterion, "splits": list(splits),
         "tasks": len({key[1] for key in keys}), "dataset": suite.header.dataset.fingerprint,
-        "questions": len(reference), "least_coverage": least_coverage,
+        "questions": len(asked.drop_nulls(_PAIR)), "least_coverage": least_coverage,
     }  # fmt: skip
     board = Leaderboard(table, settings)
     if out is not None:
@@ -267,91 +282,88 @@ def _entry(folder: Path) -> _RankedModel:
 def _runs(
     entries: Sequence[_RankedModel],
     suite: Suite,
-    questions: str | Path | None,
+    asked: pl.DataFrame,
     synonyms: str | Path,
     progress: Progress,
-) -> list[Predictions]:
-    """Answers of each model; captions are read together, since some name only questions."""
+) -> list[pl.DataFrame]:
+    """What each model said, as ``Predictions.said``, about all that was ``asked``; captions are
+    read together, since some name only questions.
+    """
     words = load_vocabulary(synonyms)
     files = [entry.file for entry in entries if entry.card.kind == "captions"]
     captions = iter(read_captions(files, suite) if files else ())
     runs = []
     for entry in tracked(entries, len(entries), "reading", progress):
         if entry.card.kind == "captions":
-            said, sample = mentions(next(captions), words, suite.tasks), suite.sample_weights
-            runs.append(said if sample is None else weighted_as_sample(said, sample))
+            runs.append(_mentioned(next(captions), suite, asked, words))
             continue
         _, raw = read_raw_answers(entry.file)
         if all(raw[name].null_count() for name in ("question_id", "image", "question")):
             problem = "names neither questions nor images: their order cannot be checked"
             raise _refused(entry, problem, "give question_id with each answer")
-        asked = raw.drop_nulls("image").select("image", "task", "question")
-        if asked.is_duplicated().any():
+        named = raw.drop_nulls("image").select("image", "task", "question")
+        if named.is_duplicated().any():
             raise _refused(entry, "has several answers to one question", "give one of each")
-        run, *others = load_predictions(entry.file, suite, questions=questions, ignore_unknown=True)
-        if others or run.said is None:
-            problem = "contains no answers in words of one model"
-            raise _refused(entry, problem, "give answers of `nooch ask`, or of a harness")
-        runs.append(run)
+        read = read_answers(entry.file, suite, questions=asked, ignore_unknown=True)
+        said = answers_as_predictions(read).said
+        assert said is not None  # noqa: S101 - they are answers
+        _check_asked(entry, said, asked)
+        runs.append(said)
     return runs
 
 
-def _as_yes(said: pl.DataFrame) -> pl.DataFrame:
-    """``image_id, task, weight``, ``yes`` (0 to 1) and ``unknown`` (Boolean)."""
-    if "unknown" in said.columns:
-        yes = (pl.col("value") > 0.5).fill_null(value=False).cast(pl.Float64)
-        return said.select(*_PAIR, "weight", "unknown", yes=yes)
-    return said.select(*_PAIR, "weight", pl.lit(value=False).alias("unknown"), "yes")
+def _mentioned(
+    captions: ModelCaptions, suite: Suite, asked: pl.DataFrame, words: Vocabulary
+) -> pl.DataFrame:
+    """Mentions of the tasks in captions of all images that questions were asked about."""
+    run = mentions(captions, words, suite.tasks)
+    images = asked.select("image_id").drop_nulls().unique()
+    pairs = images.join(pl.DataFrame({"task": run.tasks}), how="cross").with_columns(weight=1.0)
+    ids = pl.col("image_id").cast(run.image_ids.dtype, strict=False)
+    run, pairs = with_unanswered(run, pairs), pairs.with_columns(ids)
+    if suite.sample_weights is not None:
+        run = weighted_as_sample(run, suite.sample_weights)
+    assert run.said is not None  # noqa: S101 - they are captions
+    return run.said.join(pairs.select(_PAIR), on=_PAIR, how="semi")
 
 
-def _checked_answers(
-    entry: _RankedModel, run: Predictions, reference: pl.DataFrame, least: float
-) -> tuple[pl.DataFrame, float]:
-    """The answers of a run, and their coverage. Raises InputError for those that are refused."""
-    said = run.said
-    assert said is not None  # noqa: S101 - the caller looked
-    kind = reference["image_id"].dtype
-    said = said.with_columns(pl.col("image_id").cast(kind, strict=False))
-    if entry.card.kind == "captions":
-        every = reference["image_id"].unique()
-        covered = float(every.is_in(said["image_id"].unique().implode()).to_numpy().mean())
-    else:
-        joined = said.join(
-            reference.select(*_PAIR, asked=pl.col("weight")),
-            on=_PAIR, how="left", maintain_order="left",
-        ).unique(_PAIR, maintain_order=True)  # fmt: skip
-        if strange := int(joined["asked"].null_count()):
-            problem = f"has {counted(strange, 'answer')} to questions that were not asked"
-            raise _refused(entry, problem, "give the file of questions as `questions`")
-        if (joined["weight"] != joined["asked"]).any():
-            remedy = "leave weights as `ask` and `export` write them"
-            raise _refused(entry, "has other weights than the questions", remedy)
-        covered = len(joined) / reference.select(_PAIR).n_unique()
-    if covered < least:
-        problem = f"answers {100 * covered:.1f}% of the questions"
-        raise _refused(entry, problem, f"answer at least {100 * least:g}% (`least_coverage`)")
-    return said, covered
+def _check_asked(entry: _RankedModel, said: pl.DataFrame, asked: pl.DataFrame) -> None:
+    """Raise InputError for answers to other questions, or with other weights."""
+    ids = pl.col("image_id").cast(said["image_id"].dtype, strict=False)
+    pairs = asked.with_columns(ids).select(*_PAIR, asked=pl.col("weight")).unique(_PAIR)
+    joined = said.join(pairs, on=_PAIR, how="left")
+    if strange := int(joined["asked"].null_count()):
+        problem = f"has {counted(strange, 'answer')} to questions that were not asked"
+        raise _refused(entry, problem, "give the file of questions as `questions`")
+    if (joined["weight"] != joined["asked"]).any():
+        remedy = "leave weights as `ask` and `export` write them"
+        raise _refused(entry, "has other weights than the questions", remedy)
 
 
-def _row(
-    entry: _RankedModel, rates: pl.DataFrame, answered: pl.DataFrame, covered: float
-) -> dict[str, Any]:
+def _row(entry: _RankedModel, answers: pl.DataFrame, least: float) -> dict[str, Any]:
+    """The row of a model without its suspects, sensitivity and comparison. Raises InputError for
+    too few answers in one of the cells.
+    """
     row: dict[str, Any] = msgspec.structs.asdict(entry.card)
     row |= {"folder": entry.folder, "file": entry.file.name, "sha256": entry.sha256}
-    found = {(one["measure"], one["subset"]): one for one in rates.iter_rows(named=True)}
+    rates = answer_rates(answers, bootstrap=0)
+    missing = pl.col("missing").fill_null(0.0) if "missing" in answers.columns else pl.lit(0.0)
+    weight = pl.col("weight")
+    shares = answers.group_by("cell").agg((weight * (1 - missing)).sum() / weight.sum())
+    coverage = dict(shares.rows())
     for cell in _ORDER:
-        estimate = found.get(("rate", cell), {})
-        row |= {cell: estimate.get("value")}
-        row |= {f"{cell}_{end}": estimate.get(end) for end in ("low", "high")}
-    row["false_ratio"] = found.get(("ratio", "negative"), {}).get("value")
-    recall = row["hard_positive"]
-    row["recall_ratio"] = row["easy_positive"] / recall if recall and row["easy_positive"] else None
-    row |= _sensitivity(answered)
-    weight = answered["weight"]
-    row["unknown"] = float(np.average(answered["unknown"], weights=weight))
-    row["coverage"] = covered
-    nothing = dict.fromkeys(("gap", "gap_low", "gap_high", "n_both", "p"))
-    return row | nothing
+        estimate = rates.estimates["rate", cell]
+        row |= {cell: estimate.value, f"{cell}_low": estimate.low, f"{cell}_high": estimate.high}
+        row |= {f"{cell}_coverage": coverage.get(cell), f"{cell}_unknown": rates.unknown.get(cell)}
+        if coverage.get(cell, 1) < least:
+            which = cell.replace("_", " ")
+            problem = f"answers {100 * coverage[cell]:.1f}% of the questions on {which}s"
+            raise _refused(entry, problem, f"answer at least {100 * least:g}% (`least_coverage`)")
+    row["false_ratio"] = rates.estimates["ratio", "negative"].value
+    recall_ratio = rates.estimates["ratio", "positive"].value
+    row["recall_ratio"] = 1 / recall_ratio if recall_ratio else None
+    row |= {"unknown": max(rates.unknown.values()), "coverage": min(coverage.values())}
+    return row | dict.fromkeys(("gap", "gap_low", "gap_high", "n_both", "p"))
 
 
 def _sensitivity(answered: pl.DataFrame) -> dict[str, float | None]:
@@ -379,7 +391,7 @@ def _compare(rows: Sequence[dict[str, Any]], answers: Mapping[str, pl.DataFrame]
 
 def paired_gap(answers: pl.DataFrame, others: pl.DataFrame) -> dict[str, Any]:
     """The difference of two rates of yes to absent objects where these are expected, on what both
-    answered: ``gap, gap_low, gap_high, n_both, p``.
+    were asked: ``gap, gap_low, gap_high, n_both, p``.
 
     Weights and answers about one image are counted by the number of questions that would tell as
     much (Kish 1965): the variance of the difference over the one of independent, equal ones.

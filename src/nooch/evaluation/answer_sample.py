@@ -199,14 +199,8 @@ def rates_of_answers(
         for criterion in (dict.fromkeys(key[0] for key in keys) if answered else ())
     }
     for run, said in answered:
-        limits = pl.col("task").replace_strict(
-            thresholds.get(run, {}), default=0.5, return_dtype=pl.Float64
-        )
-        mentions = "answer" not in said.columns
-        yes = pl.col("value") if mentions else (pl.col("value") > limits).fill_null(value=False)
         for criterion, frame in cells.items():
-            ids = pl.col("image_id").cast(frame["image_id"].dtype, strict=False)
-            rows = said.with_columns(ids, yes=yes).join(frame, on=["image_id", "task"])
+            rows = answers_in(said, frame, thresholds.get(run))
             if rows.height:
                 rates[run, criterion] = answer_rates(rows, bootstrap=bootstrap, seed=seed)
             if rows.height and suite.suspects is not None:
@@ -215,6 +209,19 @@ def rates_of_answers(
                     name = f"{run}{WITHOUT}"
                     rates[name, criterion] = answer_rates(rows, bootstrap=bootstrap, seed=seed)
     return rates
+
+
+def answers_in(
+    said: pl.DataFrame, cells: pl.DataFrame, thresholds: Mapping[str, float] | None = None
+) -> pl.DataFrame:
+    """What a run ``said`` about the images and tasks of ``cells``, with their columns and ``yes``:
+    Boolean, false where unknown; of captions the share of an image's that mention the task.
+    """
+    limits = pl.col("task").replace_strict(thresholds or {}, default=0.5, return_dtype=pl.Float64)
+    mentions = "answer" not in said.columns
+    yes = pl.col("value") if mentions else (pl.col("value") > limits).fill_null(value=False)
+    ids = pl.col("image_id").cast(cells["image_id"].dtype, strict=False)
+    return said.with_columns(ids, yes=yes).join(cells, on=_PAIR)
 
 
 @dataclass(frozen=True, eq=False)
