@@ -53,7 +53,7 @@ def main() -> None:
             others = [k for k in range(CLASSES) if k != column]
             model = LogisticRegression(C=1, tol=1e-10, max_iter=10_000)
             model.fit(present[:, others], data.labels(f"c{column}"))
-            own = fitted.regressions[f"c{column}"].weights[0][1:]
+            own = fitted.regressions[f"c{column}"].table()[0, 1:]
             apart = max(apart, float(np.abs(model.coef_[0] - own).max()))
         seconds["scikit-learn"].append(time.perf_counter() - started)
         cpu["scikit-learn"].append(time.process_time() - used)
