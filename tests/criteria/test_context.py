@@ -200,6 +200,20 @@ def test_a_class_in_nearly_all_images_of_the_task_stays_and_is_named():
     assert (one.parents, one.context) == (["grass"], ["grass", "other"])
 
 
+@pytest.mark.parametrize(
+    ("n_cows", "with_grass", "n_grass", "parents"),
+    [(20, 19, 100, ["grass"]), (20, 18, 100, []), (19, 19, 100, []), (20, 19, 119, ["grass"]),
+     (20, 19, 120, [])],
+)  # fmt: skip
+def test_a_parent_is_in_95_percent_of_20_images_and_in_less_than_half_of_all(
+    n_cows, with_grass, n_grass, parents
+):
+    cow, grass = np.arange(240) < n_cows, np.zeros(240, bool)
+    grass[:with_grass] = grass[n_cows : n_cows + n_grass - with_grass] = True
+    data = dataset(np.stack([cow, grass, np.arange(240) % 2 == 0], axis=1), ["cow", "grass", "o"])
+    assert Context().fit(data, ["cow"]).regressions["cow"].parents == parents
+
+
 def test_labels_that_exclude_each_other_are_refused():
     one_each = np.eye(4)[np.arange(100) % 4]
     fails(lambda: Context().fit(dataset(one_each)), "exclude each other", "annotate")

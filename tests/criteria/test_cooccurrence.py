@@ -148,6 +148,28 @@ def test_equality_with_beta_is_neither_hard():
     assert subsets == ["easy", "easy", "hard_positive", "hard_negative"]
 
 
+def test_equality_with_alpha_is_no_cue():
+    data = dataset_of([{"Y": 0.25, "A": 0.5, "B": 0.75}], ["Y", "A", "B"])
+    assert (CE(0.25).fit(data).strength("A", "Y"), CE(0.25).fit(data).cues("Y")) == (0.25, ("B",))
+    assert CE(np.nextafter(0.25, 0)).fit(data).cues("Y") == ("B", "A")
+
+
+def test_equality_with_beta_is_hard_by_no_cue():
+    areas = [{"A": 0.1}, {"A": np.nextafter(0.1, 0)}, {"A": np.nextafter(0.1, 1)}, {}]
+    data = dataset_of([{"Y": 0.01, **a} for a in areas] + areas, ["Y", "A"])
+    bits = CE(cues={"Y": ["A"]}).fit(data).hard_by_cue(data, "Y", data.labels("Y"))
+    assert bits.tolist() == [0, 1, 0, 1, 0, 0, 1, 0]
+
+
+def test_the_64_strongest_cues_have_bits():
+    names = [f"c{k}" for k in range(65)]
+    data = dataset_of([{"Y": 0.01}, {"c63": 0.5}, {"c64": 0.5}], ["Y", *names])
+    fitted = CE(cues={"Y": names}).fit(data)
+    assert fitted.cues("Y") == tuple(names)
+    assert fitted.hard_by_cue(data, "Y", data.labels("Y")).tolist() == [2**64 - 1, 2**63, 0]
+    assert fitted.support(data, "Y").tolist() == [0, 0.5, 0.5]
+
+
 def test_a_class_present_with_area_zero_is_a_positive_and_a_cue_of_area_zero_is_absent_context():
     data = dataset_of([{"Y": 0.0, "A": 0.0}, {"Y": 0.0, "A": 0.9}], ["Y", "A"])
     challenge = find(data, {"ce": CE()}, tasks=["Y"]).set("ce", "Y", "all")

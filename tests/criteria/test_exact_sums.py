@@ -61,6 +61,14 @@ def test_blocks_add_up():
     assert group_sums(csr_array(np.ones((n, 1))), areas, "areas").values[0, 0] == (LARGEST - 1) * n
 
 
+def test_a_block_of_the_largest_numbers_has_an_exact_sum():
+    """An odd number of steps each, below 2^53 in all; in larger blocks float64 would round."""
+    assert BLOCK * LARGEST * 2.0**25 == 2.0**53
+    n, steps = 3 * BLOCK, 2**37 - 1
+    sums = _sums(np.full((n, 1), steps / 2**25), np.ones((n, 1)))
+    assert (int(sums.high[0, 0]), int(sums.low[0, 0])) == (n * steps, 0)
+
+
 @pytest.mark.parametrize("value", [math.inf, -math.inf, LARGEST])
 def test_what_cannot_be_summed_exactly_is_refused(value):
     fails(lambda: _sums([[value]], [[1]]), "values are infinite or too large")

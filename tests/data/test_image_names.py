@@ -122,6 +122,26 @@ def test_integers_are_ids_where_the_file_has_types():
     assert name_column([True, 2**70], "x.json").dtype == pl.String
 
 
+def test_where_as_many_names_are_ids_as_are_files_they_are_ids():
+    known = _of(["x.jpg", "y.jpg"], [1, 2])
+    matched = known.match(pl.Series(["1", "y.jpg"]), "x")
+    assert (matched.ids.to_list(), matched.rule) == ([1, None], "by id")
+
+
+def test_integers_up_to_63_bits_are_ids_and_others_text():
+    ids, texts = ([2**63 - 1], [1 - 2**63]), ([2**63], [-(2**63)], [True], [1.0])
+    assert {name_column(values, "x.json").dtype for values in ids} == {pl.Int64}
+    assert {name_column(values, "x.json").dtype for values in texts} == {pl.String}
+
+
+def test_names_that_only_look_alike_are_other_images():
+    """NFC joins accents to their letters; NFKC would also take a ligature for two letters."""
+    files = ["\ufb01sh.jpg", "fish.jpg", "x\u00b2.jpg", "x2.jpg", "\u00e9.jpg"]
+    known = _of(files, [10, 11, 12, 13, 14])
+    names = pl.Series([*files[:4], "e\u0301.jpg"])
+    assert known.match(names, "x").ids.to_list() == [10, 11, 12, 13, 14]
+
+
 def test_names_are_refused_where_no_file_is_known_and_other_ids_are_not():
     known = ImageNames(pl.Series([12, 7]))
     words = ("a.jpg, b.jpg are not image ids", "the names of files are not known", "12, 7")

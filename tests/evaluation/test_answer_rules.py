@@ -5,7 +5,7 @@ import re
 import pytest
 from hypothesis import given, strategies as st
 
-from nooch.evaluation.answer_rules import EXACT as RULES
+from nooch.evaluation.answer_rules import EXACT as RULES, answer_span
 
 YES, NO, NEITHER = True, False, None
 RULE_NAMES = ["pope", "vlmevalkit", "vlmevalkit-yesno", "lmms-eval", "word"]
@@ -59,3 +59,20 @@ def test_rules_are_as_described_in_words(text):
     assert RULES["word"](text) == {"yes": YES, "no": NO}.get(first)
     sentence = "".join(text.split(".")[:1]).replace(",", "")
     assert RULES["pope"](text) == (not re.search(r"(^| )(No|not|no)( |$)", sentence))
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("so \\boxed{Yes}", "Yes"),
+        ("so \\boxed{Yes", None),
+        ("\\boxed{No} or \\boxed{\\text{Ye", None),
+        ("<answer>No</answer> and", "No"),
+        ("<answer>No", "No"),
+        ("<|begin_of_box|>No<|end_of_box|>.", "No"),
+        ("<|begin_of_box|>No", "No"),
+    ],
+)
+def test_an_answer_that_is_cut_off_in_a_box_is_none(text, answer):
+    span = answer_span(text)
+    assert (None if span is None else text[slice(*span)]) == answer

@@ -114,6 +114,31 @@ def test_duplicates_crowds_and_near_misses_by_hand():
     np.testing.assert_allclose(result.overlap, [0.9, 1, 0, 1 / 3, 1, 0])
 
 
+def test_the_first_100_detections_of_a_class_in_an_image_count():
+    apart = [(0, 0, 100 + 20 * k, 0, 10, 10) for k in range(99)]
+    found = boxes([*apart, (0, 0, 0, 0, 10, 10), (0, 0, 50, 0, 10, 10), (0, 1, 0, 0, 10, 10)])
+    objects = boxes([(0, 0, 0, 0, 10, 10), (0, 0, 50, 0, 10, 10), (0, 1, 0, 0, 10, 10)])
+    none = np.zeros(3, bool)
+    result = match_boxes(found, np.linspace(0.9, 0.1, 102), objects, none, none)
+    assert result.matched[0, 98:].tolist() == [-1, 0, -1, 2]
+    assert result.is_counted[0, 98:].tolist() == [True, True, False, True]
+
+
+def test_of_equal_overlaps_the_later_object_is_taken():
+    """As pycocotools does: it passes by what is less than the best so far."""
+    same = boxes([(0, 0, 0, 0, 10, 10)] * 2)
+    none = np.zeros(2, bool)
+    result = match_boxes(same, np.array([0.9, 0.8]), same, none, none)
+    assert result.matched[0].tolist() == [1, 0]
+
+
+def test_equal_boxes_overlap_by_1_whatever_is_rounded():
+    box = boxes([(0, 0, 8.6, 0.3, 7.3, 1.8)])
+    result = match_boxes(box, np.ones(1), box, *np.zeros((2, 1), bool), iou=[1.0])
+    assert result.overlap[0] < 1
+    assert result.matched.tolist() == [[0]]
+
+
 @pytest.fixture(scope="module")
 def real(shared_data):
     """Detections of YOLOX-nano, their scores, the objects of its images, and their crowds."""

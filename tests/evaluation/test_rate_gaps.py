@@ -212,3 +212,18 @@ def test_one_image_proves_nothing():
     assert gap.effect == 1
     assert gap.p > 0.05
     assert gap.low < 0
+
+
+def test_a_group_that_decides_whether_there_is_an_effect_leaves_it_open():
+    """Without the only group that has the condition there is nothing to compare."""
+    errors, condition, stratum = images((20, 20, 0, 80))
+    gap = rate_gap(errors, condition, stratum, np.r_[np.zeros(20, int), np.arange(1, 81)])
+    assert (gap.effect, gap.low, gap.high) == (1, -1, 1)
+
+
+def test_where_rates_are_0_and_1_each_group_counts_once():
+    """Eight groups of five images are eight images."""
+    drawn = [np.repeat(values, 5) for values in images((4, 4, 0, 4))]
+    gap, single = rate_gap(*drawn, np.repeat(np.arange(8), 5)), rate_gap(*images((4, 4, 0, 4)))
+    assert (gap.effect, gap.low) == (1, pytest.approx(single.low))
+    assert gap.low < rate_gap(*drawn).low

@@ -143,3 +143,11 @@ def test_long_answers_take_no_time(part):
     for rule in RULES:
         read_verdicts([part * 40_000], [AskedQuestion("Is there a car?", "car")], rule=rule)
     assert time.monotonic() - started < HANGS
+
+
+def test_a_clause_of_more_than_1000_characters_is_about_no_object():
+    """With the blanks around it; there, words are compared with all forms of the object."""
+    asked, start = AskedQuestion("Is there a car in the image?", "car"), "There is a car "
+    for length, verdict in ((998, True), (999, None)):
+        text = start + "x" * (length - len(start))
+        assert answer_words("en").verdict(text, asked) is verdict

@@ -83,6 +83,26 @@ def test_midpoint_and_tie():
     assert mark.codes.tolist() == [HARD, HARD, EASY, EASY]
 
 
+def test_many_ties_go_to_the_first_ids():
+    """Of more than 16 values a sort that is not stable is another one."""
+    labels, support = np.arange(400) % 2 == 0, np.tile([0.0, 0.0, 1.0, 1.0], 100)
+    codes = mark_by_matching(support, labels, 30, 30).codes
+    hard = np.flatnonzero(codes == HARD)
+    assert hard[labels[hard]].tolist() == list(range(0, 120, 4))
+    assert hard[~labels[hard]].tolist() == list(range(3, 123, 4))
+
+
+@pytest.mark.parametrize("first", [1.0, np.nextafter(1, 2), -1.0, 0.0])
+def test_between_neighboring_floats_the_upper_one_is_the_threshold(first):
+    support, labels = np.array([first, np.nextafter(first, np.inf)]), np.ones(2, bool)
+    mark = mark_by_matching(support, labels, 1, 0)
+    assert (mark.positive.threshold, mark.positive.tied) == (support[1], False)
+    assert mark_by_threshold(support, labels, mark.positive.threshold, 0).codes.tolist() == [
+        HARD,
+        EASY,
+    ]
+
+
 def test_negative_counts_are_refused():
     with pytest.raises(ParameterError, match="counts to match are -1 and 0"):
         mark_by_matching(np.zeros(1), np.zeros(1, dtype=bool), -1, 0)

@@ -98,6 +98,20 @@ def test_what_training_lacks_counts_nothing_in_validation(alpha):
     assert found == pytest.approx((1 / 0.2) ** alpha * np.log(2) / 2)
 
 
+def test_a_label_without_training_rows_counts_as_half_a_row_in_balanced_softmax():
+    objective = make("balanced-softmax", TrainingCounts.from_numbers([10, 0], [10, 0, 0, 0]))
+    loss = objective(column([0.0]), column([1.0]), torch.tensor([[0]]))
+    # the odds of the label are 1 : 20
+    assert float(loss) == pytest.approx(math.log(21), abs=1e-12)
+
+
+@pytest.mark.parametrize(("p", "m", "rows"), [(0.07, 100, 7), (0.3, 10, 3), (0.3001, 10, 4)])
+def test_the_worst_rows_of_released_cvar_are_not_one_more_by_rounding(p, m, rows):
+    z = torch.linspace(3, -3, m, dtype=torch.float64)[:, None]
+    loss = make("cvar", variant="released", p=p)(z, torch.zeros_like(z), torch.zeros_like(z).long())
+    assert float(loss) == pytest.approx(float(losses(z, torch.zeros_like(z))[:rows].mean()))
+
+
 def test_sizes_of_gradients():
     """The mean weight of training rows; environments and penalty; 1 for means over images."""
     counts = TrainingCounts.from_numbers([90, 10], [80, 10, 10, 0])
