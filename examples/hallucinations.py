@@ -80,7 +80,7 @@ def report(folder: Path) -> dict[str, bytes]:
     every = pl.concat([said, answers(folder, suite)])
     both = every, every.join(suite.suspects, on=PAIR, how="anti")
     rates, surer = (rates_by_context(rows, cells) for rows in both)
-    chair = score_captions(
+    scored = score_captions(
         suite, files, split=SPLITS, criteria=["ce"], synonyms=WORDS, bootstrap=0
     ).table.filter(task="pooled", subset="all")
     all_things = nooch.find(
@@ -94,7 +94,7 @@ def report(folder: Path) -> dict[str, bytes]:
         sizes_table(rates, surer),
         rates_table(rates, surer),
         tenths_table(tenths),
-        lengths_table(chair, *(rates_by_context(one, of_things) for one in (whole, shorter))),
+        lengths_table(scored, *(rates_by_context(one, of_things) for one in (whole, shorter))),
         pairs_table(said, whole, shorter, pl.concat([cells, of_things])),
     ]
     return {
@@ -299,18 +299,18 @@ def holm(gaps: Sequence[Mapping[str, Any]]) -> list[str]:
     return texts
 
 
-def lengths_table(chair: pl.DataFrame, whole: pl.DataFrame, shorter: pl.DataFrame) -> str:
+def lengths_table(scored: pl.DataFrame, whole: pl.DataFrame, shorter: pl.DataFrame) -> str:
     rows = []
-    for (name,), part in chair.group_by("run"):
+    for (name,), part in scored.group_by("run"):
         run = named(str(name))
         value = dict(part.select("metric", "value").iter_rows())
         cells = [run, f"{value['words']:.1f}"]
-        cells += [f"{value[name]:.3f}"[1:] for name in ("chair_i", "chair_i_equal")]
+        cells += [f"{value[name]:.3f}"[1:] for name in ("mentions_i", "mentions_i_equal")]
         hard, easy, ratio, _ = chosen(shorter, run, THINGS)
         cells += [interval(chosen(whole, run, THINGS)[2], 1), interval(ratio, 1)]
         cells += [interval(rate, 2, 100) for rate in (hard, easy)]
         rows.append((value["words"], cells))
-    names = ["captions", "words", "CHAIR_i", "CHAIR_i, equal", "ratio", "ratio, equal"]
+    names = ["captions", "words", "mentions_i", "mentions_i, equal", "ratio", "ratio, equal"]
     names += [f"{kind}, equal" for kind in KINDS]
     return lines(names, [row for _, row in sorted(rows)])
 

@@ -1,15 +1,20 @@
-"""Scores of captions: rates, ratios, CHAIR, and the table of real captions."""
+"""Scores of captions: rates, ratios, absent mentions, CHAIR, and the table of real captions."""
 
 import json
 
 import numpy as np
+import polars as pl
 import pytest
 from refusals import fails, refused
+from scipy.sparse import csr_array
 
+from nooch.criteria import CE
+from nooch.data import Dataset
 from nooch.evaluation.captions import score_captions
 from nooch.evaluation.metrics.proportions import paired_interval
 from nooch.report import save_scores
 from nooch.suites import load_suite
+from nooch.suites.find import find
 
 WORDS = {
     "car": "car cars vehicle vehicles suv sedan taxi cab",
@@ -91,7 +96,7 @@ def _value(scores, metric, subset, task="pooled"):
     return row["value"].item(), row["n"].item()
 
 
-def test_rates_and_chair_by_hand(suite, written, tmp_path):
+def test_rates_and_absent_mentions_by_hand(suite, written, tmp_path):
     car = suite.set("ce", "car", "test")
     hard, easy = car.ids("hard_negative")[:2], car.ids("easy_negative")[:3]
     captions = [
@@ -109,8 +114,8 @@ def test_rates_and_chair_by_hand(suite, written, tmp_path):
     assert _value(scores, "rate", "easy_negative") == (0.0, 3)
     assert _value(scores, "ratio", "negative") == (None, 5)
     # three of three mentions are of absent objects, in two of six captions
-    assert _value(scores, "chair_i", "all") == (1.0, 3)
-    assert _value(scores, "chair_s", "all") == (pytest.approx(2 / 6), 6)
+    assert _value(scores, "mentions_i", "all") == (1.0, 3)
+    assert _value(scores, "mentions_s", "all") == (pytest.approx(2 / 6), 6)
     assert "model: 1 captions are of images that the suite lacks" in scores.notes
     assert "mentions an absent object: 75.0%" in scores.headlines[0]
     assert "CaptionScores" in repr(scores)
@@ -135,9 +140,9 @@ def test_denials_lengths_and_sentences_that_were_cut_off(suite, written):
     }
     assert (values["a", "words"], values["b", "words"]) == (7.5, 4.5)
     assert (values["a", "denied"], values["b", "denied"]) == (pytest.approx(1 / 3), 0)
-    assert (values["a", "chair_s"], values["b", "chair_s"]) == (0.5, 0.5)
+    assert (values["a", "mentions_s"], values["b", "mentions_s"]) == (0.5, 0.5)
     # of the second image's captions, 7 words each
-    assert (values["a", "chair_s_equal"], values["b", "chair_s_equal"]) == (0.5, 0.5)
+    assert (values["a", "mentions_s_equal"], values["b", "mentions_s_equal"]) == (0.5, 0.5)
     alone = score_captions(suite, files[0], **options)
     assert _value(alone, "rate", "hard_negative") == (0.5, 2)
     written_so = score_captions(suite, files[0], **options, as_written=True)
@@ -208,7 +213,7 @@ def test_differences_are_paired_on_the_same_images(suite, written, tmp_path):
     recall = scores.differences.filter(task="car", metric="recall", subset="hard")
     assert recall.select("difference", "low").row(0) == (None, None)
     assert recall["reason"][0] is not None
-    titles = ["Mentions by context", "Lengths and CHAIR"]
+    titles = ["Mentions by context", "Absent mentions"]
     assert [table.title for table in scores.tables] == titles
     assert "40.0 [" in scores.tables[0].text()
     names = [file.name for file in save_scores(scores, tmp_path / "s.csv")]
@@ -264,3 +269,73 @@ def test_options_that_are_refused(suite, written, tmp_path):
     assert "1 task without synonyms left out: boat" in scores.notes
     assert set(scores.table["task"]) == {"pooled", "car"}
     assert not scores.table["value"].is_nan().any()
+
+
+SYNONYMS = """person, people, woman,  worker, baby
+bird, goose, gull
+train, locomotive
+car, automobile
+chair, seat
+toilet
+"""
+SAID = {
+    1: ["A baby bird next to two geese.", "A woman."],
+    2: ["No cars, but a train on a train track.", "a toilet seat and an adult"],
+    3: ["a worker on a seat. A gull", "passenger trains and"],
+    4: ["a car and a car", "grass"],
+}
+LABELS = {1: {"bird"}, 2: {"train", "car"}, 3: {"chair"}, 4: set()}
+REFERENCES = {1: ["a lady, i.e. a woman"], 2: ["no toilet"], 3: ["people"], 4: []}
+# of the classes of the file, mentions in each caption, negated and cut off or not
+MENTIONS = {
+    1: [["bird", "bird"], ["person"]], 2: [["car", "train"], ["toilet"]],
+    3: [["person", "chair", "bird"], ["train"]], 4: [["car", "car"], []],
+}  # fmt: skip
+
+
+@pytest.fixture
+def with_references():
+    """Images whose labels and captions are above; in the fourth one, cars are not known."""
+    classes = ["bird", "car", "chair", "person", "toilet", "train", "road"]
+    areas = np.array([[float(name in LABELS[i]) / 8 for name in classes] for i in LABELS])
+    areas[:, 6] = 0.2
+    captions = [(i, text) for i, some in REFERENCES.items() for text in some]
+    return Dataset.build(
+        pl.DataFrame({"image_id": [*LABELS]}), classes, csr_array(areas),
+        pl.DataFrame(captions, ["image_id", "caption"], orient="row"),
+        unknown=csr_array(([1], ([3], [1])), shape=areas.shape),
+    )  # fmt: skip
+
+
+def test_chair_is_the_definition(with_references, written, tmp_path):
+    """An object is there if a label or a reference caption has it; every word counts."""
+    data, words = with_references, tmp_path / "synonyms.txt"
+    words.write_text(SYNONYMS)
+    suite = find(data, CE(cues={"bird": ("road",), "train": ("road",)}), tasks=["bird", "train"])
+    file = written([{"image_id": i, "caption": t} for i, some in SAID.items() for t in some])
+    options = {"synonyms": words, "bootstrap": 0}
+    scores = score_captions(suite, file, data=data, **options)
+    wrong = total = captions = 0
+    for image, some in MENTIONS.items():
+        there = LABELS[image] | {1: {"person"}, 2: {"toilet"}, 3: {"person"}}.get(image, set())
+        for names in some:
+            known = [name for name in names if (image, name) != (4, "car")]
+            absent = [name for name in known if name not in there]
+            wrong, total = wrong + len(absent), total + len(known)
+            captions += bool(absent)
+    assert (wrong, total, captions) == (2, 10, 2)
+    assert _value(scores, "chair_i", "all") == (pytest.approx(wrong / total), total)
+    assert _value(scores, "chair_s", "all") == (pytest.approx(captions / 8), 8)
+    assert "CHAIR_i" in scores.tables[1].columns
+    # the suite's own dataset, or none that has captions
+    own = score_captions(suite, file, **options)
+    assert _value(own, "chair_i", "all") == _value(scores, "chair_i", "all")
+    bare = data.build(data.images, data.classes, data.areas)
+    without = score_captions(suite, file, data=bare, **options)
+    assert any("CHAIR is not scored: it needs `data`" in note for note in without.notes)
+    assert "chair_i" not in without.table["metric"].to_list()
+    other = data.select(rows=np.zeros(4, bool))
+    fails(lambda: score_captions(suite, file, data=other, **options), "none of the images")
+    for content in ("car: [car]\n", " , \n"):
+        words.write_text(content)
+        fails(lambda: score_captions(suite, file, **options), "not a list of synonyms", ".yaml")

@@ -19,7 +19,7 @@ from nooch.base.display import DisplayTable
 from nooch.base.errors import InputError, ParameterError, check_one_of, some_of, unreadable
 from nooch.base.words import counted, plural
 from nooch.base.yaml_files import read_yaml
-from nooch.data import class_name, name_column
+from nooch.data import Dataset, as_dataset, class_name, name_column
 from nooch.data.table_files import file_records
 from nooch.evaluation.answer_rules import answer_span
 from nooch.evaluation.answer_sample import asked_alike, said_as_predictions
@@ -165,10 +165,12 @@ class Vocabulary:
     Attributes:
         classes: names of the classes, as a dataset has them.
         phrases: first word -> (all words of a phrase, its class or None), longest first.
+        of_chair: whether it was read from CHAIR's layout.
     """
 
     classes: tuple[str, ...]
     phrases: Mapping[str, Sequence[tuple[tuple[str, ...], str | None]]]
+    of_chair: bool = False
 
     @classmethod
     def from_phrases(
@@ -224,17 +226,48 @@ class Vocabulary:
 
 
 def load_vocabulary(source: str | Path) -> Vocabulary:
-    """The vocabulary ``coco``, or one from a YAML file.
+    """The vocabulary ``coco``, or one from a file.
 
-    A file maps classes to lists of phrases, or has them below ``mentions``, with ``other`` (phrases
-    to pass over) and ``plurals`` (true: plural forms are added) next to it.
+    A YAML file maps classes to lists of phrases, or has them below ``mentions``, with ``other``
+    (phrases to pass over) and ``plurals`` (true: plural forms are added) next to it. A ``.txt`` has
+    the layout of CHAIR's ``synonyms.txt``: the class and its other words, separated by commas, a
+    line for each class; plural forms are added, and what CHAIR reads as one word.
     """
     path = Path(__file__).parent / "coco_mentions.yaml" if str(source) == COCO else Path(source)
+    if path.suffix.lower() == ".txt":
+        return _chair_vocabulary(path)
     content = read_yaml(path)
     content = content if "mentions" in content else {"mentions": content}
     with unreadable(path, _VOCABULARY, problem="is not a list of synonyms"):
         listed = msgspec.convert(content, _Synonyms, str_keys=True)
     return Vocabulary.from_phrases(listed.mentions, listed.other, plurals=listed.plurals)
+
+
+_ANIMALS = frozenset(
+    ("bird", "cat", "dog", "horse", "sheep", "cow", "elephant", "bear", "zebra", "giraffe")
+)
+_CHAIR_OTHER = ("baby animal", "adult animal", "baby cub", "adult cub", "home plate", "train track")
+
+
+def _chair_vocabulary(path: Path) -> Vocabulary:
+    """With CHAIR's rules for two words: a baby bird is no person, a toilet seat no chair."""
+    allowed = "a line for each class: CLASS, WORD, WORD, ..."
+    with unreadable(path, allowed):
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
+    listed = [[word.strip() for word in line.split(",") if word.strip()] for line in lines]
+    if not any(listed) or any(":" in line for line in lines):
+        problem = "is not a list of synonyms: a line has a colon, or no line has a word"
+        remedy = "name a YAML file with the ending .yaml"
+        raise InputError(problem, where=path, allowed=allowed, remedy=remedy)
+    mentions = {words[0]: words for words in listed if words}
+    owner = {word: name for name, words in mentions.items() for word in words}
+    pairs = [f"{age} {word}" for age in ("baby", "adult") for word in sorted(_ANIMALS)]
+    for phrase in (*pairs, "passenger jet", "passenger train", "toilet seat"):
+        first, _, word = phrase.partition(" ")
+        if name := owner.get("toilet" if first == "toilet" else word):
+            mentions[name] = [*mentions[name], phrase]
+    other = [phrase for phrase in _CHAIR_OTHER if phrase not in owner]
+    return replace(Vocabulary.from_phrases(mentions, other, plurals=True), of_chair=True)
 
 
 class _Synonyms(msgspec.Struct, forbid_unknown_fields=True):
@@ -302,11 +335,13 @@ POOLED = "pooled"
 """The task that stands for all tasks together."""
 _LENGTHS = {
     "words": "words",
-    "chair_i": "chair_i",
-    "chair_s": "chair_s",
-    "chair_i_equal": "chair_i, equal length",
-    "chair_s_equal": "chair_s, equal length",
+    "mentions_i": "mentions_i",
+    "mentions_s": "mentions_s",
+    "mentions_i_equal": "mentions_i, equal length",
+    "mentions_s_equal": "mentions_s, equal length",
     "denied": "denied",
+    "chair_i": "CHAIR_i",
+    "chair_s": "CHAIR_s",
 }
 
 
@@ -320,18 +355,20 @@ class CaptionScores(Scores):
             images, tasks and splits: metric ``rate``, the mean share of an image's captions with a
             mention, by subset; ``ratio`` of the rates and Mantel-Haenszel ``odds_ratio`` over
             tasks, hard to easy, by side (``positive`` for recall, ``negative`` for mentions of
-            absent objects); and of subset ``all`` ``chair_i`` (the share of mentions that are of
-            absent objects) and ``chair_s`` (of captions with one) (Rohrbach et al., EMNLP 2018);
-            ``chair_i_equal`` and ``chair_s_equal``, where each caption of an image is cut to as
-            many words as the shortest run's has; ``words``, the mean number of words; and
-            ``denied``, mentions that are denied ("no cars"), which are not mentions, as a share of
-            all.
+            absent objects); and of subset ``all`` ``mentions_i`` (the share of mentions that are of
+            absent objects) and ``mentions_s`` (of captions with one); ``mentions_i_equal`` and
+            ``mentions_s_equal``, where each caption of an image is cut to as many words as the
+            shortest run's has; ``words``, the mean number of words; ``denied``, mentions that are
+            denied ("no cars"), which are not mentions, as a share of all; and, of synonyms in
+            CHAIR's layout, ``chair_i`` and ``chair_s`` (Rohrbach et al., EMNLP 2018): over all
+            classes of the synonyms, an object is there if a label or a reference caption has it,
+            and every word counts.
         differences: as of ``Scores``. An image that another run has a caption of is unknown here.
     """
 
     @property
     def tables(self) -> list[DisplayTable]:
-        """Mentions by context, pooled over tasks: of absent objects, and recall; CHAIR, lengths."""
+        """Mentions by context, pooled over tasks: of absent objects, and recall; lengths, CHAIR."""
         names = ["run", "criterion"]
         of_contexts = [
             [
@@ -344,10 +381,11 @@ class CaptionScores(Scores):
             "metric", index=names, values="value"
         )
         columns = [*names, *(title for title, *_ in _SHOWN)]
-        lengths = wide.select(*names, *_LENGTHS).rows()
+        shown = {name: title for name, title in _LENGTHS.items() if name in wide.columns}
+        lengths = wide.select(*names, *shown).rows()
         return [
             DisplayTable("Mentions by context", columns, of_contexts, left=2),
-            DisplayTable("Lengths and CHAIR", [*names, *_LENGTHS.values()], lengths, left=2),
+            DisplayTable("Absent mentions", [*names, *shown.values()], lengths, left=2),
         ]
 
     @property
@@ -385,6 +423,7 @@ def score_captions(
     seed: Seed = 0,
     baseline: str | None = None,
     as_written: bool = False,
+    data: Dataset | str | Path | None = None,
     progress: Progress = no_progress,
 ) -> CaptionScores:
     """Rates of mentions by side and subset: does a model mention objects because of the context?
@@ -398,16 +437,20 @@ def score_captions(
         split: one or several; by default ``test``, or the only one.
         criteria: names; all of the suite's by default.
         tasks: names; by default those that have synonyms.
-        synonyms: how captions mention tasks: ``coco``, or a YAML file of task and words.
+        synonyms: how captions mention tasks: ``coco``, a YAML file of task and words, or a .txt in
+            the layout of CHAIR's synonyms.txt, which also gives CHAIR.
         bootstrap: resamples of the images, for intervals; 0 for only score intervals.
         seed: of the resamples.
         baseline: run that the others are compared with; the first by default.
         as_written: count mentions after "no" or "without" as mentions, and keep a last sentence
             that has no end, as studies before did.
+        data: the dataset, or its folder, whose labels and reference captions CHAIR is of; by
+            default the suite's.
         progress: called with what is being done, and how many of how many tasks are done.
 
     Raises:
-        InputError: files of captions or synonyms that cannot be used.
+        InputError: files of captions or synonyms that cannot be used, a dataset without any of
+            their images.
         ParameterError: unknown criteria, tasks or splits, or tasks without synonyms.
     """
     vocabulary = load_vocabulary(synonyms)
@@ -425,7 +468,8 @@ def score_captions(
         keys = tuple(key for key in keys if key[1] not in lacking)
         task_names = [task for task in task_names if task not in lacking]
     paths = [captions] if isinstance(captions, str | Path) else list(captions)
-    runs = [_in_sets(run, suite.image_ids(keys), as_written) for run in read_captions(paths, suite)]
+    given = read_captions(paths, suite)
+    runs = [_in_sets(run, suite.image_ids(keys), as_written) for run in given]
     names = [run.run for run in runs]
     baseline = check_one_of("run", baseline or names[0], names, owner="the captions")
     runs.sort(key=lambda run: run.run != baseline)
@@ -451,6 +495,9 @@ def score_captions(
         part = f"{len(images):,} of {len(every):,} images of the sets have a caption"
         notes.append(f"{part}: scores are of these")
     notes += run_notes(asked)
+    reference, missing = _reference(suite, vocabulary, data)
+    notes += missing
+    whole = {run.run: run.captions for run in given}
     tables = [scores.table]
     for run, (own, denied), cut in zip(runs, said, _equally_long(runs), strict=True):
         notes += [f"{run.run}: {note}" for note in run.notes]
@@ -458,7 +505,11 @@ def score_captions(
         for criterion in suite.criteria:
             if (run.run, criterion) in scores.contexts:
                 cells = pl.concat(suite.set(*key).cell_frame for key in keys if key[0] == criterion)
-                lengths = _lengths(cells, images, run.captions, own, denied, shorter)
+                shares = _lengths(cells, images, run.captions, own, denied, shorter)
+                if reference is not None:
+                    ids = images.filter(images.is_in(cells["image_id"].implode()))
+                    shares |= _chair(ids, whole[run.run], vocabulary, reference)
+                lengths = _shares_table(shares)
                 rates = scores.contexts[run.run, criterion].frame().rename({"measure": "metric"})
                 run_criterion = {"run": run.run, "criterion": criterion, "task": POOLED}
                 rows = pl.concat([rates, lengths], how="diagonal")
@@ -529,10 +580,9 @@ def _lengths(
     said: pl.DataFrame,
     denied: pl.DataFrame,
     shorter: pl.DataFrame,
-) -> pl.DataFrame:
-    """``metric, subset, value, n, reason``: mean number of words, share of denials, and CHAIR over
-    the tasks whose labels are known, of whole captions and of captions of equal length. In CHAIR an
-    image without a caption counts as one with as many mentions as any has, all of absent objects.
+) -> _Shares:
+    """Mean number of words, share of denials, and absent mentions over the tasks whose labels are
+    known, of whole captions and of captions of equal length.
     """
     own = captions.join(cells, on="image_id", how="semi")
     n_images = images.is_in(cells["image_id"].implode()).sum()
@@ -546,11 +596,72 @@ def _lengths(
     for ending, part in (("", said), ("_equal", shorter)):
         frame = part.join(cells, on=["image_id", "task"])
         wrong = frame.filter(pl.col("cell").str.ends_with("negative"))
-        of_each = frame.group_by("number").agg(pl.col("times").sum())["times"]
-        more = missing * max([1, *of_each])
-        times = (int(some["times"].sum()) + more for some in (wrong, frame))
-        shares[f"chair_i{ending}"] = next(times), next(times)
-        shares[f"chair_s{ending}"] = wrong["number"].n_unique() + missing, own.height + missing
+        of_mentions, of_captions = _absent(frame, wrong, own.height, missing)
+        shares |= {f"mentions_i{ending}": of_mentions, f"mentions_s{ending}": of_captions}
+    return shares
+
+
+def _absent(
+    said: pl.DataFrame, wrong: pl.DataFrame, n_captions: int, missing: int
+) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Mentions of absent objects and all, captions with one and all. An image without a caption
+    counts as one with as many mentions as any has, all of absent objects.
+    """
+    of_each = said.group_by("number").agg(pl.col("times").sum())["times"]
+    more = missing * max([1, *of_each])
+    absent, every = (int(some["times"].sum()) + more for some in (wrong, said))
+    return (absent, every), (wrong["number"].n_unique() + missing, n_captions + missing)
+
+
+def _reference(
+    suite: Suite, vocabulary: Vocabulary, data: Dataset | str | Path | None
+) -> tuple[Dataset | None, list[str]]:
+    """The dataset that CHAIR is of; None, with a note, where it has no reference captions."""
+    if not vocabulary.of_chair:
+        return None, []
+    reference = suite.found_in() if data is None else as_dataset(data)
+    if reference is None or reference.captions is None:
+        return None, ["CHAIR is not scored: it needs `data`, a dataset with reference captions"]
+    return reference, []
+
+
+def _chair(
+    images: pl.Series, captions: pl.DataFrame, vocabulary: Vocabulary, data: Dataset
+) -> _Shares:
+    """``chair_i`` and ``chair_s`` (Rohrbach et al., 2018) of the images by ``image_id, caption``;
+    mentions whose label is unknown do not count.
+    """
+    ids = data.images["image_id"]
+    some = data.select(rows=ids.is_in(images.cast(ids.dtype, strict=False).implode()).to_numpy())
+    ids, labels = some.images["image_id"], []
+    for task in set(vocabulary.classes) & set(some.classes):
+        unknown = some.unknown_labels(task)
+        label = pl.Series(some.labels(task, unknown=False))
+        table = pl.DataFrame({"image_id": ids, "there": label, "task": task})
+        labels.append(table if unknown is None else table.filter(~unknown))
+    own = captions.cast({"image_id": ids.dtype}, strict=False).join(
+        ids.to_frame(), on="image_id", how="semi"
+    )
+    if not labels or not own.height or some.captions is None:
+        problem = "has none of the images of the captions, or none of the classes of the synonyms"
+        raise InputError(problem, where="`data`", allowed="the suite's dataset")
+    said, _ = _said(own, vocabulary, as_written=True)
+    referred = _said(some.captions, vocabulary, as_written=True)[0].select("image_id", "task")
+    referred = referred.unique().with_columns(referred=True)
+    pairs = said.join(pl.concat(labels), on=["image_id", "task"])
+    pairs = pairs.join(referred, on=["image_id", "task"], how="left")
+    wrong = pairs.filter(~pl.col("there") & pl.col("referred").is_null())
+    missing = len(some) - own["image_id"].n_unique()
+    of_mentions, of_captions = _absent(pairs, wrong, own.height, missing)
+    return {"chair_i": of_mentions, "chair_s": of_captions}
+
+
+_Shares = dict[str, tuple[int, int]]
+"""Measure -> (sum, what it is divided by)."""
+
+
+def _shares_table(shares: _Shares) -> pl.DataFrame:
+    """``metric, subset, value, n, reason``."""
     rows = [
         (name, "all", part / n if n else None, n, None if n else "none")
         for name, (part, n) in shares.items()

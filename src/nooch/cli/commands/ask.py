@@ -124,12 +124,13 @@ def _print_counts(facts: Mapping[str, int], server: Endpoint | None, format: sha
     print_result(format, facts, f"{', '.join(numbers)}; the image files have {size}{sends}")
 
 
-@takes("nooch.evaluation.captions:score_captions", synonyms={"type": str})
+@takes("nooch.evaluation.captions:score_captions", leave=["data"], synonyms={"type": str})
 def captions_command(
     suite: Path = shared.SuiteArgument,
     captions: list[Path] = Argument(
         ..., metavar="CAPTIONS...", help="Files of captions of one or several models."
     ),
+    dataset: str = shared.DatasetOption,
     out: Path = Option(None, help="File of scores: .parquet, .csv or .json."),
     overwrite: bool = shared.OverwriteOption,
     format: shared.Format = shared.FormatOption,
@@ -145,7 +146,9 @@ def captions_command(
     if out is not None:
         result_files(out, "scores file", overwrite=overwrite)
     with progress() as update:
-        scores = score_captions(load_suite(suite), captions, progress=update, **settings)
+        scores = score_captions(
+            load_suite(suite), captions, data=dataset, progress=update, **settings
+        )
     if out is not None:
         save_scores(scores, out, overwrite=overwrite)
     if format is shared.Format.json:
