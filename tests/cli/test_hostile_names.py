@@ -50,11 +50,9 @@ def test_no_cell_is_a_formula_and_tables_are_read_back_the_same(texts, name):
 
 def test_tables_are_written_as_csv_in_one_place():
     root = Path(nooch.__file__).parent
-    # formats of other programs are as those define them
-    others = {"report/exports/question_files.py"}
     found = {
         str(path.relative_to(root))
         for path in root.rglob("*.py")
         if re.search(r"write_csv\(|csv\.writer", path.read_text(encoding="utf-8"))
     }
-    assert found == others | {"data/table_files.py"}
+    assert found == {"data/table_files.py"}

@@ -20,6 +20,7 @@ from PIL import Image
 from refusals import fails, refused
 
 import nooch
+from nooch.data import read_table
 from nooch.evaluation.answer_rules import EXACT
 from nooch.evaluation.answers import read_answers
 from nooch.report.exports import lmms_eval_functions as functions
@@ -174,6 +175,15 @@ def test_tabs_quotes_and_new_lines_stay_in_their_cell(made, tmp_path):
     table, asked = _written(tmp_path / "q")
     assert table["question"].to_list() == asked["text"].to_list()
     assert "\t" in table["question"][0]
+
+
+def test_no_cell_is_a_formula(made, tmp_path):
+    options = {"data": made.data, "per_set": 1, "template": '=HYPERLINK("x{task}")'}
+    export(made.suite, "vlmevalkit", tmp_path / "q", **options)
+    table, asked = _written(tmp_path / "q")
+    assert table["question"].to_list() == [f"'{text}" for text in asked["text"]]
+    back = read_table(tmp_path / "q" / "nooch_questions.tsv")
+    assert back["question"].to_list() == asked["text"].to_list()
 
 
 def test_its_predictions_lead_back_to_the_questions(made, tmp_path):

@@ -126,8 +126,8 @@ _CSV_ROWS = 200_000  # written at a time, so that a large table is not in memory
 _FORMULA = r"('*(?:[=@\t\r\n]|[+-][0-9.]*[^0-9.]|[+-]$))"
 
 
-def csv_bytes(table: pl.DataFrame, *, header: bool = True) -> bytes:
-    """A table as the content of a CSV file.
+def csv_bytes(table: pl.DataFrame, *, header: bool = True, separator: str = ",") -> bytes:
+    """A table as the content of a CSV file, or of a TSV.
 
     A cell of text, or a name of a column, that a spreadsheet would run as a formula gets an
     apostrophe in front, which ``read_table`` removes.
@@ -138,7 +138,7 @@ def csv_bytes(table: pl.DataFrame, *, header: bool = True) -> bytes:
         texts = (cs.string() | cs.categorical() | cs.enum()).cast(pl.String)
         part = part.with_columns(texts.str.replace(f"^{_FORMULA}", "'${1}"))
         part = part.rename(lambda name: re.sub(f"^{_FORMULA}", r"'\1", name))
-        part.write_csv(content, include_header=header and start == 0)
+        part.write_csv(content, include_header=header and start == 0, separator=separator)
     return content.getvalue()
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import csv
 from pathlib import Path
 
 import polars as pl
@@ -11,6 +10,7 @@ import polars as pl
 from nooch.base.errors import check_one_of
 from nooch.base.files import local_path, replace_file, writing
 from nooch.base.words import counted
+from nooch.data import csv_bytes
 from nooch.report.exports.contract import (
     Content,
     Exported,
@@ -99,24 +99,31 @@ def export_vlmevalkit(
     return write_folder(content, "vlmevalkit", out, fill, overwrite=overwrite)
 
 
+_AT_ONCE = 64
+"""Questions, and so images, in memory at a time."""
+
+
 def _write_tsv(table: Questions, folder: Path, as_bytes: bool, path: Path) -> None:
-    """Write line by line, one image in memory at a time."""
     subsets = [pl.lit(f"{name}:") + pl.col(name) for name in table.criteria]
-    rows = table.frame.select(
-        "question_id", "text", "label", pl.coalesce(subsets).alias("category"), "task", "image"
-    )
     first: dict[str, int] = {}
-    with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, delimiter="\t", lineterminator="\n")
-        image_column = "image" if as_bytes else "image_path"
-        head = "index question A B answer category l2-category"
-        writer.writerow([*head.split(), image_column])
-        for number, text, label, category, task, name in rows.iter_rows():
-            if not as_bytes:
-                image = str(folder / name)
-            elif first.setdefault(name, number) != number:
-                image = str(first[name])
-            else:
-                image = base64.b64encode(image_bytes(folder, name)).decode()
-            answer = "A" if label else "B"
-            writer.writerow([number, text, "Yes", "No", answer, category, task, image])
+
+    def image(name: str, number: int) -> str:
+        if not as_bytes:
+            return str(folder / name)
+        if first.setdefault(name, number) != number:
+            return str(first[name])
+        return base64.b64encode(image_bytes(folder, name)).decode()
+
+    with path.open("wb") as file:
+        for start in range(0, max(table.frame.height, 1), _AT_ONCE):
+            rows = table.frame.slice(start, _AT_ONCE)
+            names = zip(rows["image"], rows["question_id"], strict=True)
+            listed = rows.select(
+                index="question_id", question="text", A=pl.lit("Yes"), B=pl.lit("No"),
+                answer=pl.when(pl.col("label") == 1).then(pl.lit("A")).otherwise(pl.lit("B")),
+                category=pl.coalesce(subsets),
+            ).with_columns(
+                rows["task"].alias("l2-category"),
+                pl.Series("image" if as_bytes else "image_path", [image(*n) for n in names]),
+            )  # fmt: skip
+            file.write(csv_bytes(listed, header=start == 0, separator="\t"))
