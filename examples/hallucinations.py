@@ -148,7 +148,8 @@ def mentioned(
     for run in runs:
         said = mentions(run, vocabulary, tasks).said
         assert said is not None
-        found.append(said.select(pl.lit(run.run).alias("run"), *PAIR, "yes", "weight"))
+        run_name, yes = pl.lit(run.run).alias("run"), pl.col("value").alias("yes")
+        found.append(said.drop_nulls("value").select(run_name, *PAIR, yes, "weight"))
     return pl.concat(found)
 
 

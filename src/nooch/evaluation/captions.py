@@ -250,7 +250,7 @@ _CHAIR_OTHER = ("baby animal", "adult animal", "baby cub", "adult cub", "home pl
 
 
 def _chair_vocabulary(path: Path) -> Vocabulary:
-    """With CHAIR's rules for two words: a baby bird is no person, a toilet seat no chair."""
+    """With CHAIR's rules for two words: "baby bird" is a bird, "toilet seat" a toilet."""
     allowed = "a line for each class: CLASS, WORD, WORD, ..."
     with unreadable(path, allowed):
         lines = path.read_text(encoding="utf-8-sig").splitlines()
