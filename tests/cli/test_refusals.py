@@ -184,7 +184,7 @@ coco --stuff stuff.json --split bad/split.csv -> leaves out 9 of 10 images
 coco --things train.json --split 90/5/5 -> leaves valid and test empty
 coco --things train.json --split 70/10/20 --seed -1 -> --seed
 coco --things train.json --split-values 0=train -> --split-values needs --split
-coco --things train.json --group x -> --group needs --split
+coco --things train.json --group 'x{9}' -> matches no part of
 coco --things train.json --split 60/20/20 --group 'x{9}' -> matches no part of
 coco --things train.json --images nowhere -> no such folder of images
 """,

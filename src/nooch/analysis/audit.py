@@ -260,6 +260,7 @@ def audit(
     synonyms: str | Path = COCO,
     most: Count = MOST,
     images: str | Path | None = None,
+    group: str | None = None,
     reading: Mapping[str, Any] | None = None,
     progress: Progress = no_progress,
 ) -> Audit:
@@ -290,6 +291,8 @@ def audit(
         synonyms: how captions mention tasks: ``coco``, or a YAML file.
         most: maximum number of labels on the page.
         images: folder of images; by default the one that the dataset records, if it exists.
+        group: column, or pattern of file names, of images that count as one, such as ``scene``, and
+            are in one fold; by default the suite's.
         reading: how files of predictions are read: keywords of ``nooch.load_predictions``.
         progress: called with what is being done, and how much of how much is done.
 
@@ -307,6 +310,7 @@ def audit(
         check_output(out, overwrite=overwrite, marker=_TABLE)
     progress("reading labels", 0, 1)
     suite, data, pairs = _audited(suite, data, labels, overlay, (reading or {}).get("questions"))
+    suite = suite.grouped(group, data)
     splits = suite.splits_to_score(split)
     keys = suite.select_keys(criterion or (), tasks or (), splits)
     tasks = list(dict.fromkeys(key[1] for key in keys))
@@ -358,7 +362,8 @@ def _ranked(
         rows = pl.concat(frame.select("image_id", "label") for frame in sets).unique("image_id")
         frames.append(rows.sort("image_id").with_columns(task=pl.lit(task)))
     pairs = pl.concat(frames)
-    labels, folds = pairs["label"].to_numpy() == 1, fold_numbers(pairs["image_id"], FOLDS)
+    labels, units = pairs["label"].to_numpy() == 1, suite.units(pairs["image_id"])
+    folds = fold_numbers(pairs["image_id"] if units is None else pl.Series(units), FOLDS)
     if labels.all() or not labels.any():
         raise InputError("all labels are alike: nothing can be weighed", allowed="yes and no")
     names = [run.run for run in runs]

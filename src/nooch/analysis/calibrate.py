@@ -9,7 +9,6 @@ from typing import Annotated, Any, Self
 
 import msgspec
 import numpy as np
-import polars as pl
 from msgspec import Meta
 from numpy.typing import NDArray
 
@@ -25,7 +24,7 @@ from nooch.base.files import check_output_file, replace_file
 from nooch.base.work_folder import key_of
 from nooch.criteria import CE
 from nooch.data import Dataset, as_dataset, encode_header, load_header
-from nooch.data.splits import group_names
+from nooch.data.splits import unit_numbers
 from nooch.evaluation.metrics import auc
 from nooch.evaluation.metrics.proportions import wilson
 from nooch.suites import CELLS
@@ -133,8 +132,8 @@ def calibrate(
         match: true class -> predicted class, where their names differ.
         folds: of the images in common.
         seed: of the draw of the folds.
-        group: column or regular expression on file names: images of one group share a fold, as
-            near-duplicates should.
+        group: column, or pattern of file names, of images that count as one and share a fold, such
+            as near-duplicates; by default the dataset's.
         progress: called with what is being done, and how many of how many are done.
 
     Raises:
@@ -148,16 +147,16 @@ def calibrate(
     """
     criterion, match = criterion or CE(), match or {}
     target = None if out is None else check_output_file(out, overwrite=overwrite)
-    p, t = as_dataset(predicted), as_dataset(true)
+    p, t = as_dataset(predicted).grouped(group), as_dataset(true)
     settings = {
         "criterion": asdict(criterion), "precision": precision, "tasks": tasks, "match": match,
-        "folds": folds, "seed": seed, "group": group,
+        "folds": folds, "seed": seed, "group": p.group,
         "predicted": p.fingerprint, "true": t.fingerprint,
     }  # fmt: skip
     task_names, train = _wanted(t, criterion, tasks)
     ce, names = criterion.fit(train), _names(p, t, match)
     p, t = _in_common(p, t, folds)
-    fold, verdicts, skipped = _folds(p.images, group, folds, seed), [], []
+    fold, verdicts, skipped = _folds(p, folds, seed), [], []
     kept: list[str] = []
     between: list[str] = []
     cues_of: dict[str, list[str]] = {}
@@ -259,10 +258,9 @@ def _names(p: Dataset, t: Dataset, match: Mapping[str, str]) -> dict[str, str]:
     return {**match, **same}
 
 
-def _folds(images: pl.DataFrame, group: str | None, folds: int, seed: int) -> NDArray[np.int64]:
+def _folds(data: Dataset, folds: int, seed: int) -> NDArray[np.int64]:
     """The fold of each image, int64 (n_images,); images of a group share one."""
-    names = images["image_id"] if group is None else group_names(images, group)
-    groups = names.rank("dense").to_numpy() - 1
+    groups = unit_numbers(data.images["image_id"] if data.groups is None else data.groups)
     order = np.random.default_rng(seed).permutation(groups.max() + 1)
     return np.asarray(order[groups] % folds)
 

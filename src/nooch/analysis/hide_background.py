@@ -177,9 +177,9 @@ def compared_ways(
 
     The table has ``criterion, subset, n, measure`` (``recall`` or ``change``), ``way, baseline,
     value, low, high``: of all objects, of ``large`` ones, and by criterion of those in
-    ``hard_positive`` and ``easy_positive`` images. Intervals are of images: of recall Wilson's of
-    as many objects as would tell as much if they were independent, of changes percentiles of the
-    bootstrap.
+    ``hard_positive`` and ``easy_positive`` images. Intervals are of images, or groups: of recall
+    Wilson's of as many objects as would tell as much if they were independent, of changes
+    percentiles of the bootstrap.
 
     Args:
         objects: from ``shown_objects``.
@@ -190,14 +190,15 @@ def compared_ways(
         seed: of the resamples.
     """
     limit = pl.col("task").replace_strict(limits, return_dtype=pl.Float64)
-    found = objects.with_columns(pl.col(*WAYS) > limit)
+    found, units = objects.with_columns(pl.col(*WAYS) > limit), suite.units(objects["image_id"])
+    found = found if units is None else found.with_columns(unit=pl.Series(units))
+    pair = ["image_id", "task"]
     is_large = pl.col("width") * pl.col("height") >= LARGE**2
     parts = [("", "all", found), ("", "large", found.filter(is_large))]
     for criterion in suite.criteria:
         keys = [key for key in suite.keys if (key[0], key[2]) == (criterion, split)]
         if keys:
-            cells = pl.concat(suite.set(*key).cell_frame for key in keys)
-            judged = found.join(cells, on=["image_id", "task"])
+            judged = found.join(suite.cells(keys).drop("unit", strict=False), on=pair)
             parts += [(criterion, cell, judged.filter(cell=cell)) for cell in _CELLS]
     rows, sentences = list[dict[str, Any]](), list[str]()
     for criterion, subset, part in parts:
@@ -216,18 +217,20 @@ def _measured(part: pl.DataFrame, bootstrap: int, seed: int) -> Iterator[dict[st
         e = rates.estimates["rate", _CELLS[0]]
         numbers = {"value": e.value, "low": e.low, "high": e.high}
         yield {"measure": "recall", "way": way, "baseline": None, **numbers}
-    images, image = np.unique(part["image_id"], return_inverse=True)
-    draws = BootstrapDraws(len(images), bootstrap, seed)
-    n = np.bincount(image)
+    units, unit = np.unique(
+        part["unit" if "unit" in part.columns else "image_id"], return_inverse=True
+    )
+    draws = BootstrapDraws(len(units), bootstrap, seed)
+    n = np.bincount(unit)
     for baseline, way in _CHANGES:
         change = part[way].cast(pl.Int8).to_numpy() - part[baseline].cast(pl.Int8).to_numpy()
-        sums = np.stack([np.bincount(image, change), n])
+        sums = np.stack([np.bincount(unit, change), n])
         drawn = [sums @ weights for _, weights in draws.weights(slice(None))]
         replicates = np.concatenate([np.zeros((2, 0)), *drawn], axis=1)
         low, high = np.nan, np.nan
         if replicates.size:
             low, high, _ = map(
-                float, intervals(replicates[0] / replicates[1], np.array(len(images)))
+                float, intervals(replicates[0] / replicates[1], np.array(len(units)))
             )
         ends = (None, None) if not low < high else (low, high)
         numbers = dict(zip(("value", "low", "high"), (float(change.mean()), *ends), strict=True))

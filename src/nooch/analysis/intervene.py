@@ -194,7 +194,7 @@ def draw_examples(
     most; rows are as in ``edited.parquet``.
     """
     plans = {plan.task: plan for plan in planned}
-    cells = pl.concat(suite.set(*key).cell_frame for key in suite.keys)
+    cells = suite.cells(suite.keys)
     cells = cells.unique(["image_id", "task"], keep="first", maintain_order=True)
     change = (pl.col("edit") - pl.col("before")).abs()
     rows = rows.join(cells, on=["image_id", "task"]).sort(change, descending=True)
@@ -277,6 +277,7 @@ def intervene(
     range: tuple[float, float] | None = None,
     batch: Count = 32,
     bootstrap: Resamples = 1000,
+    group: str | None = None,
     seed: int = 0,
     progress: Progress = no_progress,
 ) -> Intervention:
@@ -309,6 +310,8 @@ def intervene(
         range: values that become black and white, of images of more than 8 bits a channel.
         batch: images in a batch.
         bootstrap: resamples of the intervals.
+        group: column, or pattern of file names, of images that count as one in intervals and tests,
+            such as ``scene``; by default the suite's.
         seed: of the places of control patches, the backgrounds and the resamples.
         progress: called with what is being done, and how much of how much is done.
 
@@ -317,7 +320,7 @@ def intervene(
         ParameterError: unknown names, no annotations, another dataset than the suite's.
         OutputError: ``out`` exists (and ``overwrite`` is false) or cannot be written.
     """
-    suite = as_suite(suite)
+    suite = as_suite(suite, group, data)
     check_output(out, overwrite=overwrite, marker=CHANGES)
     if edit == _BACKGROUND and model.detect is None:
         problem = f"{model.name} is not a detector, whose objects can be shown by themselves"
@@ -499,7 +502,7 @@ def _sentences(
         keys = [key for key in suite.keys if (key[0], key[2]) == (criterion, split)]
         if not keys:
             continue
-        judged = rows.join(pl.concat(suite.set(*key).cell_frame for key in keys), on=_PAIR)
+        judged = rows.join(suite.cells(keys), on=_PAIR)
         for cell, inside, was in [*shown, ("easy_positive", right, "right")]:
             answers = judged.filter(inside, cell=cell)
             share, of_control = (

@@ -36,7 +36,12 @@ from nooch.evaluation.captions import (
     read_captions,
 )
 from nooch.evaluation.context_rates import answer_rates
-from nooch.evaluation.metrics.proportions import SIGNIFICANT, exact_mcnemar, paired_interval
+from nooch.evaluation.metrics.proportions import (
+    SIGNIFICANT,
+    effective_number,
+    exact_mcnemar,
+    paired_interval,
+)
 from nooch.evaluation.metrics.subset_metrics import value_of
 from nooch.report.site.folder import page_environment, write_assets
 from nooch.suites import CELLS, Suite, as_suite
@@ -154,6 +159,7 @@ def leaderboard(
     questions: str | Path | None = None,
     least_coverage: Share = 0.95,
     synonyms: str | Path = COCO,
+    group: str | None = None,
     overwrite: bool = False,
     progress: Progress = no_progress,
 ) -> Leaderboard:
@@ -178,6 +184,8 @@ def leaderboard(
         least_coverage: share of the questions (of captions: of their images) that must have an
             answer, for each of the four rates.
         synonyms: how captions mention tasks: ``coco``, or a YAML file.
+        group: column, or pattern of file names, of images that count as one in intervals and tests,
+            such as ``scene``; by default the suite's.
         overwrite: replace an earlier page.
         progress: called with what is being done, and how many of how many models are done.
 
@@ -186,7 +194,7 @@ def leaderboard(
         ParameterError: an unknown criterion.
         OutputError: ``out`` exists (and ``overwrite`` is false) or cannot be written.
     """
-    suite = as_suite(suite)
+    suite = as_suite(suite, group)
     if out is not None:
         check_output(out, overwrite=overwrite, marker=_MARKER)
     suite.require_easy("a leaderboard")
@@ -200,7 +208,7 @@ def leaderboard(
     else:
         asked, _ = asked_questions(questions, suite)
     runs = _runs(entries, suite, asked, synonyms, progress)
-    cells = pl.concat(suite.set(*key).cell_frame for key in keys)
+    cells = suite.cells(keys)
     rows, counted_as = [], {}
     for entry, said in tracked([*zip(entries, runs, strict=True)], len(runs), "scoring", progress):
         answers = answers_in(said, cells)
@@ -393,8 +401,8 @@ def paired_gap(answers: pl.DataFrame, others: pl.DataFrame) -> dict[str, Any]:
     """The difference of two rates of yes to absent objects where these are expected, on what both
     were asked: ``gap, gap_low, gap_high, n_both, p``.
 
-    Weights and answers about one image are counted by the number of questions that would tell as
-    much (Kish 1965): the variance of the difference over the one of independent, equal ones.
+    Weights and answers about one image, or one group in column ``unit``, are counted by the
+    ``effective_number`` of questions.
     """
     nothing = {"gap": None, "gap_low": None, "gap_high": None, "n_both": 0, "p": None}
     hard = answers.filter(pl.col("cell") == CELLS[1])
@@ -405,11 +413,8 @@ def paired_gap(answers: pl.DataFrame, others: pl.DataFrame) -> dict[str, Any]:
     weight = weight / weight.sum()
     change = both["yes"].to_numpy() - both["no"].to_numpy()
     up, down = (float(weight @ np.maximum(sign * change, 0)) for sign in (1, -1))
-    away = weight * (change - weight @ change)
-    _, image = np.unique(both["image_id"].to_numpy(), return_inverse=True)
-    together = float((np.bincount(image, away) ** 2).sum())
-    spread = float(weight @ change**2 - (weight @ change) ** 2)
-    n = min(spread / together if together else np.inf, 1 / float(weight @ weight))
+    units = both["unit" if "unit" in both.columns else "image_id"].to_numpy()
+    n = effective_number(change, units, weight)
     ends = paired_interval(np.array(up), np.array(down), np.array(n))
     p = exact_mcnemar(np.array(up * n), np.array(down * n))
     return {

@@ -117,7 +117,7 @@ def choose_heads(
 
 BEFORE, AFTER = "before", "after"
 _FEWEST = 20
-"""Images of a side or cue below which nothing is concluded."""
+"""Images, or groups, of a side or cue below which nothing is concluded."""
 _KEYS = ["criterion", "task", "split", "subset", "cue", "metric"]
 _HARD = list(CELLS[:2])
 
@@ -163,9 +163,11 @@ def changes_of(scores: Scores) -> pl.DataFrame:
     cue, where both the interval excludes 0 and McNemar's exact p is at most .05.
     """
     values = scores.table.pivot("run", index=_KEYS, values="value", maintain_order=True)
-    gaps = scores.differences.select(*_KEYS, "difference", "low", "high", "p", "n", "reason")
+    columns = ("difference", "low", "high", "p", "n", "^n_groups$", "reason")
+    gaps = scores.differences.select(*_KEYS, *columns)
     sides = pl.when(pl.col("cue").is_null()).then(pl.lit(list(CELLS))).otherwise(pl.lit(_HARD))
-    counts = (pl.col("metric") == "error") & (pl.col("task") != AVERAGE) & (pl.col("n") >= _FEWEST)
+    counts = (pl.col("metric") == "error") & (pl.col("task") != AVERAGE)
+    counts &= pl.coalesce(pl.col("^n_groups$", "n")) >= _FEWEST
     change, sure = pl.lit("inconclusive"), pl.col("p") <= SIGNIFICANT
     for kind, beyond in (("worse", pl.col("low") > 0), ("better", pl.col("high") < 0)):
         change = pl.when(beyond & sure).then(pl.lit(kind)).otherwise(change)
@@ -212,6 +214,7 @@ def repair(
     methods: Sequence[Annotated[str, CANDIDATES]] = tuple(CANDIDATES),
     threshold: AnswerThreshold = "worst-side",
     bootstrap: Annotated[Resamples, Meta(ge=1)] = 1000,
+    group: str | None = None,
     seed: int = 0,
     overwrite: bool = False,
     reading: Mapping[str, Any] | None = None,
@@ -235,6 +238,8 @@ def repair(
         methods: tried besides ERM, out of ``CANDIDATES``; all but ``afr`` need environments.
         threshold: of answers before and after, as for ``nooch.evaluate``.
         bootstrap: resamples for intervals, at least 1.
+        group: column, or pattern of file names, of images that count as one in intervals and tests,
+            such as ``scene``; by default the suite's.
         seed: of heads, draws and resamples.
         overwrite: replace an earlier repair.
         reading: how files of predictions are read: keywords of ``nooch.load_predictions``.
@@ -247,7 +252,7 @@ def repair(
         UndefinedError: no task has hard images of both sides on valid, or one has no environments.
         OutputError: ``out`` exists (and ``overwrite`` is false) or cannot be written.
     """
-    suite = as_suite(suite)
+    suite = as_suite(suite, group, dataset)
     data = suite.require_dataset(dataset)
     inputs = given_features(features, data)
     criterion = criterion or suite.criteria[0]

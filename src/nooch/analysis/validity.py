@@ -29,7 +29,7 @@ from nooch.data.table_files import write_result
 from nooch.evaluation import Predictions, load_predictions, run_notes
 from nooch.evaluation.captions import COCO, load_vocabulary, mentions, read_captions
 from nooch.evaluation.metrics.pointwise import said_positive
-from nooch.evaluation.metrics.proportions import wilson
+from nooch.evaluation.metrics.proportions import wilson_of_groups
 from nooch.evaluation.metrics.rate_gaps import rate_gap
 from nooch.evaluation.prediction_files import PredictionSource
 from nooch.evaluation.predictions import positions
@@ -145,6 +145,7 @@ def validity(
     data: Dataset | str | Path | None = None,
     split: str | Sequence[str] | None = None,
     tasks: Sequence[str] | None = None,
+    group: str | None = None,
     seed: Seed = 0,
     progress: Progress = no_progress,
 ) -> Validity:
@@ -160,7 +161,9 @@ def validity(
             records, if it is there.
         split: one or several; ``test`` by default, or the only one.
         tasks: names; all of the suite's by default.
-        seed: of the resamples of images.
+        group: column, or pattern of file names, of images that count as one in intervals and tests,
+            such as ``scene``; by default the suite's.
+        seed: of the resamples of images, or groups.
         progress: called with what is being done, and how much of how much is done.
 
     Raises:
@@ -172,7 +175,7 @@ def validity(
         >>> validity.sentences()[0]
         'ce: 2 of 2 models miss more hard positives (+11.5 to +47.6 points)'
     """
-    suite = as_suite(suite)
+    suite = as_suite(suite, group, data)
     suite.require_easy("comparing hard with easy images")
     dataset = suite.found_in() if data is None else suite.require_dataset(data)
     keys = suite.select_keys((), tasks or (), suite.splits_to_score(split))
@@ -218,7 +221,8 @@ class _Images:
     """Pairs of image and task of a criterion that all models have an answer for.
 
     Attributes:
-        image: position of the image among all of them, intp (n,).
+        unit: position of the image among all of them, or number of its group, intp (n,).
+        grouped: whether images are in groups.
         task: number of the task, intp (n,).
         positive: bool (n,).
         hard: bool (n,).
@@ -227,7 +231,8 @@ class _Images:
         wrong: bool (n, n_runs).
     """
 
-    image: NDArray[np.intp]
+    grouped: bool
+    unit: NDArray[np.intp]
     task: NDArray[np.intp]
     positive: NDArray[np.bool_]
     hard: NDArray[np.bool_]
@@ -246,6 +251,8 @@ class _Images:
     ) -> _Images:
         """Images of some challenge sets; positions refer to ``every``."""
         parts: list[tuple[NDArray[Any], ...]] = []
+        units = suite.units(every)
+        unit = np.arange(len(every)) if units is None else units
         numbers = {task: number for number, task in enumerate(dict.fromkeys(k[1] for k in keys))}
         for key in keys:
             challenge, task = suite.set(*key), key[1]
@@ -256,19 +263,21 @@ class _Images:
             wrong = np.stack(said, axis=1) != challenge.labels[:, None]
             n, zeros = len(challenge), np.zeros(len(challenge), np.intp)
             columns = (
-                positions(challenge.image_ids, every), np.full(n, numbers[task]), challenge.labels,
-                challenge.hard, zeros if sizes is None else sizes,
+                unit[positions(challenge.image_ids, every)], np.full(n, numbers[task]),
+                challenge.labels, challenge.hard, zeros if sizes is None else sizes,
                 _tenths(challenge), wrong,
             )  # fmt: skip
             parts.append(tuple(column[complete] for column in columns))
-        return cls(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+        columns_of_all = (np.concatenate(column) for column in zip(*parts, strict=True))
+        return cls(units is not None, *columns_of_all)
 
     def failure(self, runs: Sequence[Predictions]) -> Iterator[dict[str, Any]]:
         """Increase in each model's error rate on hard images of a side."""
         strata = self.task * 8 + np.where(self.positive, self.size, 0)
         for side, rows in (("positive", self.positive), ("negative", ~self.positive)):
             for number, run in enumerate(runs):
-                gap = rate_gap(self.wrong[rows, number], self.hard[rows], strata[rows])
+                units = self.unit[rows] if self.grouped else None
+                gap = rate_gap(self.wrong[rows, number], self.hard[rows], strata[rows], units)
                 yield {
                     "quality": "failure", "side": side, "of": run.run, "value": gap.effect,
                     "low": gap.low, "high": gap.high, "n": gap.n_with,
@@ -279,9 +288,10 @@ class _Images:
         for side, of_side in (("positive", self.positive), ("negative", ~self.positive)):
             for number, run in enumerate(runs):
                 for tenth in range(1, 11 if self.tenth.any() else 1):
-                    wrong = self.wrong[of_side & (self.tenth == tenth), number]
+                    rows = of_side & (self.tenth == tenth)
+                    wrong = self.wrong[rows, number]
                     rate = wrong.mean() if len(wrong) else np.nan
-                    low, high = wilson(np.array(rate), np.array(len(wrong)))
+                    low, high = wilson_of_groups(wrong, self.unit[rows] if self.grouped else None)
                     yield {
                         "quality": f"tenth {tenth}", "side": side, "of": run.run, "n": len(wrong),
                         "value": float(rate), "low": float(low), "high": float(high),
@@ -298,7 +308,7 @@ class _Images:
         return rows, 1 / sizes[cell] / max(1, len(sizes)), len(sizes)
 
     def discrimination(self, runs: Sequence[Predictions]) -> Iterator[dict[str, Any]]:
-        """Differences of the models' mean errors on hard images, clustered by image."""
+        """Differences of the models' mean errors on hard images, clustered by image or group."""
         rows, weight, _ = self._cells()
         reach = norm.ppf(0.975)
         cell = 2 * self.task[rows] + self.positive[rows]
@@ -306,7 +316,7 @@ class _Images:
             apart = self.wrong[rows, a].astype(np.float64) - self.wrong[rows, b]
             value = float((weight * apart).sum())
             means = np.bincount(cell, apart) / np.maximum(np.bincount(cell), 1)
-            scores = np.bincount(self.image[rows], weight * (apart - means[cell]))
+            scores = np.bincount(self.unit[rows], weight * (apart - means[cell]))
             error = float(np.sqrt((scores**2).sum()))
             errs = error > 0
             yield {
@@ -322,7 +332,7 @@ class _Images:
         n_images = weights.shape[1]
 
         def summed(values: NDArray[np.float64]) -> NDArray[np.float64]:
-            of_images = csr_array((values, (self.image[rows], cell)), shape=(n_images, n_cells))
+            of_images = csr_array((values, (self.unit[rows], cell)), shape=(n_images, n_cells))
             return np.asarray(weights @ of_images)
 
         n = summed(np.ones(len(rows)))
@@ -343,7 +353,7 @@ def _tenths(challenge: ChallengeSet) -> NDArray[np.intp]:
 
 def _convergence(a: _Images, b: _Images, n_runs: int, seed: int) -> dict[str, Any]:
     """Agreement of two criteria on the order of models by errors on hard images."""
-    n = 1 + max(int(images.image.max(initial=0)) for images in (a, b))
+    n = 1 + max(int(images.unit.max(initial=0)) for images in (a, b))
     resamples = _RESAMPLES if n_runs >= LEAST_MODELS else 0
     random = np.random.default_rng(seed)
     weights = np.concatenate(

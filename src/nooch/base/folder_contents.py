@@ -35,7 +35,7 @@ _NAMES = {
     "dataset.json": _DATASET,
     "features.json": r"features\.npy|images\.parquet",
     "findings.json": r"(scores|scores-\w+|slices|findings|confusions)\.parquet|findings\.md"
-    r"|suite/(suite\.json|(challenge_sets|image_names)\.parquet)"
+    r"|suite/(suite\.json|(challenge_sets|image_names|groups)\.parquet)"
     rf"|dataset/(dataset\.json|{_DATASET})|report/(report\.json|{_SITE})",
     "leaderboard.json": rf"leaderboard\.csv|{_SITE}",
     "network.json": _NETWORK,
@@ -45,7 +45,7 @@ _NAMES = {
     "report.json": _SITE,
     "scenes.json": r"images/\d+\.jpg|annotations/(instances|stuff|captions)_scenes\.json"
     r"|truth\.parquet|world\.yaml",
-    "suite.json": r"(challenge_sets|image_names)\.parquet",
+    "suite.json": r"(challenge_sets|image_names|groups)\.parquet",
     "sweep.json": r"(cues|grid|tau|lift|equal)\.parquet"
     r"|(cues_by_alpha|hard_by_(alpha_and_beta|tau|lift)_\w+)\.svg",
 }

@@ -38,8 +38,7 @@ class SplitPlan(Options):
             ``split``.
         seed: seed of the random division into percentages, at least 0. Ids are ordered first, so
             the order of input has no effect.
-        group: an attribute column, or a regular expression on the file name whose first group (else
-            whole match) names the group; a group stays on one side. Only with percentages.
+        group: as for ``nooch.import_dataset``; a group stays on one side. Only with percentages.
         values: what the file's split names mean, such as ``{"0": "train"}``; the usual names need
             no entry.
     """

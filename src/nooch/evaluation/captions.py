@@ -424,6 +424,7 @@ def score_captions(
     baseline: str | None = None,
     as_written: bool = False,
     data: Dataset | str | Path | None = None,
+    group: str | None = None,
     progress: Progress = no_progress,
 ) -> CaptionScores:
     """Rates of mentions by side and subset: does a model mention objects because of the context?
@@ -446,6 +447,8 @@ def score_captions(
             that has no end, as studies before did.
         data: the dataset, or its folder, whose labels and reference captions CHAIR is of; by
             default the suite's.
+        group: column, or pattern of file names, of images that count as one in intervals and tests,
+            such as ``scene``; by default the suite's.
         progress: called with what is being done, and how many of how many tasks are done.
 
     Raises:
@@ -453,7 +456,7 @@ def score_captions(
             their images.
         ParameterError: unknown criteria, tasks or splits, or tasks without synonyms.
     """
-    vocabulary = load_vocabulary(synonyms)
+    vocabulary, suite = load_vocabulary(synonyms), suite.grouped(group)
     splits, notes = suite.splits_to_score(split), []
     keys = suite.select_keys(criteria or (), tasks or (), splits)
     task_names = list(dict.fromkeys(task for _, task, _ in keys))
@@ -504,7 +507,7 @@ def score_captions(
         shorter, _ = _said(cut, vocabulary, as_written)
         for criterion in suite.criteria:
             if (run.run, criterion) in scores.contexts:
-                cells = pl.concat(suite.set(*key).cell_frame for key in keys if key[0] == criterion)
+                cells = suite.cells(key for key in keys if key[0] == criterion)
                 shares = _lengths(cells, images, run.captions, own, denied, shorter)
                 if reference is not None:
                     ids = images.filter(images.is_in(cells["image_id"].implode()))

@@ -41,9 +41,10 @@ class Scores(TabularResult):
     Attributes:
         table: one row for each run, criterion, task, split, subset and metric: ``run, method, seed,
             criterion, task, split, subset, cue, group, metric, value, low, high, interval, n,
-            n_positive, n_tasks, averaged_tasks, reason``. ``value`` is null if it is undefined,
-            and ``reason`` explains why; ``low`` and ``high`` bound the 95% interval, whose kind
-            ``interval`` is ``bootstrap``, ``wilson`` or, of d', ``jeffreys``; of runs with more
+            n_positive, n_tasks, averaged_tasks, reason``, and ``n_groups`` where images are in
+            groups. ``value`` is null if it is undefined, and ``reason`` explains why; ``low`` and
+            ``high`` bound the 95% interval, whose kind ``interval`` is ``bootstrap``, ``wilson``
+            or, of d', ``jeffreys``; of runs with more
             than 5% unknown answers ``unknown``: there is no value, and the bounds contain it for
             any meaning of these answers. Task ``average`` is the unweighted mean over ``n_tasks``
             tasks, which ``averaged_tasks`` names.
@@ -260,6 +261,7 @@ def _frame(blocks: Sequence[Block], metrics: Sequence[str], resamples: int) -> p
         interval=pl.Series(intervals, dtype=pl.String),
         n=numbers(lambda b: b.scope.n[:, None], pl.Int64),
         n_positive=numbers(lambda b: b.scope.n_positive[:, None], pl.Int64),
+        n_groups=numbers(lambda b: b.scope.units[0][:, None], pl.Int64),
         n_tasks=pl.Series([None if t is None else len(t) for t in over], dtype=pl.Int64),
         averaged_tasks=pl.Series(averaged, dtype=pl.String),
         defined=numbers(lambda b: b.resamples, pl.Int64),
@@ -267,6 +269,8 @@ def _frame(blocks: Sequence[Block], metrics: Sequence[str], resamples: int) -> p
         deciding=numbers(lambda b: deciding(b.scope, metrics), pl.Int64),
         p=numbers(lambda b: np.nan if b.p is None else b.p),
     )
+    if all(b.scope.groups is None for b in blocks):
+        frame = frame.drop("n_groups")
     return frame.with_columns(pl.col("value", "low", "high", "p").fill_nan(None)).select(
         pl.exclude("defined", "tasks", "deciding", "p"), "p", _reason(resamples).alias("reason")
     )

@@ -59,10 +59,10 @@ def with_import_options(command: Callable[..., None]) -> Callable[..., None]:
         takes(f"{__name__}:_Running", "options"),
         takes(
             "nooch.base.split_plan:SplitPlan", "options",
-            source={"flags": ["--split"]},
+            leave=["group"], source={"flags": ["--split"]},
             values={"type": str, "flags": ["--split-values"], "metavar": "0=train,1=valid"},
         ),
-        takes(module, "options", only=["part_size", "images", "broken", "overwrite"]),
+        takes(module, "options", only=["part_size", "images", "broken", "group", "overwrite"]),
     ):  # fmt: skip
         command = wrap(command)
     return command
@@ -72,10 +72,10 @@ def _plan(options: Mapping[str, Any]) -> SplitPlan | None:
     """The division of images. Raises ParameterError for options of a split without one."""
     if "source" in options:
         values = parse_pairs(options.get("values"), "--split-values", "0=train,1=valid,2=test")
-        return SplitPlan(options["source"], options["seed"], options.get("group"), values)
-    for name, flag in (("group", "--group"), ("values", "--split-values")):
-        if name in options:
-            raise ParameterError(f"{flag} needs --split", allowed="--split 70/10/20, or a file")
+        return SplitPlan(options["source"], options["seed"], values=values)
+    if "values" in options:
+        problem = "--split-values needs --split"
+        raise ParameterError(problem, allowed="--split 70/10/20, or a file")
     return None
 
 
@@ -110,7 +110,7 @@ def run_import(
             note(f"{much}; --part-size 125000 merges them part by part")
     from nooch.data.importing.import_dataset import import_dataset
 
-    names = options.keys() & {"part_size", "images", "broken", "overwrite"}
+    names = options.keys() & {"part_size", "images", "broken", "group", "overwrite"}
     with progress() as update:
         imported = import_dataset(
             reading, out, split=plan, notes=notes, map=engine.map, progress=update,

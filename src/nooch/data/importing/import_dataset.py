@@ -46,6 +46,7 @@ def import_dataset(
     images: str | Path | None = None,
     broken: Annotated[str, BROKEN] = "leave-out",
     split: SplitPlan | None = None,
+    group: str | None = None,
     notes: Sequence[str] = (),
     overwrite: bool = False,
     map: Map = builtins.map,
@@ -70,6 +71,9 @@ def import_dataset(
             another kind or cut off (from their first and last bytes), not those damaged inside. If
             no folder of images is known, nothing is checked.
         split: how images are divided.
+        group: attribute column, or regular expression on the file name whose first group (else
+            whole match) names the group, of images that count as one in intervals and tests, such
+            as ``scene``; a group stays on one side of a split by percentages.
         notes: put before the import's own.
         overwrite: replace a dataset folder that exists.
         map: where the work is done, such as an engine's.
@@ -97,10 +101,14 @@ def import_dataset(
             notes = [*notes, f"recognized {table.kind}: {table.why}"]
             return import_dataset(
                 table.reading, out, part_size=part_size, images=images, broken=broken,
-                split=split, notes=notes, overwrite=overwrite, map=map, progress=progress,
+                split=split, group=group, notes=notes, overwrite=overwrite, map=map,
+                progress=progress,
             )  # fmt: skip
+    if split is not None and split.shares is not None:
+        split = replace(split, group=group or split.group)
+    group = group or (None if split is None else split.group)
     reading.check(split)
-    needs = partial(_dependencies, reading, part_size, images, split, notes)
+    needs = partial(_dependencies, reading, part_size, images, split, [*notes, group or ""])
     content = needs()
     folder = work_folder(target, "importing", content)
     with held(folder, _DOING, clear_if_refused=True), writing(folder, RESUME):
@@ -108,7 +116,8 @@ def import_dataset(
         scanned = reading.scan(folder, map, reading_progress, part_size)
         from nooch.data.importing.parts import seal, write_parts
 
-        work, written = write_parts(folder, scanned, images, split, part_size, map, progress)
+        how = split, group, part_size, map, progress
+        work, written = write_parts(folder, scanned, images, *how)
         if needs() != content:
             raise InputError("a file was changed while it was read", remedy="import again")
         progress("writing", 0, 1)

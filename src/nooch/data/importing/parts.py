@@ -84,6 +84,7 @@ class Work:
         scanned: rows of the sources.
         images: where the image files lie.
         plan: how images are divided.
+        group: by which images are grouped, see ``Dataset.group``.
         n_parts: number of parts.
     """
 
@@ -91,7 +92,13 @@ class Work:
     scanned: Scanned
     images: ImageListing | None
     plan: SplitPlan | None
+    group: str | None
     n_parts: int
+
+    @property
+    def divides_groups(self) -> bool:
+        """Whether the split waits until the groups of all images are known."""
+        return self.plan is not None and self.plan.group is not None
 
     @property
     def dataset(self) -> Path:
@@ -117,9 +124,9 @@ class PartJob(NumberedJob):
         """Read the images, and write their tables."""
         work = self.work
         data, counts = work.scanned.read(self.part.low, self.part.high, work.images)
-        group = None if work.plan is None else work.plan.group
-        if group is not None:
-            names = group_names(data.images, group).to_frame()
+        # a name that is wrong is refused
+        names = None if work.group is None else group_names(data.images, work.group).to_frame()
+        if names is not None and work.divides_groups:
             work.kept.put(_groups_file(self.number), [names])
         elif work.plan is not None:
             data = replace(data, images=self.divided(data.images))
@@ -127,7 +134,7 @@ class PartJob(NumberedJob):
         unknown = int(np.isnan(data.areas.data).sum())
         record = write_part(data, work.dataset, self.number, work.n_parts)
         # the fingerprint of several parts needs all files; with groups, splits are still to come
-        fingerprint = data.fingerprint if work.n_parts == 1 and group is None else None
+        fingerprint = data.fingerprint if work.n_parts == 1 and not work.divides_groups else None
         return Written(
             record, counts, data.image_root, list(data.attributes), unknown, broken, fingerprint
         )
@@ -175,6 +182,7 @@ def write_parts(
     scanned: Scanned,
     images: str | Path | None,
     plan: SplitPlan | None,
+    group: str | None,
     part_size: int | None,
     map: Map,
     progress: Progress,
@@ -185,7 +193,7 @@ def write_parts(
     ids = scanned.ids()
     parts = divided(ids, part_size)
     listing = None if images is None else _listing(images, folder)
-    work = Work(folder, scanned, listing, plan, len(parts))
+    work = Work(folder, scanned, listing, plan, group, len(parts))
     if plan is not None and plan.group is None:
         _save_splits(work, plan, split_codes(ids, plan))
     del ids
@@ -280,6 +288,8 @@ def seal(
         records[0].files[file.name] = file_record(file)
     if work.plan is not None:
         provenance = split_provenance(provenance, work.plan, splits)
+    if work.group is not None and not work.divides_groups:
+        provenance["group"] = work.group
     first, classes = written[0], work.scanned.classes
     header = seal_dataset(
         work.dataset, records, classes, first.image_root, provenance, first.fingerprint

@@ -1,0 +1,251 @@
+"""Groups of images: declared once, and the unit of every interval, test and least number."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import polars as pl
+import pytest
+from refusals import fails
+from scipy.sparse import csr_array
+
+import nooch
+from nooch.analysis.leaderboard import paired_gap
+from nooch.base.errors import FormatError, ParameterError
+from nooch.base.split_plan import SplitPlan
+from nooch.cli.declared import settings_of
+from nooch.criteria.presences import Presences
+from nooch.data import Dataset, load_dataset
+from nooch.data.splits import SPLIT_NAMES, apply_split, unit_numbers
+from nooch.evaluation.bootstrap import BootstrapDraws
+from nooch.evaluation.captions import score_captions
+from nooch.evaluation.metrics.proportions import effective_number, student, wilson
+from nooch.suites import load_suite, save_suite
+
+SCENES = 160
+
+
+def world(copies, split="test"):
+    """Scenes, each photographed so often, all alike; one model errs on an eighth, one on a third,
+    out of context more often.
+    """
+    draw = np.random.default_rng(3)
+    road, car = draw.random(SCENES) < 0.5, draw.random(SCENES) < 0.5
+    areas = np.stack([car * 0.05, road * 0.4, (draw.random(SCENES) < 0.3) * 0.2], axis=1)
+    scene = np.repeat(np.arange(SCENES), copies)
+    images = pl.DataFrame({
+        "image_id": np.arange(len(scene)), "split": "all", "file_name": None,
+        "scene": [f"scene {k}" for k in scene],
+    }, schema_overrides={"file_name": pl.String})  # fmt: skip
+    data = Dataset.build(images, ["car", "road", "sky"], csr_array(areas[scene]))
+    wrong = draw.random((2, SCENES)) < np.where(car != road, 0.45, [[0.1], [0.3]])
+    outputs = np.where(car ^ wrong, 1, -1) * (1 + draw.random((2, SCENES)))
+    runs = [
+        nooch.Predictions.from_arrays(values[scene], np.arange(len(scene)), ["car"],
+                                      scale="logit", run=f"model {number}")
+        for number, values in enumerate(outputs)
+    ]  # fmt: skip
+    return data, runs
+
+
+def suite_of(data, group=None):
+    return nooch.find(data, {"ce": nooch.CE(cues={"car": ["road"]})}, tasks=["car"], group=group)
+
+
+def _evaluated(data, runs, group):
+    metrics = ["error", "recall", "auc", "nll", "dprime"]
+    scores = nooch.evaluate(suite_of(data), runs, metrics=metrics, bootstrap=200, group=group)
+    tables = scores.table, scores.differences
+    return pl.concat(table.filter(subset="all").select("low", "high") for table in tables)
+
+
+def _findings(data, runs, group):
+    found = nooch.cue_findings(suite_of(data), runs, data=data, group=group).table
+    bounds = (("low", "high"), ("rate_low", "rate_high"))
+    return pl.concat(found.select(low=low, high=high) for low, high in bounds)
+
+
+def _slices(data, runs, group):
+    found = nooch.find_slices(data, runs, group=group, min_support=20).table
+    # conditions, whose order follows their p
+    rows = found.filter(run="model 0", side="negative").sort("phi").unique("phi")
+    return rows.filter(pl.col("phi") == "NOT present(car) AND present(road)").select("low", "high")
+
+
+def _validity(data, runs, group):
+    table = nooch.validity(suite_of(data), runs, group=group, data=data).table
+    return table.filter(pl.col("quality").is_in(["failure", "discrimination", "tenth 1"])).select(
+        "low", "high"
+    )
+
+
+def _mentions(data, runs, group, tmp_path):
+    files = []
+    for run in runs:
+        said = ["A car." if value > 0 else "A tree." for value in run.values[0]]
+        files.append(tmp_path / f"{run.run}-{len(said)}.csv")
+        pl.DataFrame({"image_id": run.image_ids, "caption": said}).write_csv(files[-1])
+    scores = score_captions(suite_of(data), files, group=group, bootstrap=200)
+    return pl.concat([
+        scores.table.filter(pl.col("metric").is_in(["rate", "accuracy"])).select("low", "high"),
+        scores.differences.filter(metric="accuracy", subset="all").select("low", "high"),
+    ])  # fmt: skip
+
+
+def _ranked(data, runs, group):
+    suite = suite_of(data, group)
+    cells = suite.cells(suite.keys)
+    first, second = (
+        cells.with_columns(yes=(run.values[0] > 0) * 1.0, weight=pl.lit(1.0)) for run in runs
+    )
+    return pl.DataFrame([paired_gap(first, second)]).select(low="gap_low", high="gap_high")
+
+
+WAYS = {"evaluate": _evaluated, "check": _findings, "slices": _slices, "validity": _validity,
+        "captions": _mentions, "leaderboard": _ranked}  # fmt: skip
+
+
+@pytest.mark.parametrize("verb", WAYS)
+def test_photographs_of_one_scene_tell_as_much_as_one(verb, tmp_path):
+    """Copies of images never narrow an interval where they are a group, and do where they are
+    not.
+    """
+    more = (tmp_path,) if verb == "captions" else ()
+    single, grouped, apart = (
+        WAYS[verb](*world(copies), group, *more).drop_nulls().to_numpy()
+        for copies, group in ((1, None), (6, "scene"), (6, None))
+    )
+    width = [np.diff(bounds, axis=1).ravel() for bounds in (single, grouped, apart)]
+    assert len(width[0]) == len(width[1]) > 0
+    # resamples of scenes differ a little from those of images
+    assert (width[1] > 0.85 * width[0]).all()
+    assert np.median(width[1] / width[0]) == pytest.approx(1, abs=0.12)
+    assert np.median(width[2]) < 0.6 * np.median(width[0])
+
+
+def test_least_numbers_count_groups():
+    """Six times as many photographs are no more than the scenes."""
+    data, runs = world(6)
+    n = 6 * 60
+    few = data.select(rows=np.arange(n))
+    runs = [replace(run, image_ids=run.image_ids[:n], values=run.values[:, :n]) for run in runs]
+    found = nooch.cue_findings(suite_of(few, "scene"), runs, data=few).table
+    assert (found["n_misleading"] > 60).all()
+    assert found["verdict"].unique().to_list() == ["n too small to conclude"]
+    scores = nooch.evaluate(suite_of(few, "scene"), runs, metrics=["auc"], bootstrap=50)
+    hard = scores.table.filter(subset="hard", metric="auc")
+    assert (hard["n"] > 100).all()
+    assert (hard["n_groups"] < 40).all()
+    assert hard["low"].null_count() == 2
+
+
+def test_a_suite_is_scored_by_itself(tmp_path):
+    data, runs = world(6)
+    made = suite_of(data, "scene")
+    folder = save_suite(made, tmp_path / "suite")
+    kept = load_suite(folder)
+    assert json.loads((folder / "suite.json").read_text())["version"] == 2
+    ids = made.image_ids()
+    assert (kept.units(ids) == made.units(ids)).all()
+    assert len(np.unique(kept.units(ids))) == SCENES
+    tables = [nooch.evaluate(suite, runs, bootstrap=50).table for suite in (made, kept)]
+    assert tables[0].equals(tables[1])
+    fails(lambda: nooch.evaluate(folder, runs, group="place"), "dataset of the suite is needed",
+          kind=ParameterError)  # fmt: skip
+    fails(lambda: made.grouped("plac"), "'plac' is not a column", kind=ParameterError)
+    plain = save_suite(suite_of(data), tmp_path / "plain")
+    assert json.loads((plain / "suite.json").read_text())["version"] == 1
+    assert load_suite(plain).units(ids) is None
+    assert not (plain / "groups.parquet").exists()
+    (folder / "groups.parquet").write_bytes((plain / "challenge_sets.parquet").read_bytes())
+    fails(lambda: load_suite(folder), "groups.parquet was altered", kind=FormatError)
+
+
+def test_a_dataset_declares_its_groups_once(tmp_path, run_cli):
+    data, runs = world(6)
+    assert data.group is data.groups is None
+    assert suite_of(data.grouped("scene")).header.group == "scene"
+    images = data.images.with_columns(label=pl.lit("car")).select("image_id", "scene", "label")
+    images.write_csv(tmp_path / "table.csv")
+    table = f"import table {tmp_path / 'table.csv'} --id image_id --label label"
+    run_cli(f"{table} {tmp_path / 'kept'} --group scene").ok()
+    kept = load_dataset(tmp_path / "kept")
+    assert kept.group == "scene"
+    assert kept.splits == {"all": len(data)}
+    assert (unit_numbers(kept.groups) == unit_numbers(data.images["scene"])).all()
+    assert "not a column" in run_cli(f"{table} {tmp_path / 'x'} --group plac").err
+    split = tmp_path / "split"
+    run_cli(f"{table} {split} --group scene --split 60/20/20").ok()
+    assert load_dataset(split).group == "scene"
+    assert not runs[0].notes
+
+
+def test_group_columns_and_ids_are_no_context():
+    n = 120
+    columns = {
+        "scene": [f"s{k // 6}" for k in range(n)], "photo": [f"p{k}" for k in range(n)],
+        "number": np.arange(n), "year": 1980 + np.arange(n) % 30, "speed": np.linspace(0, 1, n),
+        "place": [("land", "sea")[k % 2] for k in range(n)],
+    }  # fmt: skip
+    images = pl.DataFrame({"image_id": np.arange(n), **columns})
+    data = Dataset.build(images, ["car"], csr_array(np.ones((n, 1))))
+    assert data.context_columns == ("scene", "year", "speed", "place")
+    assert data.grouped("scene").context_columns == ("year", "speed", "place")
+    names = Presences.from_dataset(data.grouped("scene"), "columns").names
+    assert {name.partition("=")[0] for name in names} == {"car", "year", "speed", "place"}
+    only_ids = Dataset.build(
+        images.select("image_id", "photo"), ["car"], csr_array(np.ones((n, 1)))
+    )
+    fails(lambda: Presences.from_dataset(only_ids, "columns"), "no attribute column but photo")
+
+
+def test_an_image_without_a_group_is_one_of_its_own():
+    names = pl.Series(["b", None, "a", "b", None])
+    numbers = unit_numbers(names)
+    assert numbers.tolist() == [1, 2, 0, 1, 3]
+    images = pl.DataFrame({"image_id": np.arange(400), "split": ["all"] * 400}).with_columns(
+        camera=pl.when(pl.col("image_id") < 40).then(pl.lit("c"))
+    )
+    sides = apply_split(images, SplitPlan("50/25/25", group="camera"))["split"]
+    assert sides.head(40).n_unique() == 1
+    assert sides.tail(360).value_counts().height == len(set(SPLIT_NAMES.values()))
+
+
+def test_groups_are_drawn_whole():
+    units = np.repeat(np.arange(30), np.arange(1, 31))
+    (_, drawn), *_ = BootstrapDraws(len(units), 8, 0, units).weights(slice(None))
+    assert (drawn == drawn[np.searchsorted(units, units)]).all()
+    assert (drawn[np.searchsorted(units, np.arange(30))].sum(axis=0) == 30).all()
+
+
+def test_the_effective_number_is_the_plain_jackknifes():
+    draw = np.random.default_rng(0)
+    units = np.repeat(np.arange(24), draw.integers(1, 9, 24))
+    values = draw.random(len(units)) < draw.beta(1, 1, 24)[units]
+    without = np.array([values[units != unit].mean() for unit in range(24)])
+    variance = 23 / 24 * ((without - without.mean()) ** 2).sum()
+    sizes, share = np.bincount(units), values.mean()
+    expected = share * (1 - share) / variance * (1.959964 / student(sizes)) ** 2
+    assert effective_number(values, units) == pytest.approx(expected, rel=1e-6)
+    assert effective_number(values, np.arange(len(values))) == len(values)
+    assert effective_number(values & False, units) == sizes.sum() ** 2 / (sizes**2).sum()
+    low, high = wilson(np.array(0.5), np.array(effective_number(np.arange(6) % 2, np.zeros(6))))
+    assert low < 0.02
+    assert high > 0.98
+
+
+VERBS = {
+    "nooch.analysis.check:check", "nooch.evaluation.evaluate:evaluate", "nooch.suites.find:find",
+    "nooch.analysis.slices:find_slices", "nooch.analysis.validity:validity",
+    "nooch.analysis.repair:repair", "nooch.analysis.intervene:intervene",
+    "nooch.evaluation.captions:score_captions", "nooch.analysis.leaderboard:leaderboard",
+    "nooch.analysis.audit:audit", "nooch.analysis.calibrate:calibrate",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("verb", sorted(VERBS))
+def test_every_verb_takes_the_same_groups(verb):
+    setting = settings_of(verb)["group"]
+    assert setting.default is None
+    assert setting.help.startswith("Column, or pattern of file names, of images that count as one")
+    assert "by default the " in setting.help
