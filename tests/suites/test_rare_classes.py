@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 from hypothesis import Phase, example, given, settings, strategies as st
-from refusals import fails
+from refusals import fails, refused
 from scipy.sparse import csr_array
 
 import nooch
@@ -54,6 +54,7 @@ def read_whole(folder):
     st.integers(0, 10**6),
 )
 @example([(1, True), (2, True), (2, False), (5, True)], ["all"], 0)
+@example([(1, True), (4, True)], ["train", "test"], 0)
 @example([(1, True), (3, True), (4, False), (5, False)], ["valid", "test"], 0)
 def test_a_class_of_few_images_harms_no_other(rare, places, seed):
     counts, together = zip(*rare, strict=True)
@@ -85,6 +86,10 @@ def test_a_class_of_few_images_harms_no_other(rare, places, seed):
             row = int(np.flatnonzero(split.is_in(places).to_numpy() & of_fold)[0])
             (verdict,) = nooch.explain(out, task, row, data, ["context"])["verdicts"]
             assert not lost or verdict["text"] == skipped[task] or split[row] == "test"
+            if lost and places == ["train", "test"]:
+                row = int((split == "valid").arg_true()[0])
+                words = f"image {row} is in none of the suite's {task} sets"
+                refused(lambda i=row, t=task: nooch.explain(out, t, i, data), words)
         again = nooch.find(folder / "data", {"context": context}, splits=places)
         assert again.set("context", "car", places[-1]).rows.equals(
             suite.set("context", "car", places[-1]).rows

@@ -70,7 +70,8 @@ def explain(
     in_suite = data is not None and data.images["split"][data.row(image_id)] in suite.splits
     if place is None and not in_suite:
         problem = f"image {image_id} is in none of the suite's {task} sets"
-        if reasons := [s.reason for s in suite.header.skipped if s.task == task]:
+        reasons = [s.reason for s in suite.header.skipped if s.task == task]
+        if reasons and all(of_task != task for _, of_task, _ in suite.keys):
             problem = f"{task} has no challenge set: {'; '.join(dict.fromkeys(reasons))}"
         raise ParameterError(problem, allowed=f"images of {', '.join(suite.splits)}")
     split, label, known_id = place or (None, _label(data, task, image_id), image_id)
