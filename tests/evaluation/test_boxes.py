@@ -201,6 +201,33 @@ def test_scores_of_boxes_are_those_of_the_planted_detector(planted):
     assert "objects out of context are missed" in scores.headlines[0]
 
 
+SIDES = [(side, empty) for side in ("positive", "negative")
+         for empty in (("hard",), ("easy",), ("hard", "easy"))]  # fmt: skip
+
+
+@pytest.mark.parametrize(("side", "empty"), SIDES)
+def test_a_side_without_anything_is_null_with_its_reason(planted, side, empty):
+    """A headline makes no number of it, and of each side that has something one."""
+    data, suite, run, _ = planted
+    challenge = suite.set("road", "car", "all")
+    left_out = [i for kind in empty for i in challenge.ids(f"{kind}_{side}")]
+    part = data.select(rows=~data.images["image_id"].is_in(left_out).to_numpy())
+    road = {"road": nooch.Attribute("(y = 1) <> present(road)")}
+    some = nooch.find(part, road, tasks=["car"], splits=["all"])
+    reading = {"ignore_unknown": True}
+    scores = nooch.evaluate(some, run, boxes=True, dataset=part, bootstrap=0, reading=reading)
+    (row,) = scores.box_effects.filter(side=side).rows(named=True)
+    assert row["reason"] == " and ".join(f"nothing on {kind} images" for kind in empty)
+    assert [row["effect"], *(row[f"rate_{kind}"] for kind in empty)] == [None] * (1 + len(empty))
+    (line,) = [text for text in scores.headlines if ("and size" in text) == (side == "positive")]
+    assert "nan" not in line.lower()
+    assert "None" not in line
+    assert f"not comparable: {row['reason']}" in line
+    for kind in {"hard", "easy"} - {*empty}:
+        times = 100 if side == "positive" else 1000
+        assert f"{times * row[f'rate_{kind}']:.{int(times == 1000)}f}" in line
+
+
 def test_a_threshold_and_conditions_apply_to_boxes(planted):
     data, suite, run, _ = planted
     asked = {"boxes": True, "dataset": data, "metrics": ["missed"], "threshold": 0.95}

@@ -18,11 +18,13 @@ EFFECTS: dict[str, Any] = {
     "run": pl.String, "criterion": pl.String, "split": pl.String, "side": pl.String,
     "n_hard": pl.Int64, "n_easy": pl.Int64, "rate_hard": pl.Float64, "rate_easy": pl.Float64,
     "effect": pl.Float64, "low": pl.Float64, "high": pl.Float64, "p": pl.Float64,
+    "reason": pl.String,
 }  # fmt: skip
 """Columns of ``Scores.box_effects``. On the side ``positive``, rates are shares of objects that are
 missed; on ``negative``, boxes claimed per image and task without the object. ``effect`` is the
 difference of the shares, of negatives the shares with any claim, within each task (and size of the
-object): Mantel and Haenszel's, with the interval and p of images or groups, see ``rate_gap``.
+object): Mantel and Haenszel's, with the interval and p of images or groups, see ``rate_gap``; null
+with a ``reason`` where nothing is compared.
 """
 
 
@@ -82,26 +84,39 @@ def _effect(
 ) -> dict[str, Any]:
     gap = rate_gap(events > 0, hard, strata, units)
     rates = [float(events[side].mean()) if side.any() else np.nan for side in (hard, ~hard)]
+    sizes = {"hard": gap.n_with, "easy": gap.n_without}
+    empty = [f"nothing on {name} images" for name, n in sizes.items() if not n]
+    if not empty and np.isnan(gap.effect):
+        empty = ["no class, and size of objects, is on both"]
     return {
         "n_hard": gap.n_with, "n_easy": gap.n_without, "rate_hard": rates[0],
         "rate_easy": rates[1], "effect": gap.effect, "low": gap.low, "high": gap.high, "p": gap.p,
+        "reason": " and ".join(empty) or None,
     }  # fmt: skip
 
 
 def effect_sentence(row: Mapping[str, Any]) -> str:
-    """An effect in words, with its interval."""
-    name = f"{row['run']}, {row['criterion']}: "
+    """An effect in words, with its interval; a side without an object or image is named so."""
     missed = row["side"] == "positive"
     times, unit = (100, " points") if missed else (1000, "")
-    effect = "not comparable"
+    effect = f"not comparable: {row['reason']}"
     if row["effect"] is not None:
         low, value, high = (times * row[name] for name in ("low", "effect", "high"))
         effect = f"{value:+.1f}{unit} [{low:+.1f}, {high:+.1f}]"
-    hard, easy = (np.nan if rate is None else rate for rate in (row["rate_hard"], row["rate_easy"]))
+    hard, easy = row["rate_hard"], row["rate_easy"]
     if missed:
-        rates = f"{100 * hard:.0f}% of {row['n_hard']:,} objects out of context are missed, "
-        rates += f"{100 * easy:.0f}% of {row['n_easy']:,} others"
-        return f"{name}{rates}; within class and size {effect}"
-    rates = f"{1000 * hard:.1f} boxes of absent objects per 1,000 images where they are expected"
-    rates += f", {1000 * easy:.1f} elsewhere"
-    return f"{name}{rates}; images with any, within class: {effect}"
+        others = "no others" if easy is None else f"{100 * easy:.0f}% of {row['n_easy']:,} others"
+        rates = f"no object is out of context, {others}{'' if easy is None else ' are missed'}"
+        if hard is not None:
+            rates = f"{100 * hard:.0f}% of {row['n_hard']:,} objects out of context are missed, "
+            rates += others
+        rates += "; within class and size"
+    else:
+        rates = "no image where absent objects are expected, "
+        if hard is not None:
+            rates = f"{1000 * hard:.1f} boxes of absent objects per 1,000 images where they are"
+            rates += " expected, "
+        boxes = "" if hard is not None else " boxes of absent objects per 1,000 images"
+        rates += "none elsewhere" if easy is None else f"{1000 * easy:.1f}{boxes} elsewhere"
+        rates += "; images with any, within class:"
+    return f"{row['run']}, {row['criterion']}: {rates} {effect}"
