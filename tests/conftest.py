@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import importlib
 import json
 import os
 import shlex
@@ -108,11 +109,12 @@ def shared_data() -> Path:
 
 @dataclass(frozen=True)
 class Ran:
-    """Exit code and output of a command."""
+    """Exit code and output of a command, and the error that it ended with."""
 
     code: int
     out: str
     err: str
+    error: Exception | None = None
 
     @property
     def json(self) -> Any:
@@ -168,12 +170,16 @@ def run_cli(
             for name, value in (env or {}).items():
                 patch.setenv(name, value)
             capfdbinary.readouterr()
+            errors: list[Any] = [None]
+            module = importlib.import_module("nooch.cli.main")
+            fail = module.fail
+            patch.setattr(module, "fail", lambda error: errors.append(error) or fail(error))
             try:
                 main()
                 code = 0
             except SystemExit as stop:
                 code = stop.code if isinstance(stop.code, int) else int(stop.code is not None)
             out, err = capfdbinary.readouterr()
-        return Ran(code, out.decode(), err.decode())
+        return Ran(code, out.decode(), err.decode(), errors[-1])
 
     return run

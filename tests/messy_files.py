@@ -353,27 +353,25 @@ FORMS: dict[str, Messy] = {
     "wide in/out": Messy(csv(yes="in", no="out"), "asked", words=("--positive", "sky=in", "sky=*")),
     "wide in/out, said": Messy(csv(yes="in", no="out"), flags="--positive sky=in,road=in"),
     "1/blank next to 0/1": Messy(
-        marked("1"), "asked", words=("--blank-is-no gives 3", "--label sky,road gives 2")
+        marked("1"), "asked", words=("--blank-is-no for 3", "--label sky,road for 2")
     ),
     "1/blank next to 0/1, absent": Messy(marked("1"), flags="--blank-is-no", truth=CARS),
     "1/blank next to 0/1, no label": Messy(marked("1"), flags="--label sky,road"),
-    "x/blank next to 0/1": Messy(marked("x"), "asked", words=("--blank-is-no gives 3",)),
-    "its name/blank next to 0/1": Messy(marked("car"), "asked", words=("--blank-is-no gives 3",)),
+    "x/blank next to 0/1": Messy(marked("x"), "asked", words=("--blank-is-no for 3",)),
+    "its name/blank next to 0/1": Messy(marked("car"), "asked", words=("--blank-is-no for 3",)),
     "remarks next to 0/1": Messy(marked("blurry", "remark")),
     "a column y": Messy(TARGET, "asked", words=("--attributes place", "--label y,place")),
     "a column y, one class": Messy(TARGET, flags="--attributes place", truth=Y),
     "a column y, two classes": Messy(TARGET, flags="--label y,place", truth=Y_PLACE),
     "a column is_train": Messy(TRAIN, "asked", words=("--split-column is_train", "1=train,0=test")),
-    "0/1 next to yes/no": Messy(FLASH, "asked", words=("--attributes flash gives 2",)),
+    "0/1 next to yes/no": Messy(FLASH, "asked", words=("--attributes flash for 2",)),
     "0/1 next to yes/no, an attribute": Messy(FLASH, flags="--attributes flash"),
     "true/false next to a year": Messy(more(["year", *"1234"], yes="true", no="false")),
     "1/-1 with a class in all images": Messy(
         more(["car", *"1111"], yes="1", no="-1"),
         truth={stem: {*found, "car"} for stem, found in TRUTH.items()},
     ),
-    "1/0/NA": Messy(
-        more(["car", "1", "NA", "1", "0"]), "asked", words=("--positive car=1 gives 3",)
-    ),
+    "1/0/NA": Messy(more(["car", "1", "NA", "1", "0"]), "asked", words=("--positive car=1 for 3",)),
     "1/0/NA, absent": Messy(
         more(["car", "1", "NA", "1", "0"]), flags="--positive car=1", truth=CARS
     ),
@@ -381,19 +379,19 @@ FORMS: dict[str, Messy] = {
         more(["car", "yes", "unknown", "yes", "no"]), "asked", words=("unknown", "an attribute")
     ),
     "1/0/-1": Messy(
-        more(["car", "1", "-1", "1", "0"]), "asked", words=("-1", "--positive car=1 gives 3")
+        more(["car", "1", "-1", "1", "0"]), "asked", words=("-1", "--positive car=1 for 3")
     ),
     "a blank in quotes": Messy(
-        more(["car", "1", '" "', "1", "0"]), "asked", words=("' '", "--positive car=1 gives 3")
+        more(["car", "1", '" "', "1", "0"]), "asked", words=("' '", "--positive car=1 for 3")
     ),
     "1/0/? in all columns": Messy(
-        replaced("a.jpg,1,0", "a.jpg,1,?"), "asked", words=("--positive road=1 gives 2",)
+        replaced("a.jpg,1,0", "a.jpg,1,?"), "asked", words=("--positive road=1 for 2",)
     ),
     "x/blank in quotes": Messy(
-        more(["car", "x", '""', "x", '""']), "asked", words=("--positive car=x gives 3",)
+        more(["car", "x", '""', "x", '""']), "asked", words=("--positive car=x for 3",)
     ),
     "all x/blank in quotes": Messy(
-        csv(yes='"x"', no='""'), "asked", words=("--positive sky=x,road=x gives 2",)
+        csv(yes='"x"', no='""'), "asked", words=("--positive sky=x,road=x for 2",)
     ),
     "an index without a name": Messy(lambda f: text(f, indexed(""))),
     "an index of pandas": Messy(lambda f: text(f, indexed("Unnamed: 0"))),
@@ -407,7 +405,7 @@ FORMS: dict[str, Messy] = {
     "numbers of classes": Messy(one_each("label", *"3537"), truth=NUMBERS),
     "numbers of classes as COCO's": Messy(one_each("category_id", *"3537"), truth=NUMBERS),
     "a class of 0 and 1": Messy(
-        one_each("class", *"0110"), "asked", words=("--class class gives 2", "--label class gives")
+        one_each("class", *"0110"), "asked", words=("--class class for 2", "--label class for")
     ),
     "a label of 0 and 1": Messy(
         one_each("label", *"0110"), truth={"a": set(), "b": {"label"}, "c": {"label"}, "d": set()}
@@ -415,7 +413,7 @@ FORMS: dict[str, Messy] = {
     "a class with a comma": Messy(
         one_each("class", '"light, red"', "car", "car", "bus"),
         "asked",
-        words=("--label-separator none gives 3", "--label-separator comma gives 4"),
+        words=("--label-separator none for 3", "--label-separator comma for 4"),
     ),
     "a class with a comma, said": Messy(
         one_each("class", '"light, red"', "car", "car", "bus"),
@@ -432,18 +430,18 @@ FORMS: dict[str, Messy] = {
     "chest X-rays": Messy(
         only("t.csv", CHEXPERT),
         "asked",
-        words=("--positive Edema=1,Fracture=1 with --blank-is-no gives 3",),
+        words=("--positive Edema=1,Fracture=1 and --blank-is-no for 3",),
     ),
     "chest X-rays, findings": Messy(
-        only("t.csv", NIH), "asked", words=("--class 'Finding Labels' gives 3",)
+        only("t.csv", NIH), "asked", words=("--class 'Finding Labels' for 3",)
     ),
     "chest X-rays, findings, said": Messy(
         only("t.csv", NIH), flags="--class 'Finding Labels'", truth=NIH_TRUTH
     ),
     "birds with species": Messy(
-        only("t.csv", CUB), "asked", words=("is_training_image", "--class species gives 3")
+        only("t.csv", CUB), "asked", words=("is_training_image", "--class species for 3")
     ),
-    "skin lesions": Messy(only("t.csv", HAM), "asked", words=("--class dx gives 3",)),
+    "skin lesions": Messy(only("t.csv", HAM), "asked", words=("--class dx for 3",)),
     "camera traps": Messy(only("t.csv", CAMERAS), truth=CAMERAS_TRUTH),
     "birds on land": Messy(
         only("t.csv", BIRDS),

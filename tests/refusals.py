@@ -1,28 +1,75 @@
-"""Assert that something is refused, and with which message."""
+"""Assert that something is refused, and with which message; apply what the message recommends."""
 
 from __future__ import annotations
 
+import inspect
 import pickle
+import traceback
+from dataclasses import fields, is_dataclass, replace
 from functools import partial
+from pathlib import Path
 
 import pytest
 
+import nooch
 from nooch.base.errors import InputError, ParameterError
+
+_SOURCE = Path(nooch.__file__).parent
+_PUBLIC = {name for module in (nooch, nooch.io, nooch.paper, nooch.vlm) for name in dir(module)}
 
 
 def fails(act, *parts, kind=InputError, helps=True):
     """``act()`` raises ``kind`` with all ``parts``, and what is allowed or a remedy, as message.
 
-    The error can be pickled, as worker processes do. Returns the message.
+    A part such as ```split``` is a parameter that the message names or gives. The error can be
+    pickled, as worker processes do, and its remedy gives parameters that the public function
+    takes. Returns the message.
     """
     with pytest.raises(kind) as caught:
         act()
-    text = str(caught.value)
+    text, ways = str(caught.value), getattr(caught.value, "give", ())
+    given = {f"`{name}`" for give in ways for name in (*give, *give.get("reading", ()))}
     for part in parts:
-        assert part in text, text
+        assert part in text or part in given, text
     assert not helps or "allowed:" in text or "remedy:" in text, text
     assert str(pickle.loads(pickle.dumps(caught.value))) == text
+    called = [*calls_of(caught.value)]
+    if any(call.func.__name__ in _PUBLIC for call in called):
+        for give in ways:
+            assert any(with_given(call, give) for call in called), (give, text)
     return text
 
 
 refused = partial(fails, kind=ParameterError)
+
+
+def calls_of(error):
+    """The calls of nooch's functions below ``cli`` that led to an error, the first one first."""
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        path, code = Path(frame.f_code.co_filename), frame.f_code
+        if path.is_relative_to(_SOURCE) and not path.is_relative_to(_SOURCE / "cli"):
+            # a method is no way to call a verb; a decorated function is called with its decorator
+            function = frame.f_globals.get(code.co_name)
+            if inspect.unwrap(function).__code__ is code if inspect.isfunction(function) else False:
+                given = inspect.getargvalues(frame)
+                names = [*given.args, *filter(None, [given.varargs, given.keywords])]
+                # a name that was deleted on the way is not part of the call
+                yield partial(function, **{n: given.locals[n] for n in names if n in given.locals})
+
+
+def with_given(call, give):
+    """A call with what an error recommends; None if neither it nor a reading takes it."""
+    arguments = dict(call.keywords)
+    parameters = inspect.signature(call.func).parameters
+    if give.keys() <= parameters.keys():
+        left = {name: parameters[name].default for name, value in give.items() if value is None}
+        parts = {name: {**(arguments.get(name) or {}), **value}
+                 for name, value in give.items() if name == "reading"}  # fmt: skip
+        return partial(call.func, **{**arguments, **give, **left, **parts})
+    for name, value in arguments.items():
+        if is_dataclass(value) and give.keys() <= {field.name for field in fields(value)}:
+            empty = type(value)()
+            left = {name: getattr(empty, name) for name, part in give.items() if part is None}
+            arguments[name] = replace(value, **{**give, **left})
+            return partial(call.func, **arguments)
+    return None

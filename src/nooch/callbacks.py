@@ -66,7 +66,7 @@ class EpochScores:
         if not any(min(self._suite.record(*key).cells[:2]) for key in keys):
             raise UndefinedError(
                 f"no task has both hard positives and hard negatives in split {split}",
-                remedy="give another `criterion` or `split`",
+                give=({"criterion": ...}, {"split": ...}),
             )
         self._ids = self._suite.image_ids(keys) if image_ids is None else image_ids
 

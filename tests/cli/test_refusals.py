@@ -3,7 +3,15 @@
 Rows are ``what is typed -> what the error says``; ``{}`` stands for it in the command above them.
 """
 
+import contextlib
+import shlex
+import shutil
+
 import pytest
+from refusals import calls_of, with_given
+
+from nooch.base.errors import NoochError
+from nooch.cli.terminal import options_typed
 
 REFUSED = {
     "scored: evaluate suite a.parquet --out out.parquet {}": """
@@ -239,9 +247,62 @@ def _rows():
             yield world, command.format(typed.strip()), message
 
 
+GIVEN = {
+    "annotations": "train.json", "captions": "captions.json", "criterion": "ce", "dataset": "ds",
+    "images": ".", "suite": "suite", "runs": "runs", "predictions": "p.csv", "sweep": "sweep",
+}  # fmt: skip
+"""What a user gives where an error cannot know the value."""
+
+ONLY_TYPED = {"split_values"}
+"""Options that are parts of the parameters of several classes in Python."""
+
+
+def _completed(give, folder):
+    known = {n: p for n, v in GIVEN.items() if (p := v) in ("ce", ".") or (folder / v).exists()}
+    if {name for name, value in give.items() if value is ...} - known.keys():
+        pytest.skip(f"this world has no {[*give]}")
+    return {name: known[name] if value is ... else value for name, value in give.items()}
+
+
+def _retyped(command, give):
+    """The words of a command with what its error recommends, on the command line."""
+    words = shlex.split(command)
+    added, left_out = options_typed(give)
+    for flag in [*left_out, *(text.split()[0] for text in added)]:
+        if flag in words and flag.startswith("--"):
+            at = words.index(flag)
+            is_switch = at + 1 == len(words) or words[at + 1].startswith("-")
+            del words[at : at + 2 - is_switch]
+    return " ".join([shlex.join(words), *added])
+
+
 @pytest.mark.parametrize(("world", "command", "message"), [*_rows()])
-def test_it_ends_with_code_2_says_why_and_leaves_nothing(world, command, message, request, run_cli):
-    folder = request.getfixturevalue(world)
+def test_it_ends_with_code_2_says_why_and_leaves_nothing(
+    world, command, message, request, run_cli, tmp_path
+):
+    folder = request.getfixturevalue(world.strip())
     before = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
-    run_cli(command, cwd=folder).refused(message)
+    done = run_cli(command, cwd=folder)
+    done.refused(message)
     assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == before
+    for number, give in enumerate(getattr(done.error, "give", ())):
+        # what the error recommends is done, and leads to success or to another error
+        copy = shutil.copytree(folder, tmp_path / f"{number}")
+        given = _completed(give, copy)
+        again = run_cli(_retyped(command, given), cwd=copy)
+        assert again.code == 0 or str(again.error) != str(done.error), again.err
+        called = [*calls_of(done.error)]
+        if called and not give.keys() & ONLY_TYPED:
+            calls = [call for call in (with_given(call, given) for call in called) if call]
+            assert calls, f"no function takes {give}"
+            copy = shutil.copytree(folder, tmp_path / f"{number} in Python")
+            with contextlib.chdir(copy):
+                assert _error_of(calls[0]) != str(done.error)
+
+
+def _error_of(call):
+    try:
+        call()
+    except NoochError as error:
+        return str(error)
+    return None

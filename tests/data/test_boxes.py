@@ -143,7 +143,7 @@ def test_yolo_files_that_are_refused(tmp_path, case):
 
 def test_yolo_needs_a_list_of_classes(tmp_path):
     given = {"source": _yolo(tmp_path, {"1.txt": BOX})["source"], "format": "yolo"}
-    _refused("by number", "give `classes`", kind=ParameterError, **given)
+    _refused("by number", "pass classes=...", kind=ParameterError, **given)
     _refused("no.txt", "cannot be read", helps=False, classes=tmp_path / "no.txt", **given)
 
 
@@ -226,7 +226,7 @@ def test_voc_names_are_checked(tmp_path):
     _refused(str(folder), "column file_name contains ../a.jpg", **given)
     write(folder / "1.xml", _voc([(" ", 1, 5, 1, 5)]))
     _refused(str(folder), "empty name", helps=False, **given)
-    _refused("leave `classes` out", kind=ParameterError, classes=folder, **given)
+    _refused("leave out classes", kind=ParameterError, classes=folder, **given)
 
 
 # Open Images

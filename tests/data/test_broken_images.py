@@ -123,7 +123,7 @@ def test_they_are_left_out_with_their_labels(photos, tmp_path, part_size, group)
 
 def test_they_are_refused(photos, tmp_path):
     act = partial(import_dataset, FolderReading(photos), tmp_path / "out", broken="refuse")
-    fails(act, "2 of 20 images", "cat/03.jpg (is empty)", "`broken` leave-out", kind=InputError)
+    fails(act, "2 of 20 images", "cat/03.jpg (is empty)", "broken='leave-out'", kind=InputError)
     for file in (photos / "cat/03.jpg", photos / "dog/19.jpg"):
         file.write_bytes(WHOLE["PNG"])
     # nothing of the refused import is used

@@ -218,10 +218,10 @@ def test_the_same_class_may_have_several_numbers(tmp_path):
 
 def test_arguments_that_exclude_each_other(tmp_path):
     a = write(tmp_path / "a.json", document([image(1)]))
-    refused(read_coco, "no annotation file was given", "`things`, `stuff`")
+    refused(read_coco, "no annotation file was given", "things=..., or pass stuff=...")
     refused(lambda: read_coco(captions=[a]), "no annotation file was given")
     both = partial(read_coco, [a], [a], stuff_maps=tmp_path)
-    refused(both, "`stuff_maps` exclude each other", helps=False)
+    refused(both, "`stuff_maps` exclude each other", "leave out stuff_maps")
     # its areas would count twice
     refused(lambda: read_coco([a], [a]), "a.json: is both things and stuff")
     misspelled = partial(read_coco, [a], stuff_maps=tmp_path, stuff_map_values="pixelmap")

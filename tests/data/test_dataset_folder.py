@@ -287,7 +287,7 @@ def test_an_interrupted_renaming_keeps_the_old_folder(saved, monkeypatch, error,
 
 def test_overwrite_rules(saved, tmp_path):
     other = dataset_of([{"Y": 0.5}], ["Y"])
-    _no_output(lambda: save_dataset(other, saved), str(saved), "exists already", "`overwrite`")
+    _no_output(lambda: save_dataset(other, saved), str(saved), "exists already", "overwrite=True")
     same_dataset(load_dataset(saved), _data())
     save_dataset(other, saved, overwrite=True)
     same_dataset(load_dataset(saved), other)

@@ -13,6 +13,7 @@ from refusals import fails
 
 import nooch
 from nooch.base.errors import InputError, ParameterError
+from nooch.cli.terminal import options_typed
 from nooch.data.importing.table_roles import Hints
 from nooch.data.table_files import TABLE_ENDINGS
 
@@ -77,10 +78,6 @@ def test_a_messy_file_is_read_or_refused_with_a_remedy(name, tmp_path, run_cli):
             assert all((tmp_path / "in/images" / name).is_file() for name in names)
 
 
-READING = re.compile(
-    r"(--[a-z-]+)((?: (?!gives|with)(?:'[^']*'|\S+))?)"
-    r"(?: with (--[a-z-]+(?: (?!gives)\S+)?))? gives (\d+ class|splits)"
-)
 ASKED = [n for n, form in FORMS.items() if form.outcome == "asked" and "--void" not in form.words]
 
 
@@ -92,18 +89,19 @@ def test_each_reading_of_a_refusal_is_what_its_flag_gives(name, tmp_path, run_cl
     answers = {f"{file}.jpg": [1.5] for file in TRUTH}
     (tmp_path / "answers.csv").write_text("image,sky\n" + "".join(f"{a},0.7\n" for a in answers))
     for command in commands(path):
-        words = " ".join(run_cli(f"{command} {path} {tmp_path / 'none'} {form.flags}").err.split())
-        readings = READING.findall(words)
-        assert len(readings) >= 1 + ("otherwise" not in words), words
-        for number, (flag, value, more, gives) in enumerate(readings):
+        asked = run_cli(f"{command} {path} {tmp_path / 'none'} {form.flags}")
+        words = " ".join(asked.err.split())
+        gets = re.findall(r"give --[^;]*? for (\d+(?= class)|splits)", words)
+        assert len(asked.error.give) == len(gets) >= 1 + ("otherwise" not in words), words
+        for number, (give, got) in enumerate(zip(asked.error.give, gets, strict=True)):
             out = tmp_path / f"{command.split()[1]}-{number}"
-            flags = f"{form.flags} {flag}{value} {more}"
+            flags = f"{form.flags} {' '.join(options_typed(give)[0])}"
             run_cli(f"{command} {path} {out} {flags}").ok()
             data = nooch.load_dataset(out)
-            if gives == "splits":
+            if got == "splits":
                 assert set(data.splits) == {"train", "test"}
             else:
-                assert len(data.classes) == int(gives.split()[0]), flags
+                assert len(data.classes) == int(got), flags
             checked = run_cli(f"check {path} {tmp_path / 'answers.csv'} --out {out}-check {flags}")
             # the labels were read; four images are too few to check
             assert re.search("imported table|hard images|no predictions for", checked.err), (
@@ -116,9 +114,9 @@ def test_check_takes_the_meaning_of_splits(tmp_path, run_cli):
     (tmp_path / "answers.csv").write_text("image,sky\n" + "".join(f"{s}.jpg,0.7\n" for s in TRUTH))
     check = f"check {path} {tmp_path / 'answers.csv'} --out {tmp_path / 'out'}"
     words = run_cli(check).refused("split values 0, 1 are not known")
-    (flags,) = re.findall(r"--split-values \S+|--split-values, such as (\S+)", words)
-    assert flags == "0=train,1=test"
-    done = run_cli(f"{check} --split-values {flags}").ok()
+    (flags,) = re.findall(r"--split-values \S+", words)
+    assert flags == "--split-values 0=train,1=test"
+    done = run_cli(f"{check} {flags}").ok()
     assert "split test" in done.err
 
 
@@ -221,8 +219,8 @@ def test_columns_are_labels_or_attributes_or_asked_about(tmp_path_factory, kinds
     pl.DataFrame({"image": [*TRUTH], **named}).write_csv(file)
     bits = [name for name in named if name.startswith("bit")]
     if set(kinds) & {"blank", "mark", "unsure", "y"}:
-        words = fails(lambda: nooch.dataset(file), "gives")
-        assert "absent" in words or "`attributes`" in words
+        words = fails(lambda: nooch.dataset(file), " for ")
+        assert "absent" in words or "attributes=[" in words
         # named labels leave the others as attributes
         data = nooch.dataset(file, labels=bits)
     else:

@@ -172,7 +172,7 @@ def test_what_is_not_a_reader_is_refused(reader, said, tmp_path):
 def test_what_is_not_known_is_refused(tmp_path):
     write(tmp_path / "notes.md", "nothing")
     strange = write(tmp_path / "in" / "t.csv", "a,b\nx,y\n")
-    fails(lambda: recognize(strange), "no column contains image ids", "a (x), b (y)", "`id`")
+    fails(lambda: recognize(strange), "no column contains image ids", "a (x), b (y)", "id=...")
     fails(lambda: recognize(tmp_path / "notes.md"), "annotations are not called *.md")
     (tmp_path / "in" / "t.csv").unlink()
     fails(lambda: recognize(tmp_path), "contains 1 file .md, the folders in, and nothing that is")

@@ -256,16 +256,16 @@ def test_tables_whose_values_are_explained_and_text_ids(tmp_path):
 @pytest.mark.parametrize(
     ("split", "splits", "owner", "words"),
     [
-        ("test", ["train"], "the dataset", "give `split` train; or divide its images"),
-        (None, ["train"], "the dataset", "give `split` train; or divide its images"),
+        ("test", ["train"], "the dataset", "pass split='train'; or divide its images"),
+        (None, ["train"], "the dataset", "pass split='train'; or divide its images"),
         ("train", ["valid", "test"], "the dataset", "remedy: divide its images: nooch import auto"),
         (
             "valid",
             ["test"],
             "the suite",
-            "give `split` test; or find the suite again",
+            "pass split='test'; or find the suite again",
         ),
-        ("night", ["test"], "the suite", "remedy: give `split` test"),
+        ("night", ["test"], "the suite", "remedy: pass split='test'"),
         ("tset", ["train", "test"], "the dataset", "remedy: did you mean test?"),
         ("test", [], "the dataset", "divide its images"),
     ],
@@ -282,7 +282,7 @@ TABLES = {
     # rows separated by spaces
     "other columns": ("id,split 1,train", "has columns id, split", "image_id and split"),
     "unknown names": (
-        f"{HEAD} 1,day 2,night", "split values day, night are not known", "`values`"
+        f"{HEAD} 1,day 2,night", "split values day, night are not known", "pass values={"
     ),
     "no name": (f"{HEAD} 1,train 2,", "column split is blank in some rows"),
     "an image in two splits": (f"{HEAD} 1,train 2,test 1,test", "images are in two splits: 1"),

@@ -86,7 +86,13 @@ def test_images_of_the_other_splits_are_known(suite):
     assert set(evaluate(suite, both).table["split"]) == {"test"}
     assert set(evaluate(suite, both, split=["valid", "test"]).table["split"]) == {"valid", "test"}
     train = both.vstack(pl.DataFrame({"image_id": [1], "task": ["car"], "logit": [0.0]}))
-    fails(lambda: evaluate(suite, train), "1 of 41 images are not in the suite: 1")
+    scores = evaluate(suite, train)
+    assert "1 image of the dataset is not in the suite" in " ".join(scores.notes)
+    assert scores.table.equals(evaluate(suite, both).table)
+    # the same by its own ids, where the dataset is not at hand
+    moved = small_suite(path="elsewhere")
+    fails(lambda: evaluate(moved, train), "1 of 41 images are not in the suite: 1")
+    assert evaluate(moved, train, dataset=small_data()).table.equals(scores.table)
 
 
 def test_labels_must_agree(suite, long):

@@ -229,7 +229,9 @@ class TestRefusals:
 
     def test_missing_answers_are_named(self, read, questions, said, tmp_path):
         rows = _pope_by_id(_rows(questions, said))[:-2]
-        fails(lambda: read(rows), "1,198 answers", "drawn by default, which are 1,200", "`question")
+        fails(
+            lambda: read(rows), "1,198 answers", "drawn by default, which are 1,200", "`questions`"
+        )
         asked = zip(rows, questions["text"][::-1], strict=False)
         texts = [{**row, "question": text} for row, text in asked]
         missing = "2 of 1,200 questions have no answer: 1, 2"

@@ -163,10 +163,10 @@ def test_what_is_no_threshold(suite, outputs, tmp_path, name, content, words):
 
 def test_valid_is_needed_to_choose(suite, outputs):
     lacking = logits(suite, "test")
-    words = "no threshold can be chosen on valid: 16 of 16 images", "`threshold` a number or a file"
+    words = "no threshold can be chosen on valid: 16 of 16 images", "threshold=0.5"
     fails(lambda: evaluate(suite, lacking, threshold="valid"), *words)
     sets = [record for record in suite.header.sets if record.split == "test"]
     header = msgspec.structs.replace(suite.header, sets=sets, splits=["test"])
-    words = "chosen on valid needs this split", "`threshold` a number or a file"
+    words = "chosen on valid needs this split", "threshold=0.5"
     less = Suite(header, suite.set)
     fails(lambda: evaluate(less, lacking, threshold="valid"), *words, kind=ParameterError)

@@ -253,13 +253,13 @@ def test_boxes_of_another_order_are_named(tmp_path):
     file = _json(tmp_path, corners)
     read = {"data": DATA, "classes": CLASSES}
     fails(lambda: load_predictions(file, **read), "100.0% of the boxes leave their image by more",
-          "boxes xyxy given as xywh", "give `box_format` xyxy")  # fmt: skip
+          "boxes xyxy given as xywh", "pass box_format='xyxy'")  # fmt: skip
     (run,) = load_predictions(file, box_format="xyxy", **read)
     assert run.boxes.boxes.box[0].tolist() == [300, 200, 320, 200]
     frame = pl.DataFrame({"image": [1, 2], "class": "car", "score": [0.5, 0.6], "xmin": 300,
                           "ymin": 200, "xmax": 100, "ymax": 90})  # fmt: skip
     fails(lambda: load_predictions(frame, data=DATA), "row 1, image 1: 2 boxes with a negative",
-          "`box_format` xywh")  # fmt: skip
+          "pass box_format='xywh'")  # fmt: skip
     # one of 100 may leave the image, and any by some pixels
     few = [{**GOOD[0], "bbox": [300, 200, 380, 220]}] * 99
     few += [{**GOOD[0], "bbox": [300, 200, 640, 480]}]

@@ -251,7 +251,7 @@ def test_wide_tables_that_are_refused(long, change, parts):
 
 
 def test_a_wide_table_must_say_its_scale(long):
-    fails(lambda: load_predictions(wide(long), SUITE), "`scale` logit", "`scale` probability")
+    fails(lambda: load_predictions(wide(long), SUITE), "scale='logit'", "scale='probability'")
     words = ("'logits' is not a value of `scale`", "mean logit?")
     fails(lambda: load_predictions(long, SUITE, scale="logits"), *words, kind=ParameterError)
 

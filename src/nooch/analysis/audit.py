@@ -25,7 +25,7 @@ from nooch.criteria.presences import fold_numbers
 from nooch.data import Dataset, load_dataset, parquet_bytes
 from nooch.data.objects import BOX
 from nooch.data.readers.coco.reader import read_coco
-from nooch.evaluation import Predictions, context_run, load_predictions, run_notes
+from nooch.evaluation import Predictions, context_run, read_predictions, run_notes
 from nooch.evaluation.captions import COCO, load_vocabulary, mentions, read_captions
 from nooch.evaluation.prediction_files import PredictionSource
 from nooch.evaluation.predictions import positions
@@ -205,12 +205,17 @@ def _audited(
     """The suite whose labels are audited, its dataset, and the pairs if not all are."""
     if labels and (suite is not None or data is not None or questions is None):
         problem = "`labels` take the place of a suite and its dataset, and need `questions`"
-        raise ParameterError(problem, remedy="give the file of questions, and no suite")
+        given = {"suite": suite, "data": data}
+        left_out: dict[str, object] = {
+            name: None for name, value in given.items() if value is not None
+        }
+        needed = {"reading": {"questions": ...}} if questions is None else {}
+        raise ParameterError(problem, give=left_out | needed)
     if labels:
         return suite_of_questions(str(questions), labels, overlay)
     if overlay:
         problem = "`overlay` has no effect without `labels`"
-        raise ParameterError(problem, remedy="leave it out, or find a suite with it")
+        raise ParameterError(problem, remedy="{}, or find a suite with it", give={"overlay": None})
     return as_suite(suite), data, None
 
 
@@ -317,7 +322,7 @@ def audit(
     dataset = suite.found_in() if data is None else suite.require_dataset(data)
     runs = []
     if predictions is not None:
-        runs += load_predictions(predictions, suite, dataset, **reading or {})
+        runs += read_predictions(predictions, suite, dataset, reading)
     if captions:
         words = load_vocabulary(synonyms)
         runs += [

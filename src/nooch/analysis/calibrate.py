@@ -178,8 +178,11 @@ def calibrate(
         if (cues or tasks is not None) and (lost := {task, *cues} - names.keys()):
             skipped.append(f"{', '.join(sorted(lost))} (for {task})")
     if not betas:
-        remedy = "name classes that differ with `match`, or give cues by hand"
-        raise InputError("no task has a predicted class and a predicted cue", remedy=remedy)
+        raise InputError(
+            "no task has a predicted class and a predicted cue",
+            remedy="{}, the classes that differ, or give cues by hand",
+            give={"match": ...},
+        )
     texts = [f"no predicted class is {some_of(skipped, 12)}"] if skipped else []
     alpha, beta = criterion.alpha, criterion.beta
     expected, below = _expected(verdicts, names, beta, precision)

@@ -28,7 +28,7 @@ from nooch.analysis.findings import (
 from nooch.analysis.slices import Slices, find_slices
 from nooch.base.calls import Count, Progress, Seed, Share, checked, no_progress
 from nooch.base.display import DisplayTable
-from nooch.base.errors import InputError, check_one_of, some_of
+from nooch.base.errors import InputError, check_one_of, giving, some_of
 from nooch.base.files import DATASET_MARKER, atomic_folder, is_address
 from nooch.criteria import CE, Attribute, Context, Gist
 from nooch.criteria.context_fit import no_context
@@ -37,14 +37,14 @@ from nooch.data.dataset import no_dataset
 from nooch.data.importing.broken_images import LIST
 from nooch.data.importing.import_dataset import import_dataset
 from nooch.data.importing.recognition import recognize
-from nooch.data.importing.table_roles import Hints, refuse_hints
+from nooch.data.importing.table_roles import HINTS, Hints, refuse_hints
 from nooch.evaluation import (
     Predictions,
     Scores,
     context_run,
     described,
     evaluate,
-    load_predictions,
+    read_predictions,
     run_notes,
 )
 from nooch.evaluation.boxes.detected import IOU, BoxThreshold, by_object
@@ -273,7 +273,7 @@ def check(
     with atomic_folder(out, overwrite=overwrite, marker=_MARKER) as folder:
         data, recorded, notes = _opened(dataset, folder, Path(out), images, hints, progress)
         data = data.grouped(group)
-        runs = load_predictions(predictions, data=data, tasks=tasks, **reading or {})
+        runs = read_predictions(predictions, None, data, reading, tasks=tasks)
         notes += [described(runs), *run_notes(runs)]
         split = checked_split(data, split)
         outputs = {run.run: run for run in runs}
@@ -364,9 +364,10 @@ def _opened(
         # from where the suite is going to be
         data, place = load_dataset(path), os.path.relpath(path, out.absolute() / "suite")
     else:
-        recognized = recognize(path, hints)
-        given = images or recognized.images
-        import_dataset(recognized.reading, folder / "dataset", images=given, progress=progress)
+        with giving("hints", HINTS):
+            recognized = recognize(path, hints)
+            given = images or recognized.images
+            import_dataset(recognized.reading, folder / "dataset", images=given, progress=progress)
         data = load_dataset(folder / "dataset")
         left_out = [note for note in data.provenance["notes"] if LIST in note]
         return data, "../dataset", [f"imported {recognized.kind}: {recognized.why}", *left_out]
@@ -425,9 +426,9 @@ def _with_enough(suite: Suite, split: str, min_hard: int) -> tuple[Suite, str]:
         largest = max(hard.values(), default=0)
         raise InputError(
             f"no task has {min_hard} hard {what} on a side; the most is {largest}",
-            remedy="give more images, a lower `min_hard`, or for ce a lower `alpha` or `beta`; the"
-            " context criterion has more in `find` with `lift` 1, whose suite evaluate and"
-            " slices take",
+            remedy="use more images; the context criterion has more in `find` with `lift` 1, whose"
+            " suite evaluate and slices take",
+            give={"min_hard": largest} if largest else (),
         )
     count = f"{len(kept)} of {len(suite.tasks)} tasks"
     note = f"split {split}; {count} have at least {min_hard} {what} in a misleading context"

@@ -328,8 +328,12 @@ def intervene(
     dataset = suite.found_in() if data is None else suite.require_dataset(data)
     if dataset is None or not annotations:
         problem = "an edit needs the suite's dataset, and masks"
-        remedy = "give `dataset`, and as `annotations` its COCO files, or a folder of label maps"
-        raise ParameterError(problem, remedy=remedy)
+        needed = {"data": dataset, "annotations": annotations or None}
+        raise ParameterError(
+            problem,
+            allowed="as annotations the dataset's COCO files, or a folder of label maps",
+            give={name: ... for name, value in needed.items() if value is None},
+        )
     tasks = tasks_to_predict(suite, model.tasks)
     (split,) = suite.splits_to_score(split)
     splits = {split, "valid"} if threshold in RULES else {split}

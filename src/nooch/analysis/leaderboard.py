@@ -214,7 +214,7 @@ def leaderboard(
         answers = answers_in(said, cells)
         if not len(answers):
             problem = "has no answer about an image of the challenge sets"
-            raise _refused(entry, problem, "give another `criterion` or `split`")
+            raise _refused(entry, problem, give=({"criterion": ...}, {"split": ...}))
         row = _row(entry, answers, least_coverage)
         sure = answers[:0]
         if suite.suspects is not None:
@@ -243,8 +243,10 @@ def leaderboard(
     return board
 
 
-def _refused(entry: _RankedModel, problem: str, remedy: str | None = None) -> InputError:
-    return InputError(problem, where=f"{entry.folder}/{entry.file.name}", remedy=remedy)
+def _refused(
+    entry: _RankedModel, problem: str, remedy: str | None = None, **more: Any
+) -> InputError:
+    return InputError(problem, where=f"{entry.folder}/{entry.file.name}", remedy=remedy, **more)
 
 
 def _entries(folder: Path) -> list[_RankedModel]:
@@ -342,7 +344,7 @@ def _check_asked(entry: _RankedModel, said: pl.DataFrame, asked: pl.DataFrame) -
     joined = said.join(pairs, on=_PAIR, how="left")
     if strange := int(joined["asked"].null_count()):
         problem = f"has {counted(strange, 'answer')} to questions that were not asked"
-        raise _refused(entry, problem, "give the file of questions as `questions`")
+        raise _refused(entry, problem, give={"questions": ...})
     if (joined["weight"] != joined["asked"]).any():
         remedy = "leave weights as `ask` and `export` write them"
         raise _refused(entry, "has other weights than the questions", remedy)

@@ -24,7 +24,7 @@ from nooch.evaluation import (
     Predictions,
     Scores,
     evaluate,
-    load_predictions,
+    read_predictions,
 )
 from nooch.evaluation.metrics.proportions import SIGNIFICANT
 from nooch.evaluation.scores import Resamples
@@ -263,7 +263,7 @@ def repair(
     )  # fmt: skip
     old = None
     if predictions is not None:
-        old = _one_run(load_predictions(predictions, suite, data, **reading or {}))
+        old = _one_run(read_predictions(predictions, suite, data, reading))
         tasks = [task for task in tasks if task in old.tasks]
         # what is wrong with it is refused before anything is trained
         score(old, tasks=tasks)

@@ -109,13 +109,36 @@ def joined_ways(given: Iterable[str], left_out: Iterable[str], verb: str) -> str
 
 
 def _as_keywords(give: Give) -> str:
-    written = {
-        name: "..." if value is ... else repr(str(value) if isinstance(value, Path) else value)
-        for name, value in give.items()
-        if value is not None
-    }
+    written = {name: _literal(value) for name, value in give.items() if value is not None}
     given = [f"{name}={text}" for name, text in written.items()]
     return joined_ways(given, [name for name in give if name not in written], "pass")
+
+
+def _literal(value: object) -> str:
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{key!r}: {_literal(inner)}' for key, inner in value.items())}}}"
+    return "..." if value is ... else repr(str(value) if isinstance(value, Path) else value)
+
+
+@contextmanager
+def giving(parameter: str, names: Collection[str] | Mapping[str, str]) -> Iterator[None]:
+    """What an error gives by these names is a part of the caller's ``parameter``, a mapping.
+
+    ``parameter`` is empty where the caller has the names' values as parameters.
+    """
+    try:
+        yield
+    except NoochError as error:
+        ways = []
+        for give in error.give:
+            inner = {name: value for name, value in give.items() if name in names}
+            if isinstance(names, Mapping):
+                inner = {names[name]: value for name, value in inner.items()}
+            outer = {name: value for name, value in give.items() if name not in names}
+            ways.append(outer | ({parameter: inner} if parameter and inner else inner))
+        error.give = tuple(ways)
+        error.args = (error.worded(_as_keywords),)
+        raise
 
 
 def _restore(kind: type[NoochError], args: tuple[Any, ...], state: dict[str, Any]) -> NoochError:
@@ -178,7 +201,13 @@ def some_of(values: Iterable[object], most: int = 5) -> str:
 
 
 def check_one_of(
-    name: str, value: str, options: Collection[str], *, owner: str = "", remedy: str | None = None
+    name: str,
+    value: str,
+    options: Collection[str],
+    *,
+    owner: str = "",
+    remedy: str | None = None,
+    give: Sequence[Give] = (),
 ) -> str:
     """``value`` if it is one of ``options``, else a ParameterError with the nearest, or a remedy
     where none is near.
@@ -191,6 +220,7 @@ def check_one_of(
         + (f" of {owner}" if owner else ""),
         allowed=some_of(sorted(options), 12) or "nothing: there are none",
         remedy=f"did you mean {' or '.join(near)}?" if near else remedy,
+        give=() if near else give,
     )
 
 

@@ -198,7 +198,7 @@ def _check_free(path: Path, overwrite: bool, marker: str | None, *, ours: bool =
         ) from error
     if exists and not overwrite:
         raise OutputError(
-            "exists already", where=path, remedy="choose another path, or give `overwrite`"
+            "exists already", where=path, remedy="choose another path", give={"overwrite": True}
         )
     if exists and not ours:
         raise OutputError(

@@ -133,11 +133,20 @@ def with_flags(text: str) -> str:
 
 def as_typed(give: Give) -> str:
     """A way out of an error as it is typed: "give --box-format xywh", "leave out --match"."""
+    return joined_ways(*options_typed(give), "give")
+
+
+def options_typed(give: Give) -> tuple[list[str], list[str]]:
+    """What a way out of an error adds to the command, and which options it leaves out."""
+    # what is part of a mapping in Python is an option here
+    parts = [value if isinstance(value, Mapping) and name in _PARTS else {name: value}
+             for name, value in give.items()]  # fmt: skip
+    give = {name: value for part in parts for name, value in part.items()}
     options = _options_for(give) if _all_commands is not None else {}
     given: list[str] = []
     left_out: list[str] = []
     for name, value in give.items():
-        option = options.get(name)
+        option = options.get("dataset" if name == "data" else name)
         flag = _typed(option, f"--{name.replace('_', '-')}", is_on=value is not False)
         if value is None:
             left_out.append(flag)
@@ -145,7 +154,11 @@ def as_typed(give: Give) -> str:
             given.append(flag)
         else:
             given.append(f"{flag} {name.upper() if value is ... else shlex.quote(_text(value))}")
-    return joined_ways(given, left_out, "give")
+    return given, left_out
+
+
+_PARTS = ("reading", "hints", "settings")
+"""Parameters whose values have several options."""
 
 
 def _text(value: object) -> str:

@@ -98,7 +98,8 @@ def check_size(n_tasks: int, n_names: int, folds: int) -> None:
             f" have {weights:,} weights",
             where="context",
             allowed=f"{_MOST_WEIGHTS:,}",
-            remedy="name the `tasks` that matter",
+            remedy="{}, those that matter",
+            give={"tasks": ...},
         )
 
 

@@ -187,9 +187,10 @@ def check_inside(
         f" like boxes {best} given as {box_format}",
         where=where,
         allowed=f"{box_format}: {NUMBERS[box_format]}, within the image",
-        remedy=f"give `box_format` {best} ({NUMBERS[best]})"
+        remedy=f"{{}} ({NUMBERS[best]})"
         if is_declared
         else f"call the columns {COLUMN_NAMES[best]}",
+        give={"box_format": best} if is_declared else (),
     )
 
 

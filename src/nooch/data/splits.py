@@ -58,9 +58,10 @@ def named_splits(
     if unknown:
         problem = f"split values {some_of(sorted(unknown))} are not known"
         likely = {2: ("train", "test"), 3: SPLITS}.get(len(unknown), SPLITS)
-        pairs = (f"{value}={split}" for value, split in zip(sorted(unknown), likely, strict=False))
-        remedy = f"map them with `{keyword}`, such as {','.join(pairs)}"
-        raise InputError(problem, where=where, allowed=", ".join(SPLITS), remedy=remedy)
+        pairs = dict(zip(sorted(unknown), likely, strict=False))
+        remedy = "say what they mean; for example {}"
+        give = {keyword: pairs}
+        raise InputError(problem, where=where, allowed=", ".join(SPLITS), remedy=remedy, give=give)
     wrong = [v for v in values.values() if v not in SPLITS]
     if wrong:
         raise ParameterError(f"{some_of(wrong)} is not a split", allowed=", ".join(SPLITS))

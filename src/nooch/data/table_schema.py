@@ -63,9 +63,10 @@ def check_split(split: str | None, splits: Collection[str], owner: str = "the da
     """
     if split in splits:
         return str(split)
-    is_suite, remedies = owner == "the suite", list[str]()
+    is_suite, remedies, give = owner == "the suite", list[str](), list[dict[str, object]]()
     if splits and (split != "train" or is_suite):
-        remedies.append(f"give `split` {' or '.join(splits)}")
+        give = [{"split": name} for name in splits]
+        remedies.append(" or ".join(["{}"] * len(give)))
     if split is None or split in SPLITS:
         again = f"find the suite again with `splits` {split}"
         divide = "divide its images: nooch import auto with `split` 60/20/20"
@@ -73,8 +74,8 @@ def check_split(split: str | None, splits: Collection[str], owner: str = "the da
     remedy = "; or ".join(remedies) or None
     if split is None:
         problem = f"{owner} has neither a test nor a valid split"
-        raise ParameterError(problem, allowed=", ".join(splits), remedy=remedy)
-    return check_one_of("split", split, splits, owner=owner, remedy=remedy)
+        raise ParameterError(problem, allowed=", ".join(splits), remedy=remedy, give=give)
+    return check_one_of("split", split, splits, owner=owner, remedy=remedy, give=give)
 
 
 def unsafe_names(names: pl.Series) -> pl.Series:

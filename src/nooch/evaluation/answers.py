@@ -285,7 +285,8 @@ def read_answers(
                 f"{len(raw):,} answers, without the texts of their questions, may not be to those"
                 f" that are drawn by default, which are {len(asked):,}",
                 where=path,
-                remedy="give the file of questions that the model was asked as `questions`",
+                remedy="{}, the file that the model was asked",
+                give={"questions": ...},
             )
     kept = "image_id", "task", "weight", "images_there", "label"
     answers = own.select(*kept, question="text")[row_numbers]
@@ -336,7 +337,7 @@ def _drawn(path: str | Path, about: Suite | Dataset) -> tuple[pl.DataFrame, str]
     """The questions that are drawn by default, and a note that they are taken."""
     if isinstance(about, Dataset):
         raise InputError(
-            "the answers do not name images and tasks", where=path, remedy="give `questions`"
+            "the answers do not name images and tasks", where=path, give={"questions": ...}
         )
     keys = about.select_keys(splits=about.splits_to_score())
     note = "no file of questions is given: taken to answer those that are drawn by default"
@@ -356,7 +357,7 @@ def _unanswered(answers: pl.DataFrame, asked: pl.DataFrame) -> pl.DataFrame:
 
 def _matched(raw: pl.DataFrame, questions: pl.DataFrame, path: str | Path) -> pl.Series:
     """Position of each answer's question: by id, by category and id, or by order."""
-    remedy = "give the file of questions that the model was asked as `questions`"
+    cure: Any = {"remedy": "{}, the file that the model was asked", "give": {"questions": ...}}
     own, ids = raw["question_id"], questions["question_id"]
     has_ids, has_position = not own.has_nulls(), raw["position"][0] is not None
     nothing = own.null_count() == len(own) and not has_position
@@ -373,13 +374,13 @@ def _matched(raw: pl.DataFrame, questions: pl.DataFrame, path: str | Path) -> pl
             f"{len(raw):,} answers do not fit {len(questions):,} questions: they have no ids, or"
             " ids that repeat in the questions"
         )
-        raise InputError(problem, where=path, remedy=remedy)
+        raise InputError(problem, where=path, **cure)
     number = pl.int_range(1, pl.len() + 1).cast(pl.String)
     inside = numbers.is_between(0, len(questions) - 1).fill_null(value=False)
     stray = raw.select(pl.coalesce("question_id", number).filter(~inside))
     if stray.height:
         problem = f"{stray.height:,} answers fit no question: {some_of(stray.to_series())}"
-        raise InputError(problem, where=path, remedy=remedy)
+        raise InputError(problem, where=path, **cure)
     twice = numbers.filter(numbers.is_duplicated()).unique(maintain_order=True)
     if len(twice):
         problem = f"{len(twice):,} questions are answered twice: {some_of(ids[twice])}"
@@ -393,7 +394,7 @@ def _matched(raw: pl.DataFrame, questions: pl.DataFrame, path: str | Path) -> pl
             f"{other.height:,} answers are to other questions: question {question_id} is"
             f" {question!r}, its answer is to {text!r}"
         )
-        raise InputError(problem, where=path, remedy=remedy)
+        raise InputError(problem, where=path, **cure)
     return numbers
 
 

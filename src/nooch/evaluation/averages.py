@@ -50,9 +50,10 @@ def averaged_tasks(
     for criterion in dict.fromkeys(key[0] for key in keys):
         enough = [key for key in keys if key[0] == criterion and _hard(suite, key) >= min_hard]
         if not enough:
+            most = max((_hard(suite, key) for key in keys if key[0] == criterion), default=0)
             raise ParameterError(
                 f"no task has {min_hard} hard images on either side under {criterion}",
-                remedy="give a lower `min_hard`",
+                give={"min_hard": most} if most else (),
             )
         cells = {key[1]: _cells(suite, key) for key in enough}
         common = {task: has for task, has in cells.items() if all(task in p for p in predicted)}

@@ -531,7 +531,7 @@ def _in_sets(run: ModelCaptions, ids: pl.Series, as_written: bool) -> ModelCapti
     unread = run.unread.filter(run.unread.is_in(ids.implode()))
     if not captions.height:
         problem = "no caption is of an image of the sets that are scored"
-        raise InputError(problem, where=run.run, remedy="score another split with `split`")
+        raise InputError(problem, where=run.run, give={"split": ...})
     if not as_written:
         texts = [whole_sentences(text) for text in captions["caption"]]
         captions = captions.with_columns(caption=pl.Series(texts, dtype=pl.String))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -17,7 +17,7 @@ from msgspec import Meta
 from numpy.typing import NDArray
 
 from nooch.base.calls import Progress, Seed, checked, no_progress
-from nooch.base.errors import ParameterError, check_one_of, some_of
+from nooch.base.errors import ParameterError, check_one_of, giving, some_of
 from nooch.base.limits import usable_cpus
 from nooch.base.words import counted
 from nooch.data import Dataset
@@ -33,7 +33,7 @@ from nooch.evaluation.bootstrap import BootstrapDraws
 from nooch.evaluation.boxes.detected import IOU, with_thresholds
 from nooch.evaluation.boxes.effects import box_effects
 from nooch.evaluation.metrics import ANSWER_METRICS, BOX_METRICS, METRICS
-from nooch.evaluation.prediction_files import PredictionSource, load_predictions, run_notes
+from nooch.evaluation.prediction_files import PredictionSource, read_predictions, run_notes
 from nooch.evaluation.predictions import (
     Aligned,
     KnownImages,
@@ -221,7 +221,8 @@ def evaluate(
     conditions = [parse_condition(text) for text in fail_if]
     for condition in conditions:
         check_names(condition, suite)
-    runs = _loaded(suite, predictions, reading or {})
+    known = suite.found_in if dataset is None else partial(suite.require_dataset, dataset)
+    runs = _loaded(suite, predictions, known, reading)
     if overlay:
         return _side_by_side(suite, runs, settings, progress)
     names = [run.run for run in runs]
@@ -235,7 +236,8 @@ def evaluate(
     wanted_sets = [key for key in keys_scored if key in sample.suite.keys]
     ignore_unknown = suite.header.hard_only or (reading or {}).get("ignore_unknown")
     for run in () if ignore_unknown else runs:
-        KnownImages(suite).check(run)
+        with giving("reading", ["ignore_unknown"]):
+            KnownImages(suite, known).check(run)
     scored, data = list(dict.fromkeys(task for _, task, _ in keys_scored)), None
     if boxes:
         data = suite.require_dataset(dataset)
@@ -287,10 +289,13 @@ def evaluate(
 
 
 def _loaded(
-    suite: Suite, predictions: PredictionSource, reading: Mapping[str, Any]
+    suite: Suite,
+    predictions: PredictionSource,
+    known: Callable[[], Dataset | None],
+    reading: Mapping[str, Any] | None,
 ) -> list[Predictions]:
     """The runs; on a suite that is a sample, with its weights."""
-    runs, sample = load_predictions(predictions, suite, **reading), suite.sample_weights
+    runs, sample = read_predictions(predictions, suite, known, reading), suite.sample_weights
     return runs if sample is None else [weighted_as_sample(run, sample) for run in runs]
 
 
@@ -303,7 +308,7 @@ def _side_by_side(
     """Scores with the suite's labels, and with corrected ones: of a task next to each other."""
     if settings["boxes"]:
         problem = "an overlay corrects labels of images, not objects"
-        raise ParameterError(problem, remedy="give either `boxes` or `overlay`")
+        raise ParameterError(problem, give=({"boxes": None}, {"overlay": None}))
     overlay = read_label_overlay(settings["overlay"], suite)
     plain = {**settings, "overlay": ()}
     before = evaluate(suite, runs, progress=progress, **{**plain, "fail_if": ()})
@@ -465,7 +470,7 @@ def _with_conditions(
     names = list(dict.fromkeys([*default, *(c.metric for c in conditions)]))
     if of_boxes := [name for name in names if name in BOX_METRICS and not boxes]:
         problem = f"{some_of(of_boxes)} needs objects that boxes are matched to"
-        raise ParameterError(problem, where="`metrics`", remedy="give `boxes`")
+        raise ParameterError(problem, where="`metrics`", give={"boxes": ...})
     wrong = [name for name in names if name not in ANSWER_METRICS]
     if in_words and wrong:
         problem = f"{some_of(wrong)} needs probabilities, and run {in_words[0]} has none"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence, ValuesView
 from dataclasses import replace
+from inspect import signature
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,7 +15,7 @@ import polars.selectors as cs
 from numpy.typing import NDArray
 
 from nooch.base.calls import Progress, checked, no_progress
-from nooch.base.errors import InputError, ParameterError, some_of, unreadable
+from nooch.base.errors import Give, InputError, ParameterError, giving, some_of, unreadable
 from nooch.base.words import counted_are, plural
 from nooch.data import Dataset, class_name, id_column, read_arrays, read_table
 from nooch.data.arrays import float_array
@@ -155,19 +156,21 @@ def scale_of(
         scale: str | None = declared
     else:
         scale = how.scale or ("probability" if inside and not declared else None)
-    problem, remedy = None, "give `scale` logit or `scale` probability"
+    logit, probability = {"scale": "logit"}, {"scale": "probability"}
+    problem, remedy = None, "{} or {}"
+    give: list[Give] = [logit, probability]
     if hard and how.scale is None:
         problem = "contains only 0 and 1: AUC, AUPRC and calibration would have two levels"
-        remedy = "give scores; or, if there are none, `scale` probability (or `scale` logit)"
+        remedy, give = "write scores; or, if there are none, {} or {}", [probability, logit]
     elif scale is None and percent:
         problem = f"contains values from {low:.6g} to {high:.6g}, as percentages do"
-        remedy = "give `percent`; or, if they are logits, `scale` logit"
+        remedy, give = "{}; or, if they are logits, {}", [{"percent": True}, logit]
     elif scale is None and declared:
         problem = "contains only values from 0 to 1, as probabilities do"
     elif scale is None:
         problem = f"contains values from {low:.6g} to {high:.6g}, which are not probabilities"
     if problem is not None or scale is None:
-        raise InputError(f"{source} {problem}", where=where, remedy=remedy)
+        raise InputError(f"{source} {problem}", where=where, remedy=remedy, give=give)
     levels = "; only 0 and 1, so AUC, AUPRC and calibration have two levels" if hard else ""
     shown = f'{what} "{name}"' if name else source
     shown += "" if name or how.scale else " with values from 0 to 1"
@@ -243,8 +246,8 @@ def _answered(
     if image is None:
         given = "" if listed is None else f" and {frame.height} rows for {len(listed)} `ids`"
         problem = f"names no images: columns {some_of(frame.columns, 8)}{given}"
-        remedy = "add a column image_id, or give `ids`, the image of each row"
-        raise InputError(problem, where=where, allowed=TABLES, remedy=remedy)
+        remedy = "add a column image_id, or {}, the image of each row"
+        raise InputError(problem, where=where, allowed=TABLES, remedy=remedy, give={"ids": ...})
     keys = [key for key in RUN_KEYS if key in frame.columns]
     if not frame.height:
         raise _refused("contains no row", where, "an answer for every image of the scored split")
@@ -422,6 +425,18 @@ def array_predictions(path: Path, name: str, how: FileFormat) -> list[Prediction
 
 PredictionSource = Any
 """A path, a polars or pandas frame, or Predictions; or a sequence or mapping (by run) of these."""
+
+
+def read_predictions(
+    source: PredictionSource,
+    suite: Suite | None,
+    data: Dataset | Callable[[], Dataset | None] | None,
+    reading: Mapping[str, Any] | None,
+    **more: Any,
+) -> list[Predictions]:
+    """``load_predictions`` for a function that takes its keywords as ``reading``."""
+    with giving("reading", [*signature(load_predictions).parameters][3:]):
+        return load_predictions(source, suite, data, **reading or {}, **more)
 
 
 @checked

@@ -177,7 +177,8 @@ class Predictions:
         given = [names.get(x, x) for part in parts for x in part[0]]
         if unknown := sorted({x for x in given if not isinstance(x, str)}):
             raise InputError(f"labels {some_of(unknown)} have no name", where=where,
-                             remedy="give `classes`, names from 0 or number -> name")  # fmt: skip
+                             remedy="{}, names from 0 or number -> name",
+                             give={"classes": ...})  # fmt: skip
         texts = [class_name(name) for name in given]
         tasks = tuple(dict.fromkeys([*map(class_name, names.values()), *texts]))
         image = np.repeat(np.arange(len(ids)), [len(part[1]) for part in parts])
@@ -397,7 +398,8 @@ class Aligned:
                 f" {some_of(ids)}",
                 where=f"run {self._run.run}, task {task}",
                 allowed="a prediction for every image of the split that is scored",
-                remedy="predict them, or score another split with `split`",
+                remedy="predict them, or score another split: {}",
+                give={"split": ...},
             )
         given = (
             np.full(len(columns), -1)
@@ -550,8 +552,8 @@ class KnownImages:
             problem += f" {some_of(unknown.sort())}{lacks}"
             splits = "" if self.suite is None else f" of {', '.join(self.suite.splits)}"
             allowed = f"images{splits}: their ids, or file names of the `dataset`"
-            remedy = "leave them out, or give `ignore_unknown`"
-            raise InputError(problem, where=f"run {run.run}", allowed=allowed, remedy=remedy)
+            give = {"ignore_unknown": True}
+            raise InputError(problem, where=f"run {run.run}", allowed=allowed, give=give)
 
     def _known(self) -> Iterator[pl.Series]:
         """Ids of the sets and the dataset, read on demand."""

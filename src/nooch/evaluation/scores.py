@@ -140,7 +140,7 @@ class Scores(TabularResult):
         keys, value = ["run", "criterion", "task", "split"], pl.col("value")
         grouped = rows.filter(pl.col("group").is_not_null())
         if not grouped.height:
-            raise ParameterError("the scores have no groups", remedy="evaluate with `by` COLUMN")
+            raise ParameterError("the scores have no groups", remedy="evaluate with by=COLUMN")
         split = pl.col("group").str.split_exact("=", 1).struct.rename_fields(["attribute", "level"])
         wide = (
             grouped.with_columns(split.alias("parts"))

@@ -170,7 +170,8 @@ def groups_of(ids: pl.Series, by: Sequence[str], attributes: pl.DataFrame | None
     if attributes is None or "image_id" not in attributes.columns:
         raise ParameterError(
             "groups need a frame of attributes with image_id",
-            remedy="give `dataset` (attributes=dataset.images)",
+            remedy="such as the images of a dataset",
+            give={"attributes": ...},
         )
     frame = attributes.with_columns(pl.col("image_id").cast(ids.dtype, strict=False)).drop_nulls(
         "image_id"

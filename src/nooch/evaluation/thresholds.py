@@ -26,7 +26,7 @@ RunThresholds = dict[str, dict[str, float]]
 
 _CHOSEN, RULES = "valid", ("valid", "worst-side")
 _ALLOWED = "0 to 1 (a probability), a file of thresholds by task, valid, or worst-side"
-_REMEDY = "give `threshold` a number or a file"
+_GIVE = {"threshold": 0.5}
 
 
 def answer_thresholds(
@@ -98,7 +98,7 @@ def _chosen(
 ) -> RunThresholds:
     if _CHOSEN not in suite.splits:
         problem = f"a threshold chosen on {_CHOSEN} needs this split, which the suite lacks"
-        raise ParameterError(problem, remedy=_REMEDY)
+        raise ParameterError(problem, give=_GIVE)
     suite.require_easy(f"a threshold chosen on {_CHOSEN}")
     thresholds: RunThresholds = {run.run: {} for run in runs}
     for task in tasks:
@@ -109,7 +109,7 @@ def _chosen(
             except InputError as error:
                 problem = f"no threshold can be chosen on {_CHOSEN}: {error.problem}"
                 raise InputError(
-                    problem, where=error.where, remedy=f"predict this split as well, or {_REMEDY}"
+                    problem, where=error.where, remedy="predict this split as well", give=_GIVE
                 ) from error
             thresholds[run.run][task] = best_threshold(
                 images.labels, values, run.scale, sides if by_side else ()

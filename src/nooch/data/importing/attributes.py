@@ -94,12 +94,12 @@ def _images(
         raise errors[0]
     key = max(matched, key=lambda name: matched[name].count())
     if differ := [name for name, ids in matched.items() if (ids != matched[key]).any()]:
-        readings = (f"`id` {n} gives {matched[n].count():,} images" for n in (key, *differ))
+        readings = [f"{{}} gives {matched[n].count():,} images" for n in (key, *differ)]
         raise InputError(
             f"columns {some_of((key, *differ))} name different images in the same row",
             where=where,
-            allowed="; ".join(readings),
-            remedy="give one of them",
+            remedy="; ".join(readings),
+            give=[{"id": n} for n in (key, *differ)],
         )
     return key, [name for name in matched if name != key], matched[key]
 
@@ -120,6 +120,6 @@ def _matched(column: pl.Series, known: ImageNames, where: object) -> pl.Series:
             f"no row names an image of the dataset; {column.name} has {some_of(column, 3)}",
             where=where,
             allowed=f"ids such as {some_of(known.ids, 3)}{files}",
-            remedy="name the column with `id`",
+            give={"id": ...},
         )
     return ids

@@ -143,11 +143,11 @@ def check_broken(
     if choice != "refuse" and len(broken) < n_images:
         return
     some = some_of(f"{image.file} ({image.reason})" for image in broken)
-    remedy = "replace or remove these files"
-    if len(broken) < n_images:
-        remedy += ", or leave them out of the dataset (`broken` leave-out)"
     raise (NoochError if kept else InputError)(
-        f"{len(broken):,} of {n_images:,} images cannot be read: {some}", where=where, remedy=remedy
+        f"{len(broken):,} of {n_images:,} images cannot be read: {some}",
+        where=where,
+        remedy="replace or remove these files",
+        give={"broken": "leave-out"} if len(broken) < n_images else (),
     )
 
 

@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from nooch.base.calls import checked
-from nooch.base.errors import NoochError, ParameterError
+from nooch.base.errors import NoochError, ParameterError, giving
 from nooch.data.dataset import Dataset
 from nooch.data.importing.recognition import Recognized, recognize
 from nooch.data.importing.table_roles import Hints, table_roles
@@ -42,7 +42,7 @@ def recognized_frame(frame: Any, hints: Hints | None = None) -> Iterator[Recogni
             yield found
         except NoochError as error:
             # the file is not the user's
-            error.args = tuple(str(text).replace(str(file), _FRAME) for text in error.args)
+            error.problem = error.problem.replace(str(file), _FRAME)
             error.where = _FRAME if str(error.where) == str(file) else error.where
             raise
 
@@ -111,10 +111,11 @@ def dataset(
         file_name=file_name, split_column=split_column, split_values=split_values or {},
         attributes=attributes,
     )  # fmt: skip
-    if isinstance(frame, str | Path):
-        return _read(recognize(frame, hints), images)
-    with recognized_frame(frame, hints) as found:
-        return _read(found, images)
+    with giving("", {"label": "labels"}):
+        if isinstance(frame, str | Path):
+            return _read(recognize(frame, hints), images)
+        with recognized_frame(frame, hints) as found:
+            return _read(found, images)
 
 
 def _read(found: Recognized, images: str | Path | None) -> Dataset:

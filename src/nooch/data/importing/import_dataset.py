@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from nooch.base.calls import Count, Map, Progress, checked, no_progress
-from nooch.base.errors import InputError
+from nooch.base.errors import InputError, giving
 from nooch.base.files import DATASET_MARKER, RESUME, atomic_folder, check_output, link, writing
 from nooch.base.split_plan import SplitPlan
 from nooch.base.version import __version__
@@ -96,8 +96,9 @@ def import_dataset(
     target = check_output(out, overwrite=overwrite, marker=DATASET_MARKER)
     if not hasattr(reading, "scan"):
         from nooch.data.importing.frames import recognized_frame
+        from nooch.data.importing.table_roles import HINTS
 
-        with recognized_frame(reading, hints) as table:
+        with giving("hints", HINTS), recognized_frame(reading, hints) as table:
             notes = [*notes, f"recognized {table.kind}: {table.why}"]
             return import_dataset(
                 table.reading, out, part_size=part_size, images=images, broken=broken,

@@ -7,12 +7,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
-from shlex import quote
 from typing import NoReturn
 
 import polars as pl
 
-from nooch.base.errors import InputError, some_of
+from nooch.base.errors import Give, InputError, some_of
 from nooch.base.words import counted, counted_are
 from nooch.data.readers.table_layouts import YES_NO
 from nooch.data.splits import SPLIT_NAMES
@@ -50,15 +49,22 @@ def columns_seen(table: pl.DataFrame) -> str:
     return some_of(shown, 12)
 
 
-def question(problem: str, where: object, *readings: str) -> InputError:
+Reading = tuple[str, Give]
+"""What a table has if it is read in one of several ways, and what to give for it."""
+
+
+def question(problem: str, where: object, *readings: Reading) -> InputError:
     """The error for what can be read in several ways."""
-    return InputError(problem, where=where, allowed="; ".join(readings), remedy="give one of them")
+    remedy = "; ".join(f"{{}} for {gets}" if give else gets for gets, give in readings)
+    ways = [give for _, give in readings if give]
+    return InputError(problem, where=where, remedy=remedy, give=ways)
 
 
-def _labels(names: Sequence[str], attributes: Sequence[str] = ()) -> str:
+def _labels(names: Sequence[str], attributes: Sequence[str] = ()) -> Reading:
     """A reading: these columns are labels, those are attributes."""
-    gives = f"`label` {quote(','.join(names))} gives {counted(len(names), 'class')}"
-    return gives + (f", and {_as_attributes(attributes)}" if attributes else "")
+    gets = counted(len(names), "class")
+    gets += f", and {_as_attributes(attributes)}" if attributes else ""
+    return gets, {"label": [*names]}
 
 
 def _as_attributes(names: Sequence[str]) -> str:
@@ -74,7 +80,7 @@ def is_mark(text: str, name: str) -> bool:
     return text.strip().lower() in {*_MARKS, name.strip().lower()}
 
 
-_NO_OTHER = "otherwise a label in every row"
+_NO_OTHER: Reading = "otherwise a label in every row", {}
 
 
 def ask_blank(
@@ -86,7 +92,7 @@ def ask_blank(
     raise question(
         f"{counted_are(n, 'cell')} blank in {some_of(blank)}: absent, or not looked at?",
         where,
-        f"`blank_is_no` gives {classes}, absent where the cell is blank",
+        (f"{classes}, absent where the cell is blank", {"blank_is_no": True}),
         _labels(others, blank) if others else _NO_OTHER,
     )
 
@@ -116,16 +122,15 @@ def ask_unsure(
             words |= {repr(text) if text.strip() != text else text or "''" for text in texts - sure}
     if not positive:
         return
-    given = quote(",".join(f"{name}={text}" for name, text in positive.items()))
+    give: dict[str, object] = {"positive": positive}
     full = [name for name in labels if not table[name].null_count()]
     if len(full) < len(labels) or any(table[name].null_count() for name in positive):
-        given += " with `blank_is_no`"
+        give |= {"blank_is_no": True}
     raise question(
         f"{some_of(positive)} {'has' if len(positive) == 1 else 'have'} {some_of(sorted(words))}"
         " next to yes and no: absent, or not looked at?",
         where,
-        f"`positive` {given} gives {counted(len(labels) + len(positive), 'class')}, absent in all"
-        " other cells",
+        (f"{counted(len(labels) + len(positive), 'class')}, absent in all other cells", give),
         _labels(full, [name for name in (*labels, *positive) if name not in full])
         if full
         else _NO_OTHER,
@@ -158,7 +163,7 @@ def ask_attributes(
     labels: Sequence[str],
     rest: Sequence[str],
     where: object,
-    others: Callable[[], Sequence[str]],
+    others: Callable[[], Sequence[Reading]],
 ) -> None:
     """Refuse columns of 0 and 1 that may be attributes: next to the one of labels, called after a
     record, or written in another way than most; ``others`` are readings if there is nothing else.
@@ -173,19 +178,17 @@ def ask_attributes(
     if not asked:
         return
     classes = [name for name in labels if name not in asked]
-    kept = quote(",".join(name for name in rest if name not in classes))
-    gives = f"{counted(len(classes), 'class')}, {some_of(classes)}, and {_as_attributes(asked)}"
-    readings = [f"`attributes` {kept} gives {gives}"] if classes else [*others()]
+    kept = [name for name in rest if name not in classes]
+    gets = f"{counted(len(classes), 'class')}, {some_of(classes)}, and {_as_attributes(asked)}"
+    readings: list[Reading] = [(gets, {"attributes": kept})] if classes else [*others()]
     readings.append(_labels(labels))
     split = next((SPLIT_NAMES[word] for word in _record(asked[0]) if word in SPLIT_NAMES), None)
     cells = table[asked[0]]
     is_full = pair_of(cells) is not None and cells.n_unique() == 2 and not cells.null_count()
     if split and classes and len(asked) == 1 and is_full:
         no, yes = cells.cast(pl.String).unique().sort()
-        meaning = f"{yes}={split},{no}={'test' if split == 'train' else 'train'}"
-        readings.append(
-            f"`split_column` {quote(asked[0])} with `split_values` {meaning} gives splits"
-        )
+        meaning = {yes: split, no: "test" if split == "train" else "train"}
+        readings.append(("splits", {"split_column": asked[0], "split_values": meaning}))
     what = "classes, or attributes" if len(asked) > 1 else "a class, or an attribute"
     raise question(f"{some_of(asked)}, {why}: {what}?", where, *readings)
 
@@ -201,7 +204,7 @@ def _written_alone(table: pl.DataFrame, labels: Sequence[str]) -> list[str]:
 
 
 def ask_positive(
-    table: pl.DataFrame, rest: Sequence[str], where: object, others: Sequence[str]
+    table: pl.DataFrame, rest: Sequence[str], where: object, others: Sequence[Reading]
 ) -> NoReturn:
     """Refuse a table without a column that is certain to be a label; ``others`` are readings."""
     two: dict[str, list[str]] = {}
@@ -210,15 +213,16 @@ def ask_positive(
             values = table[name].unique().sort()
             two |= {name: values.to_list()} if len(values) == 2 else {}
     if two:
-        one = ",".join(f"{name}={values[0]}" for name, values in two.items())
-        other = ",".join(f"{name}=*" for name in two)
+        one = {name: values[0] for name, values in two.items()}
         each = ", ".join(f"{name}={value}" for name, values in two.items() for value in values)
         raise question(
             f"{some_of(two)} contain two texts each: one class, or two?",
             where,
-            f"`positive` {quote(one)} gives {counted(len(two), 'class')} of present and absent (or"
-            " the other text)",
-            f"`positive` {quote(other)} gives {2 * len(two)} classes, {each}",
+            (
+                f"{counted(len(two), 'class')} of present and absent (or the other text)",
+                {"positive": one},
+            ),
+            (f"{2 * len(two)} classes, {each}", {"positive": dict.fromkeys(two, "*")}),
             *others,
         )
     if others:
@@ -238,5 +242,6 @@ def ask_positive(
         where=where,
         allowed="columns of 0 and 1, true and false, yes and no; or one called class, label or"
         " tags",
-        remedy="name the columns with `label`, or `class_column` for a row per label",
+        remedy="{}, or {} for a row per label",
+        give=({"label": ...}, {"class_column": ...}),
     )

@@ -8,10 +8,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from operator import itemgetter
-from shlex import quote
 from typing import Any
 
 import numpy as np
@@ -34,6 +33,7 @@ from nooch.data.box_columns import (
 from nooch.data.image_names import FILE_COLUMNS, IMAGE_COLUMNS, IMAGE_ENDING
 from nooch.data.importing.table_questions import (
     TARGETS,
+    Reading,
     ask_attributes,
     ask_blank,
     ask_positive,
@@ -103,6 +103,9 @@ class Hints(Options):
     reader: str | None = None
 
 
+HINTS = [field.name for field in fields(Hints)]
+
+
 def refuse_hints(hints: Hints | None, where: str) -> None:
     """Raise ParameterError for hints about a dataset, the parameter ``where``."""
     if hints is not None:
@@ -128,12 +131,16 @@ def _check_layout(hints: Hints, class_column: str | None) -> None:
     """Raise ParameterError for hints of another layout than the table's."""
     if hints.label and hints.class_column:
         problem = "label columns and a class column exclude each other"
-        allowed = "`label` for a row per image, `class_column` for a row per label"
-        raise ParameterError(problem, allowed=allowed)
+        raise ParameterError(
+            problem,
+            remedy="{} for a row per label, {} for a row per image",
+            give=({"label": None}, {"class_column": None}),
+        )
     for name in ("area_column", "label_separator"):
         if class_column is None and getattr(hints, name):
             problem = f"`{name}` needs a column of classes"
-            raise ParameterError(problem, remedy="name it with `class_column`")
+            give = ({"class_column": ...}, {name: None})
+            raise ParameterError(problem, give=give)
 
 
 def _columns(id: str, file_name: str | None, split: str | None, hints: Hints) -> Columns:
@@ -159,7 +166,7 @@ def table_roles(
     names, key = _small(table), image_columns(table, hints.id, where)[0]
     if key in (hints.class_column, *hints.label):
         problem = f"column {key} cannot have both the images and the classes"
-        raise ParameterError(problem, where=where, remedy="name the column of images with `id`")
+        raise ParameterError(problem, where=where, give={"id": ...})
     is_file = table[key].dtype == pl.String and _share_of_files(table[key]) > 0
     split = next((names[n] for n in ("split", "subset", "set", "fold") if n in names), None)
     # a column of that name is refused later, with what to do, where its values are not known
@@ -213,7 +220,7 @@ def image_columns(table: pl.DataFrame, id: str | None, where: object) -> list[st
         f"no column contains image ids or file names; columns: {columns_seen(table)}",
         where=where,
         allowed=f"a column called {', '.join(IMAGE_COLUMNS[:8])}, or one of file names",
-        remedy="name the column with `id`",
+        give={"id": ...},
     )
 
 
@@ -254,8 +261,8 @@ def _class_column(
             raise question(
                 f"{column} has {some_of(values)}: numbers of classes, or absent and present?",
                 where,
-                f"`class_column` {quote(column)} gives {several_classes}",
-                f"`label` {quote(column)} gives 1 class, {column}",
+                (several_classes, {"class_column": column}),
+                (f"1 class, {column}", {"label": [column]}),
             )
     return None
 
@@ -388,11 +395,11 @@ def _separator(column: pl.Series, name: str, where: object, hints: Hints) -> str
         return found[0]
     if not found and not (plural and cells.str.contains(" ").any()):
         return None
-    readings = []
+    readings: list[Reading] = []
     for sign in [*map(_word, found or [" "]), "none"]:
         classes = tags_of(cells, None if sign == "none" else sign)[1].unique().drop_nulls().sort()
         what = f"{counted(len(classes), 'class')}: {some_of(map(repr, classes), 4)}"
-        readings.append(f"`label_separator` {sign} gives {what}")
+        readings.append((what, {"label_separator": sign}))
     example = next((cell for cell in cells if any(sign in cell for sign in found or " ")), "")
     raise question(
         f"several classes may be in a cell of {name}, such as {example!r}", where, *readings
@@ -432,16 +439,16 @@ def _wide(
     return TableOfImages(labels, dict(hints.positive), hints.blank_is_no), why
 
 
-def _class_readings(table: pl.DataFrame, names: Sequence[str], where: object) -> list[str]:
+def _class_readings(table: pl.DataFrame, names: Sequence[str], where: object) -> list[Reading]:
     """The readings of columns of texts, some of them in several rows, as columns of classes."""
-    readings = []
+    readings: list[Reading] = []
     for name in names:
         column = table[name]
         if column.dtype == pl.String and 1 < column.n_unique() < table.height:
             with suppress(InputError):
                 classes = tags_of(column, _separator(column, name, where, Hints()))[1]
                 n = counted(classes.drop_nulls().n_unique(), "class")
-                readings.append(f"`class_column` {quote(name)} gives {n}")
+                readings.append((n, {"class_column": name}))
     return readings[:_MOST_READINGS]
 
 

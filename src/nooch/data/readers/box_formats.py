@@ -135,9 +135,7 @@ def find_voc(folder: Path, classes: Path | None, images: Path | None) -> FoundBo
     """Boxes of VOC files; parameters and errors as of ``nooch.data.readers.boxes.read_boxes``."""
     del images  # each file names its image
     if classes is not None:
-        raise ParameterError(
-            "VOC files name their classes themselves", remedy="leave `classes` out"
-        )
+        raise ParameterError("VOC files name their classes themselves", give={"classes": None})
     sizes = {"width": pl.Int64, "height": pl.Int64}
     columns = {**BOX_COLUMNS, "ignore": pl.List(pl.Boolean), **sizes, "file_name": pl.String}
     return FoundBoxes(

@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from nooch.base.errors import InputError, ParameterError, check_one_of, some_of, unreadable
+from nooch.base.errors import Give, InputError, ParameterError, check_one_of, some_of, unreadable
 from nooch.base.limits import MOST_AREA
 from nooch.data.box_columns import NUMBERS, as_boxes, box_numbers
 from nooch.data.objects import objects_table, usable_boxes
@@ -145,9 +145,7 @@ class TableOfImages:
         """Raise ParameterError if there is no label, or a column is missing."""
         if not self.labels:
             allowed = ", ".join(names)
-            raise ParameterError(
-                "no label column was given", allowed=allowed, remedy="give `label`"
-            )
+            raise ParameterError("no label column was given", allowed=allowed, give={"label": ...})
         for name in self.positive:
             check_one_of("label", name, self.labels, owner="the table")
         for name in self.columns:
@@ -157,8 +155,8 @@ class TableOfImages:
         """Raise InputError if an image has two rows; ``first``: of the image of each row."""
         if len(twice := images["image_id"].filter(first != np.arange(len(first))).unique().sort()):
             problem = f"image ids occur more than once: {some_of(twice)}"
-            remedy = "for a row of each (image, class), name the class column with `class_column`"
-            raise InputError(problem, where=path, remedy=remedy)
+            remedy = "name the class column, if each (image, class) has a row: {}"
+            raise InputError(problem, where=path, remedy=remedy, give={"class_column": ...})
 
     def classes(self, seen: Seen, path: Path) -> dict[Any, str]:
         """Names of a class for each column of 0/1 or true/false, and for each value of the others,
@@ -172,8 +170,9 @@ class TableOfImages:
                     f"{nulls} rows have no {label}",
                     where=path,
                     allowed="a label in every row",
-                    remedy=f"give `blank_is_no` if blank means that {label} is absent there; if"
-                    " nobody looked, fill in the cells or leave these rows out",
+                    remedy=f"{{}} if blank means that {label} is absent there; if nobody looked,"
+                    " fill in the cells or leave these rows out",
+                    give={"blank_is_no": True},
                 )
             values = values.drop_nulls()
             names += _classes_of(label, values, self._positive(label, values), path).items()
@@ -238,7 +237,7 @@ def _classes_of(
             raise InputError(problem, where=path, allowed="a value of the column, or *")
         return {(label, positives[0], False): class_name(label, path)}
     if positive is None:
-        _refuse_lists(distinct, label, f"`positive` {label}=*", path)
+        _refuse_lists(distinct, label, {"positive": {label: "*"}}, path)
     for no, yes in YES_NO if positive is None else ():
         if text <= {no, yes}:
             return {(label, yes, True): class_name(label, path)}
@@ -250,7 +249,8 @@ def _classes_of(
             f" or are they two, {names[0]} and {names[1]}?",
             where=path,
             allowed="0/1, true/false or yes/no, which are one class",
-            remedy=f"give `positive` {names[1]} (or {names[0]}) for one class, {label}=* for two",
+            remedy="{} or {} for one class, {} for two",
+            give=[{"positive": {label: value}} for value in (values[1], values[0], "*")],
         )
     return {(label, value, False): name for name, value in zip(names, values, strict=True)}
 
@@ -310,8 +310,9 @@ class LongTable:
         if len(twice := images["image_id"].filter(differs).unique().sort()):
             problem = f"images have different attributes in different rows: {some_of(twice)}"
             allowed = "the same attributes in every row of an image"
-            remedy = "keep the columns that belong to images with `attributes`"
-            raise InputError(problem, where=path, allowed=allowed, remedy=remedy)
+            remedy = "{}, the columns that belong to images"
+            give = {"attributes": ...}
+            raise InputError(problem, where=path, allowed=allowed, remedy=remedy, give=give)
 
     def classes(self, seen: Seen, path: Path) -> dict[Any, str]:
         """Every name that occurs, by its spellings, sorted."""
@@ -320,7 +321,7 @@ class LongTable:
             problem = f"column {self.class_column} contains {values.dtype}"
             raise InputError(problem, where=path, allowed="names of classes")
         if self.label_separator is None and self.area_column is None and not self.box:
-            _refuse_lists(values, self.class_column, "`label_separator` none", path)
+            _refuse_lists(values, self.class_column, {"label_separator": "none"}, path)
         texts = tags_of(values, self.label_separator)[1].drop_nulls().unique().to_list()
         names = {text: class_name(text, path) for text in texts if text}
         return dict(sorted(names.items(), key=itemgetter(1)))
@@ -464,7 +465,7 @@ def tags_of(cells: pl.Series, separator: str | None) -> tuple[NDArray[np.int64],
     return table["cell"].to_numpy(), _text(table["name"])
 
 
-def _refuse_lists(values: pl.Series, column: str, single: str, path: Path) -> None:
+def _refuse_lists(values: pl.Series, column: str, single: Give, path: Path) -> None:
     """Raise InputError for texts with separators between parts that recur, as lists of classes
     have; with ``single`` each text is one class.
     """
@@ -479,9 +480,8 @@ def _refuse_lists(values: pl.Series, column: str, single: str, path: Path) -> No
             raise InputError(
                 f"several classes may be in a cell of {column}, such as {several[0]!r}",
                 where=path,
-                allowed=f"`class_column` {column} with `label_separator` {word} gives"
-                f" {classes.drop_nulls().n_unique()} classes; {single} gives {len(texts)}",
-                remedy="give one of them",
+                remedy=f"{{}} for {classes.drop_nulls().n_unique()} classes; {{}} for {len(texts)}",
+                give=({"class_column": column, "label_separator": word}, single),
             )
 
 

@@ -221,12 +221,14 @@ def find_yolo(source: Path, classes: Path | None, images: Path | None) -> FoundB
     is_yaml = source.suffix.lower() in YAML_ENDINGS and source.is_file()
     if is_yaml and (classes, images) != (None, None):
         raise ParameterError(
-            f"{source.name} names the classes and the images", remedy="leave classes and images out"
+            f"{source.name} names the classes and the images",
+            give={n: None for n, v in (("classes", classes), ("images", images)) if v is not None},
         )
     if not is_yaml and classes is None:
         raise ParameterError(
             "YOLO files name classes by number",
-            remedy="give `classes`, a file with a name per line or a data.yaml",
+            remedy="{}, a file with a name per line or a data.yaml",
+            give={"classes": ...},
         )
     notes, keypoints = [], 0
     file = source if classes is None else classes

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nooch.base.errors import InputError
+from nooch.base.errors import Give, InputError
 from nooch.base.words import counted
 from nooch.data.box_columns import FORMATS, NUMBERS, as_boxes
 from nooch.evaluation.boxes.matching import Booleans, Floats
@@ -25,13 +25,14 @@ def check_scores(scores: Floats, place: Place) -> None:
     wrong: Booleans = ~((scores >= 0) & (scores <= 1))
     if wrong.any():
         percent = bool(np.isfinite(scores).all() and scores.min() >= 0 and 2 < scores.max() <= 100)
-        remedy = "give `percent`" if percent else "write each box's probability, or leave it out"
+        remedy = None if percent else "write each box's probability, or leave it out"
         what = (
             f"{counted(int(wrong.sum()), 'score')} outside 0 to 1, as percentages are"
             if percent
             else f"{counted(int(wrong.sum()), 'score')} not in 0 to 1"
         )
-        _refuse(wrong, scores, what, "scores from 0 to 1", remedy, place)
+        give = [{"percent": True}] if percent else []
+        _refuse(wrong, scores, what, "scores from 0 to 1", remedy, place, give)
 
 
 def checked_boxes(written: Floats, box_format: str, place: Place) -> Floats:
@@ -49,10 +50,11 @@ def checked_boxes(written: Floats, box_format: str, place: Place) -> Floats:
     wrong = (boxes[:, 2] < 0) | (boxes[:, 3] < 0)
     if wrong.any():
         fits = [f for f in FORMATS if (as_boxes(written, f)[:, 2:] >= 0).all()]
-        others = " or ".join(f"`box_format` {f} ({NUMBERS[f]})" for f in fits)
         what = f"{counted(int(wrong.sum()), 'box')} with a negative width or height as {box_format}"
-        remedy = f"give {others} if they are that" if others else "leave such boxes out"
-        _refuse(wrong, written, what, f"{box_format}: {NUMBERS[box_format]}", remedy, place)
+        remedy = " or ".join(f"{{}} if they are {NUMBERS[f]}" for f in fits)
+        _refuse(wrong, written, what, f"{box_format}: {NUMBERS[box_format]}",
+                remedy or "leave such boxes out", place,
+                [{"box_format": f} for f in fits])  # fmt: skip
     return boxes
 
 
@@ -61,10 +63,11 @@ def _refuse(
     values: NDArray[np.float64],
     problem: str,
     allowed: str,
-    remedy: str,
+    remedy: str | None,
     place: Place,
+    give: Sequence[Give] = (),
 ) -> None:
     row = int(wrong.argmax())
     shown = ", ".join(f"{number:.6g}" for number in np.atleast_1d(values[row]))
     raise InputError(f"{problem}, such as {shown}", where=place(row), allowed=allowed,
-                     remedy=remedy)  # fmt: skip
+                     remedy=remedy, give=give)  # fmt: skip

@@ -337,7 +337,7 @@ def _of_largest_f1(runs: Sequence[MatchedRun], data: Dataset) -> tuple[RunThresh
     valid = data.images.filter(split="valid")["image_id"]
     if not len(valid):
         problem = "the largest F1 is chosen on the split valid, which the dataset lacks"
-        raise ParameterError(problem, remedy="give `threshold` a number or a file")
+        raise ParameterError(problem, give={"threshold": 0.5})
     for run in runs:
         if not run.run.image_ids.is_in(valid.cast(run.run.image_ids.dtype).implode()).any():
             problem = "no threshold can be chosen on valid, of which there are no detections"

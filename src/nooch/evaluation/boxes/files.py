@@ -200,8 +200,8 @@ def _by_image(document: Any, path: Path, how: FileFormat) -> Found:
         if listed is None or len(listed) != len(entries):
             given = "" if listed is None else f", and {len(listed)} `ids` are given"
             problem = f"names no images for its {len(entries)} elements{given}"
-            remedy = f"{_NO_IMAGE}; or give `ids`, the image of each element"
-            raise InputError(problem, where=path, allowed=LAYOUTS, remedy=remedy)
+            remedy = f"{_NO_IMAGE}; or {{}}, the image of each element"
+            raise InputError(problem, where=path, allowed=LAYOUTS, remedy=remedy, give={"ids": ...})
         images = listed.to_list()
     names = _ids_or_names(images or [])
     parts = [

@@ -72,7 +72,8 @@ class Found:
             if not box_format:
                 raise InputError(
                     "columns x, y and sides can be a corner or the center", where=self.where,
-                    remedy="give `box_format` xywh (left, top, width, height) or cxcywh (center)",
+                    remedy="{} (left, top, width, height) or {} (center)",
+                    give=({"box_format": "xywh"}, {"box_format": "cxcywh"}),
                 )  # fmt: skip
             boxes = checked_boxes(written, box_format, self.place)
             fractions = fractions or are_fractions(written)
@@ -120,8 +121,8 @@ class Found:
             raise InputError(
                 f"no class name is known for category ids {some_of(unnamed)}",
                 where=self.where,
-                remedy="give `classes`: a COCO file with categories, a data.yaml, or NUMBER NAME"
-                " per line",
+                remedy="{}: a COCO file with categories, a data.yaml, or NUMBER NAME per line",
+                give={"classes": ...},
             )
         return {number: names[number] for number in found}
 
@@ -168,7 +169,8 @@ class Found:
             raise InputError(
                 "contains no detection, and what the detector was run on is not known",
                 where=self.where,
-                remedy="give all its images as `ids`, and a suite or dataset with its classes",
+                remedy="{}, all its images, and a suite or dataset with its classes",
+                give={"ids": ...},
             )
         return rows.clear().with_columns(pl.Series("image_id", [], listed.dtype)), listed
 
@@ -268,7 +270,8 @@ def with_undetected(run: Predictions, images: KnownImages, how: FileFormat) -> P
             f"images were detected in that are not listed:"
             f" {some_of(run.image_ids.filter(pl.Series(rows < 0)))}",
             where=f"run {run.run}",
-            remedy="give all images as `ids`, or a suite or dataset",
+            remedy="{}, all images, or give a suite or dataset",
+            give={"ids": ...},
         )
     values = np.zeros((len(run.tasks), len(ids)))
     values[:, rows] = np.nan_to_num(run.values)

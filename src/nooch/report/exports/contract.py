@@ -239,9 +239,9 @@ def runs_of(
     if isinstance(predictions, Sequence) and not len(predictions):
         return []
     # most exports need no predictions
-    from nooch.evaluation import load_predictions
+    from nooch.evaluation import read_predictions
 
-    runs = load_predictions(predictions, content.suite, content.data, **reading)
+    runs = read_predictions(predictions, content.suite, content.data, reading)
     task_names = {task for _, task, _ in content.keys}
     if idle := [run.run for run in runs if not task_names & set(run.tasks)]:
         problem = f"runs predict none of the chosen tasks: {some_of(idle)}"

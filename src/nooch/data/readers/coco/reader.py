@@ -104,11 +104,12 @@ class CocoReading:
         """Raises ParameterError for parameters that do not fit, or an unusable group."""
         if not self.things and not self.stuff:
             raise ParameterError(
-                "no annotation file was given", allowed="`things`, `stuff`, or both"
+                "no annotation file was given", give=({"things": ...}, {"stuff": ...})
             )
         if self.stuff and self.stuff_maps is not None:
             raise ParameterError(
-                "`stuff` and `stuff_maps` exclude each other: each gives the areas of stuff"
+                "`stuff` and `stuff_maps` exclude each other: each gives the areas of stuff",
+                give=({"stuff": None}, {"stuff_maps": None}),
             )
         stuff = {Path(path).absolute() for path in self.stuff}
         for path in self.things:
