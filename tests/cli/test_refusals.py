@@ -8,7 +8,7 @@ import shlex
 import shutil
 
 import pytest
-from refusals import calls_of, with_given
+from refusals import ONLY_TYPED, calls_of, with_given
 
 from nooch.base.errors import NoochError
 from nooch.cli.terminal import options_typed
@@ -252,9 +252,6 @@ GIVEN = {
     "images": ".", "suite": "suite", "runs": "runs", "predictions": "p.csv", "sweep": "sweep",
 }  # fmt: skip
 """What a user gives where an error cannot know the value."""
-
-ONLY_TYPED = {"split_values"}
-"""Options that are parts of the parameters of several classes in Python."""
 
 
 def _completed(give, folder):

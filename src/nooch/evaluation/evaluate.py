@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -234,13 +234,10 @@ def evaluate(
     keys_scored = suite.select_keys(criteria or (), predicted)
     sample = AskedSample.from_runs(suite, runs, [key for key in keys_scored if key[2] in splits])
     wanted_sets = [key for key in keys_scored if key in sample.suite.keys]
-    ignore_unknown = suite.header.hard_only or (reading or {}).get("ignore_unknown")
-    for run in () if ignore_unknown else runs:
-        with giving("reading", ["ignore_unknown"]):
-            KnownImages(suite, known).check(run)
-    scored, data = list(dict.fromkeys(task for _, task, _ in keys_scored)), None
-    if boxes:
-        data = suite.require_dataset(dataset)
+    if not (suite.header.hard_only or (reading or {}).get("ignore_unknown")):
+        _check_images(runs, KnownImages(suite, known))
+    scored = list(dict.fromkeys(task for _, task, _ in keys_scored))
+    data = suite.require_dataset(dataset) if boxes else None
     matched, thresholds, stated = with_thresholds(
         runs, data, threshold, iou, suite, scored, recall="average_recall" in metrics
     )
@@ -297,6 +294,12 @@ def _loaded(
     """The runs; on a suite that is a sample, with its weights."""
     runs, sample = read_predictions(predictions, suite, known, reading), suite.sample_weights
     return runs if sample is None else [weighted_as_sample(run, sample) for run in runs]
+
+
+def _check_images(runs: Iterable[Predictions], known: KnownImages) -> None:
+    for run in runs:
+        with giving("reading", ["ignore_unknown"]):
+            known.check(run)
 
 
 _NO_SETTINGS = {"suite", "predictions", "progress"}
