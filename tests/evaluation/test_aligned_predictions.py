@@ -81,7 +81,7 @@ def test_unknown_images_are_refused_or_left_out(suite, long):
     fails(lambda: evaluate(suite, texts), "1 of 25 images are not in the suite: dog")
 
 
-def test_images_of_the_other_splits_are_known(suite):
+def test_images_of_the_other_splits_are_known(suite, tmp_path):
     both = logits(suite, ["valid", "test"])
     assert set(evaluate(suite, both).table["split"]) == {"test"}
     assert set(evaluate(suite, both, split=["valid", "test"]).table["split"]) == {"valid", "test"}
@@ -89,7 +89,8 @@ def test_images_of_the_other_splits_are_known(suite):
     scores = evaluate(suite, train)
     assert scores.table.equals(evaluate(suite, both).table)
     # the same by its own ids, where the dataset is not at hand
-    moved = small_suite(path="elsewhere")
+    nooch.save_suite(small_suite(path="elsewhere"), tmp_path / "moved")
+    moved = nooch.load_suite(tmp_path / "moved")
     fails(lambda: evaluate(moved, train), "1 of 41 images are not in the suite: 1")
     assert evaluate(moved, train, dataset=small_data()).table.equals(scores.table)
 
