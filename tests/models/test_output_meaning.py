@@ -131,7 +131,7 @@ def test_a_model_that_says_nothing_is_asked_unless_labels_exclude_each_other(tmp
     values, reading = logits(source, data=ONE_LABEL)
     assert (reading.kind, reading.other) == ("exclusive", "independent")
     np.testing.assert_allclose(values, expected("exclusive"), atol=1e-5)
-    refused(lambda: logits(source, outputs="exclusiv"), "value of `outputs`", "did you mean")
+    refused(lambda: logits(source, outputs="exclusives"), "value of `outputs`", "did you mean")
 
 
 @pytest.mark.parametrize(

@@ -296,7 +296,7 @@ def _runs(
     synonyms: str | Path,
     progress: Progress,
 ) -> list[pl.DataFrame]:
-    """What each model said, as ``Predictions.said``, about all that was ``asked``; captions are
+    """Answers of each model, as ``Predictions.said``, about all that was ``asked``; captions are
     read together, since some name only questions.
     """
     words = load_vocabulary(synonyms)

@@ -57,7 +57,7 @@ class Regression(msgspec.Struct, frozen=True):
     unfitted: str | None = None
 
     def table(self) -> NDArray[np.float64]:
-        """``weights``, (1 + n_folds, 1 + n_context); NaN where there is none."""
+        """``weights``, (1 + n_folds, 1 + n_context); NaN in the row of an unfitted fold."""
         none = [np.nan] * (1 + len(self.context))
         return np.array([none if row is None else row for row in self.weights])
 

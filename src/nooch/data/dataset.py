@@ -70,7 +70,7 @@ ImageId = int | str
 
 def _is_id(values: pl.Series) -> bool:
     """True for more than 20 texts, of fewer than 10 images each, or whole numbers of fewer than 3:
-    a year has few images, too.
+    a year also has few images.
     """
     kind, n_values = values.dtype, values.drop_nulls().n_unique()
     least = 3 if kind.is_integer() else 10 if kind in (pl.String, pl.Categorical, pl.Enum) else 0

@@ -239,7 +239,7 @@ def with_effective(
 ) -> ScoreScope:
     """The scope with ``effective`` (Kish 1965) and ``groups`` of weighted or grouped images.
 
-    Subsets beyond those of ``parts`` have the images of the one in row ``rest``.
+    Subsets that ``parts`` lacks have the images of the one in row ``rest``.
     """
     if weights is None and units is None:
         return scope

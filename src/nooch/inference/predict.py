@@ -185,8 +185,8 @@ def read_logits(
 
 
 def answer_notes(model: TaskModel, predictions: Predictions, suite: Suite | Dataset) -> list[str]:
-    """How outputs were read, and shares of yes next to those of known labels; see ``share_notes``.
-    Nothing of a model whose outputs have one meaning.
+    """Notes on how outputs were read, with shares of yes next to the labels'; see ``share_notes``.
+    None for a model whose outputs have one meaning.
     """
     if model.reading is None:
         return []

@@ -1,4 +1,4 @@
-"""Whether the outputs of a network exclude each other: by its description, the labels, or asked."""
+"""Independent or exclusive outputs of a network: by its description, the labels, or asked."""
 
 from __future__ import annotations
 
@@ -61,8 +61,8 @@ class OutputMeaning:
 def described(
     name: str, operator: str = "", problem_type: str | None = None
 ) -> OutputMeaning | None:
-    """What a network says by its last operator and the ``problem_type`` of its configuration; None
-    if nothing. Raises InputError: it contradicts itself, or is not of classification.
+    """Meaning that a network states by its last operator and the ``problem_type`` of its
+    configuration; None if it states none. Raises InputError: it contradicts itself, or is not of classification.
     """
     if problem_type is not None and problem_type not in _PROBLEM_TYPES:
         problem = f"has the problem_type {problem_type}"
@@ -85,7 +85,7 @@ def output_meaning(
     data: Dataset | None = None,
     of_classes: bool = False,
 ) -> OutputMeaning:
-    """What the outputs of the network ``name``, one for each label, mean.
+    """Meaning of the outputs of the network ``name``, one for each label.
 
     ``own`` is its own description, which counts first, then ``outputs``; then what ``own`` says if
     it is not firm, heads with ImageNet's classes, and the labels of ``data``, if each image has
@@ -134,8 +134,8 @@ _FAR = 10
 def share_notes(
     meaning: OutputMeaning, counts: Mapping[str, tuple[int, int, int | None]]
 ) -> list[str]:
-    """What was taken, with the share of yes of each class next to the labels', and a warning where
-    these are far apart. ``counts``: class -> images, how many are yes, and how many the labels say
+    """Notes: the meaning taken, with the share of yes of each class next to the labels', and a
+    warning where these are far apart. ``counts``: class -> images, how many are yes, and how many the labels say
     are (None: unknown). Classes far from their labels come first.
     """
     shown, far = list[tuple[float, str]](), list[str]()

@@ -316,7 +316,7 @@ class Suite(Displayed):
         return groups.select("image_id", unit=pl.Series(unit_numbers(groups["group"])))
 
     def cells(self, keys: Iterable[tuple[str, str, str]]) -> pl.DataFrame:
-        """``image_id, task, cell`` of sets, and ``unit`` (see ``units``) where there are groups."""
+        """``image_id, task, cell`` of sets, and ``unit`` (see ``units``) if it has groups."""
         frame = pl.concat(self.set(*key).cell_frame for key in keys)
         units = self.units(frame["image_id"])
         return frame if units is None else frame.with_columns(unit=pl.Series(units))

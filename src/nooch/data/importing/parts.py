@@ -97,7 +97,7 @@ class Work:
 
     @property
     def divides_groups(self) -> bool:
-        """Whether the split waits until the groups of all images are known."""
+        """True if the split waits until the groups of all images are known."""
         return self.plan is not None and self.plan.group is not None
 
     @property
