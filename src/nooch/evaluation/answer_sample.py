@@ -215,7 +215,8 @@ def answers_in(
     said: pl.DataFrame, cells: pl.DataFrame, thresholds: Mapping[str, float] | None = None
 ) -> pl.DataFrame:
     """Answers ``said`` of a run about the images and tasks of ``cells``, with their columns and
-    ``yes``: Boolean, false where unknown; of captions the share of an image's that mention the task.
+    ``yes``: Boolean, false where unknown; of captions the share of an image's that mention the
+    task.
     """
     limits = pl.col("task").replace_strict(thresholds or {}, default=0.5, return_dtype=pl.Float64)
     mentions = "answer" not in said.columns

@@ -62,7 +62,8 @@ def described(
     name: str, operator: str = "", problem_type: str | None = None
 ) -> OutputMeaning | None:
     """Meaning that a network states by its last operator and the ``problem_type`` of its
-    configuration; None if it states none. Raises InputError: it contradicts itself, or is not of classification.
+    configuration; None if it states none. Raises InputError: it contradicts
+    itself, or is not of classification.
     """
     if problem_type is not None and problem_type not in _PROBLEM_TYPES:
         problem = f"has the problem_type {problem_type}"
@@ -135,8 +136,8 @@ def share_notes(
     meaning: OutputMeaning, counts: Mapping[str, tuple[int, int, int | None]]
 ) -> list[str]:
     """Notes: the meaning taken, with the share of yes of each class next to the labels', and a
-    warning where these are far apart. ``counts``: class -> images, how many are yes, and how many the labels say
-    are (None: unknown). Classes far from their labels come first.
+    warning where these are far apart. ``counts``: class -> images, how many are yes, and
+    how many the labels say are (None: unknown). Classes far from their labels come first.
     """
     shown, far = list[tuple[float, str]](), list[str]()
     for name, (n, yes, labels) in counts.items():
