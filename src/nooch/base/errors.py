@@ -122,7 +122,7 @@ def _literal(value: object) -> str:
 
 @contextmanager
 def giving(parameter: str, names: Collection[str] | Mapping[str, str]) -> Iterator[None]:
-    """What an error gives by these names is a part of the caller's ``parameter``, a mapping.
+    """In errors raised inside, values of ``give`` with these names are parts of the caller's ``parameter``, a mapping.
 
     ``parameter`` is empty where the caller has the names' values as parameters.
     """

@@ -137,7 +137,7 @@ def as_typed(give: Give) -> str:
 
 
 def options_typed(give: Give) -> tuple[list[str], list[str]]:
-    """What a way out of an error adds to the command, and which options it leaves out."""
+    """Arguments that a way out of an error adds to the command, and options that it leaves out."""
     # what is part of a mapping in Python is an option here
     parts = [value if isinstance(value, Mapping) and name in _PARTS else {name: value}
              for name, value in give.items()]  # fmt: skip

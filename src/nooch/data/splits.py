@@ -59,7 +59,7 @@ def named_splits(
         problem = f"split values {some_of(sorted(unknown))} are not known"
         likely = {2: ("train", "test"), 3: SPLITS}.get(len(unknown), SPLITS)
         pairs = dict(zip(sorted(unknown), likely, strict=False))
-        remedy = "say what they mean; for example {}"
+        remedy = "name the split of each value; for example {}"
         give = {keyword: pairs}
         raise InputError(problem, where=where, allowed=", ".join(SPLITS), remedy=remedy, give=give)
     wrong = [v for v in values.values() if v not in SPLITS]

@@ -50,7 +50,7 @@ def columns_seen(table: pl.DataFrame) -> str:
 
 
 Reading = tuple[str, Give]
-"""What a table has if it is read in one of several ways, and what to give for it."""
+"""Contents of a table under one reading, and the parameters that choose this reading."""
 
 
 def question(problem: str, where: object, *readings: Reading) -> InputError:
