@@ -122,9 +122,9 @@ def _literal(value: object) -> str:
 
 @contextmanager
 def giving(parameter: str, names: Collection[str] | Mapping[str, str]) -> Iterator[None]:
-    """In errors raised inside, values of ``give`` with these names are parts of the caller's ``parameter``, a mapping.
+    """In errors raised inside, values of ``give`` with these names are parts of ``parameter``.
 
-    ``parameter`` is empty where the caller has the names' values as parameters.
+    ``parameter`` is the caller's, a mapping; it is empty where the caller has the names' values as parameters.
     """
     try:
         yield
