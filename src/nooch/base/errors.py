@@ -124,7 +124,7 @@ def _literal(value: object) -> str:
 def giving(parameter: str, names: Collection[str] | Mapping[str, str]) -> Iterator[None]:
     """In errors raised inside, values of ``give`` with these names are parts of ``parameter``.
 
-    ``parameter`` is the caller's, a mapping; it is empty where the caller has the names' values as parameters.
+    ``parameter``, a mapping, is the caller's; empty if the caller has these values as parameters.
     """
     try:
         yield
