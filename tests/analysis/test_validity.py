@@ -7,6 +7,7 @@ import polars as pl
 import pytest
 from planted import planted_data
 from refusals import fails
+from scipy.stats import norm
 
 from nooch.analysis.validity import LEAST_MODELS, Validity, validity
 from nooch.criteria import CE, Context
@@ -84,14 +85,59 @@ def test_models_that_answer_alike_are_not_told_apart(world):
     assert (row["value"], row["low"], row["high"]) == (0, None, None)
 
 
-def test_images_that_some_model_lacks_are_left_out(world):
+def test_images_that_one_model_lacks_count_as_wrong(world):
     data, suite, runs = world
     values, ids = runs[1].values[0, :300], runs[1].image_ids[:300]
     part = Predictions.from_arrays(values, ids, "car", scale="logit", run="part")
     table = validity(suite, [runs[0], part], data=data).table
     challenge = suite.set("ce", "car", "test")
-    hard = (challenge.subset < 2) & challenge.image_ids.is_in(part.image_ids.to_list()).to_numpy()
-    assert table.filter(criterion="ce", quality="discrimination")["n"].to_list() == [hard.sum()]
+    hard, labels = challenge.subset < 2, challenge.labels
+    lacks = ~challenge.image_ids.is_in(part.image_ids.to_list()).to_numpy()
+    first = (runs[0].values[0] > 0) != labels
+    least = most = (runs[1].values[0] > 0) != labels
+    least, most = least & ~lacks, most | lacks
+    row = table.filter(criterion="ce", quality="discrimination").row(0, named=True)
+    assert row["n"] == hard.sum()
+    sides = [hard & (labels == there) for there in (True, False)]
+    ends = [np.mean([(first[side] - 1.0 * other[side]).mean() for side in sides])
+            for other in (most, least)]  # fmt: skip
+    assert row["value"] == pytest.approx(ends[0])
+    assert row["low"] < ends[0] < ends[1] < row["high"]
+    # by what is missing alone the models could be told apart, but not by what is there
+    assert ends[0] < -0.2
+    assert row["p"] > 0.05
+    (row,) = table.filter(
+        criterion="ce", quality="failure", side="negative", of="part"
+    ).to_dicts()  # fmt: skip
+    of_side = ~labels
+    effects = [h[hard & of_side].mean() - e[~hard & of_side].mean()
+               for h, e in ((least, most), (most, least), (most, most))]  # fmt: skip
+    assert row["low"] < effects[0] < effects[1] < row["high"]
+    assert row["value"] == pytest.approx(effects[2])
+    tenths = table.filter(pl.col("quality").str.starts_with("tenth"), of="part")
+    assert set(tenths.group_by("criterion").agg(pl.col("n").sum())["n"]) == {len(labels)}
+
+
+def test_pairs_of_models_are_told_apart_with_correction(world):
+    """Of models that differ by chance alone; the p-values are Holm's, of each criterion's pairs."""
+    data, suite, _ = world
+    test = data.select("test")
+    random, many = np.random.default_rng(3), []
+    for number in range(8):
+        outputs = np.where(test.labels("car") ^ (random.random(len(test)) < 0.3), 1.0, -1.0)
+        many.append(
+            Predictions.from_arrays(outputs, test.image_ids, "car", scale="logit", run=f"r{number}")
+        )
+    found = validity(suite, many, data=data)
+    rows = found.table.filter(criterion="ce", quality="discrimination")
+    z = 1.959964 * (rows["low"] + rows["high"]).abs() / (rows["high"] - rows["low"])
+    ordered = sorted(2 * norm.sf(z.to_numpy()))
+    expected = np.maximum.accumulate([min(1, p * (28 - k)) for k, p in enumerate(ordered)])
+    assert sorted(rows["p"]) == pytest.approx(list(expected), rel=1e-4)
+    by_intervals = rows.filter((pl.col("low") > 0) | (pl.col("high") < 0)).height
+    apart = rows.filter(pl.col("p") <= 0.05).height
+    assert apart <= by_intervals
+    assert f"ce: tells {apart} of 28 pairs of models apart" in " ".join(found.sentences())
 
 
 def test_refusals(world):

@@ -40,6 +40,7 @@ from nooch.evaluation.metrics.proportions import (
     SIGNIFICANT,
     effective_number,
     exact_mcnemar,
+    holm,
     paired_interval,
 )
 from nooch.evaluation.metrics.subset_metrics import value_of
@@ -392,11 +393,9 @@ def _compare(rows: Sequence[dict[str, Any]], answers: Mapping[str, pl.DataFrame]
     """Compare each row with the one above, and correct the p-values by Holm."""
     for above, row in pairwise(rows):
         row.update(paired_gap(answers[row["folder"]], answers[above["folder"]]))
-    tested = sorted((row["p"], place) for place, row in enumerate(rows) if row["p"] is not None)
-    adjusted = 0.0
-    for left, (p, place) in zip(range(len(tested), 0, -1), tested, strict=True):
-        adjusted = max(adjusted, min(1.0, p * left))
-        rows[place]["p"] = adjusted
+    tested = [row for row in rows if row["p"] is not None]
+    for row, p in zip(tested, holm(np.array([row["p"] for row in tested])), strict=True):
+        row["p"] = float(p)
 
 
 def paired_gap(answers: pl.DataFrame, others: pl.DataFrame) -> dict[str, Any]:

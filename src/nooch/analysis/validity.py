@@ -27,9 +27,10 @@ from nooch.base.words import counted
 from nooch.data import Dataset
 from nooch.data.table_files import write_result
 from nooch.evaluation import Predictions, load_predictions, run_notes
+from nooch.evaluation.answer_sample import asked_alike
 from nooch.evaluation.captions import COCO, load_vocabulary, mentions, read_captions
-from nooch.evaluation.metrics.pointwise import said_positive
-from nooch.evaluation.metrics.proportions import wilson_of_groups
+from nooch.evaluation.metrics.pointwise import are_wrong
+from nooch.evaluation.metrics.proportions import SIGNIFICANT, holm, wilson_of_groups
 from nooch.evaluation.metrics.rate_gaps import rate_gap
 from nooch.evaluation.prediction_files import PredictionSource
 from nooch.evaluation.predictions import positions
@@ -40,7 +41,7 @@ LEAST_MODELS = 6
 _RESAMPLES = 1000
 _COLUMNS: dict[str, Any] = {
     "criterion": pl.String, "quality": pl.String, "side": pl.String, "of": pl.String,
-    "value": pl.Float64, "low": pl.Float64, "high": pl.Float64, "n": pl.Int64,
+    "value": pl.Float64, "low": pl.Float64, "high": pl.Float64, "n": pl.Int64, "p": pl.Float64,
 }  # fmt: skip
 
 
@@ -49,11 +50,12 @@ class Validity(TabularResult):
     """Evidence that the challenge sets of each criterion are valid.
 
     Attributes:
-        table: ``criterion, quality, side, of, value, low, high, n``, with 95% intervals.
+        table: ``criterion, quality, side, of, value, low, high, n, p``, with 95% intervals.
             ``failure``: how much more often the model ``of`` errs on hard than on easy images of a
             side, of the same task (and object size, where areas are known), among ``n`` hard
             images. ``discrimination``: the difference of two models' mean errors over tasks and
-            sides on ``n`` hard images. ``convergence``: Kendall's tau of the order of ``n`` models
+            sides on ``n`` hard images, with ``p`` corrected over the pairs of the criterion by
+            Holm. ``convergence``: Kendall's tau of the order of ``n`` models
             with the order under another criterion; without an interval below ``LEAST_MODELS``.
             ``tenth 1`` to ``tenth 10``: the rate of errors of the model ``of`` on ``n`` images of a
             side, from the tenth with the least support in their task and split to the one with the
@@ -71,12 +73,17 @@ class Validity(TabularResult):
     def display(self) -> DisplayTable:
         """The numbers, and a sentence for each criterion and quality."""
         rows = self.table.rows()
-        return DisplayTable("Validity", self.table.columns, rows, left=4, notes=self.sentences())
+        notes = [*self.sentences(), *self.notes]
+        return DisplayTable("Validity", self.table.columns, rows, left=4, notes=notes)
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> None:
         """Write the table as ``.parquet``, ``.csv`` or ``.json``. Raises as ``result_files``."""
-        content = {"validity": self.table.to_dicts(), "sentences": self.sentences()}
-        write_result(path, "validity file", self.table, content, overwrite=overwrite)
+        write_result(path, "validity file", self.table, self.as_json(), overwrite=overwrite)
+
+    def as_json(self) -> dict[str, Any]:
+        """Everything as JSON-like values."""
+        rows, sentences = self.table.to_dicts(), self.sentences()
+        return {"validity": rows, "sentences": sentences, "notes": [*self.notes]}
 
     def sentences(self) -> list[str]:
         """A sentence for each quality of each criterion."""
@@ -93,11 +100,12 @@ class Validity(TabularResult):
                         f"{name}: {worse} of {counted(rows.height, 'model')} {verb} ({span})"
                     )
             texts += [f"{name}: {text}" for text in _curves(own)]
-            pairs = own.filter(quality="discrimination").drop_nulls("low")
+            pairs = own.filter(quality="discrimination")
             if pairs.height:
-                apart = pairs.filter((pl.col("low") > 0) | (pl.col("high") < 0)).height
+                apart = pairs.filter(pl.col("p") <= SIGNIFICANT).height
                 total = counted(pairs.height, "pair")
-                texts.append(f"{name}: tells {apart} of {total} of models apart on hard images")
+                text = f"tells {apart} of {total} of models apart on hard images"
+                texts.append(f"{name}: {text} (p at most {SIGNIFICANT:.2g}, by Holm)")
             for row in own.filter(quality="convergence").iter_rows(named=True):
                 interval = "too few models for an interval"
                 if row["low"] is not None:
@@ -153,8 +161,10 @@ def validity(
 
     Args:
         suite: with easy images.
-        predictions: of several models, as for ``nooch.evaluate``; the images that all of them have
-            predictions for are compared.
+        predictions: of several models, as for ``nooch.evaluate``. What a model was asked and has
+            no answer, or one that is neither yes nor no, counts as wrong, and intervals hold for
+            any meaning of it. Without a list of questions, it was asked what any model of its kind
+            answered (answers, captions, others).
         captions: files of captions, as for ``nooch captions``: a mention is a yes.
         synonyms: how captions mention tasks: ``coco``, or a YAML file.
         data: the dataset, whose areas give objects' sizes; by default the one that the suite
@@ -180,12 +190,13 @@ def validity(
     dataset = suite.found_in() if data is None else suite.require_dataset(data)
     keys = suite.select_keys((), tasks or (), suite.splits_to_score(split))
     runs = load_predictions(predictions, suite, dataset) if predictions else []
+    notes = []
     if captions:
         words, task_names = load_vocabulary(synonyms), list(dict.fromkeys(key[1] for key in keys))
-        runs += [
-            mentions(captions_run, words, task_names)
-            for captions_run in read_captions(captions, suite)
-        ]
+        read = read_captions(captions, suite)
+        runs += asked_alike([mentions(one, words, task_names) for one in read])
+        notes = [f"{one.run}: {note}" for one in read for note in one.notes]
+        notes.append(f"tasks are mentioned by the words of {synonyms} (`synonyms`)")
     if len(runs) < 2:
         problem = f"there is {counted(len(runs), 'model')}"
         raise InputError(
@@ -213,12 +224,12 @@ def validity(
         ]
     table = pl.DataFrame(rows, schema=_COLUMNS).with_columns(pl.col(pl.Float64).fill_nan(None))
     order = pl.col("criterion").replace_strict({n: k for k, n in enumerate(orders)})
-    return Validity(table.sort(order, maintain_order=True), run_notes(runs))
+    return Validity(table.sort(order, maintain_order=True), [*notes, *run_notes(runs)])
 
 
 @dataclass(frozen=True, eq=False)
 class _Images:
-    """Pairs of image and task of a criterion that all models have an answer for.
+    """Pairs of image and task of a criterion that all models were asked about.
 
     Attributes:
         unit: position of the image among all of them, or number of its group, intp (n,).
@@ -228,7 +239,8 @@ class _Images:
         hard: bool (n,).
         size: stratum of the object's size, intp (n,); 0 if it is unknown.
         tenth: of support in the task's side and split, 1 to 10, intp (n,); 0 without support.
-        wrong: bool (n, n_runs).
+        wrong: bool (n, n_runs), also what is unknown.
+        unknown: bool (n, n_runs), what has no answer that can be read.
     """
 
     grouped: bool
@@ -239,6 +251,7 @@ class _Images:
     size: NDArray[np.intp]
     tenth: NDArray[np.intp]
     wrong: NDArray[np.bool_]
+    unknown: NDArray[np.bool_]
 
     @classmethod
     def from_sets(
@@ -257,15 +270,21 @@ class _Images:
         for key in keys:
             challenge, task = suite.set(*key), key[1]
             values = np.stack([run.outputs(task, challenge.image_ids) for run in runs], axis=1)
-            complete = ~np.isnan(values).any(axis=1)
+            unknown, plain = np.isnan(values), np.array([run.weights is None for run in runs])
+            asked = np.stack([run.was_asked(task, challenge.image_ids) for run in runs], axis=1)
+            # without any image of all models, they were not asked about the same
+            alike = asked.all(axis=1).any()
+            complete = alike & asked[:, ~plain].all(axis=1)
+            complete &= asked[:, plain].any(axis=1) | ~plain.any()
             sizes = size_strata(data, challenge)
-            said = [said_positive(values[:, k], run.scale) for k, run in enumerate(runs)]
-            wrong = np.stack(said, axis=1) != challenge.labels[:, None]
+            said = zip(runs, values.T, strict=True)
+            wrongs = [are_wrong(challenge.labels, outputs, run.scale) for run, outputs in said]
+            wrong = np.stack(wrongs, axis=1)
             n, zeros = len(challenge), np.zeros(len(challenge), np.intp)
             columns = (
                 unit[positions(challenge.image_ids, every)], np.full(n, numbers[task]),
                 challenge.labels, challenge.hard, zeros if sizes is None else sizes,
-                _tenths(challenge), wrong,
+                _tenths(challenge), wrong, unknown,
             )  # fmt: skip
             parts.append(tuple(column[complete] for column in columns))
         columns_of_all = (np.concatenate(column) for column in zip(*parts, strict=True))
@@ -277,10 +296,15 @@ class _Images:
         for side, rows in (("positive", self.positive), ("negative", ~self.positive)):
             for number, run in enumerate(runs):
                 units = self.unit[rows] if self.grouped else None
-                gap = rate_gap(self.wrong[rows, number], self.hard[rows], strata[rows], units)
+                wrong, unknown = self.wrong[rows, number], self.unknown[rows, number]
+                hard, nothing = self.hard[rows], np.zeros(rows.sum(), np.bool_)
+                # unknown answers as they are counted, and as the least and the most of the effect
+                meant = (nothing, hard, ~hard) if unknown.any() else (nothing,)
+                gaps = [rate_gap(wrong & ~(unknown & r), hard, strata[rows], units) for r in meant]
                 yield {
-                    "quality": "failure", "side": side, "of": run.run, "value": gap.effect,
-                    "low": gap.low, "high": gap.high, "n": gap.n_with,
+                    "quality": "failure", "side": side, "of": run.run, "value": gaps[0].effect,
+                    "low": min(gap.low for gap in gaps), "high": max(gap.high for gap in gaps),
+                    "n": gaps[0].n_with,
                 }  # fmt: skip
 
     def curve(self, runs: Sequence[Predictions]) -> Iterator[dict[str, Any]]:
@@ -290,11 +314,13 @@ class _Images:
                 for tenth in range(1, 11 if self.tenth.any() else 1):
                     rows = of_side & (self.tenth == tenth)
                     wrong = self.wrong[rows, number]
-                    rate = wrong.mean() if len(wrong) else np.nan
-                    low, high = wilson_of_groups(wrong, self.unit[rows] if self.grouped else None)
+                    surely = wrong & ~self.unknown[rows, number]
+                    units = self.unit[rows] if self.grouped else None
+                    (low, _), (_, high) = (wilson_of_groups(of, units) for of in (surely, wrong))
                     yield {
                         "quality": f"tenth {tenth}", "side": side, "of": run.run, "n": len(wrong),
-                        "value": float(rate), "low": float(low), "high": float(high),
+                        "value": float(wrong.mean()) if len(wrong) else np.nan,
+                        "low": low, "high": high,
                     }  # fmt: skip
 
     def _cells(self) -> tuple[NDArray[np.intp], NDArray[np.float64], int]:
@@ -308,22 +334,36 @@ class _Images:
         return rows, 1 / sizes[cell] / max(1, len(sizes)), len(sizes)
 
     def discrimination(self, runs: Sequence[Predictions]) -> Iterator[dict[str, Any]]:
-        """Differences of the models' mean errors on hard images, clustered by image or group."""
+        """Differences of the models' mean errors on hard images, clustered by image or group, with
+        p-values corrected over the pairs of models by Holm.
+        """
         rows, weight, _ = self._cells()
-        reach = norm.ppf(0.975)
+        reach, tested = norm.ppf(0.975), list[dict[str, Any]]()
         cell = 2 * self.task[rows] + self.positive[rows]
-        for a, b in combinations(range(len(runs)), 2):
-            apart = self.wrong[rows, a].astype(np.float64) - self.wrong[rows, b]
-            value = float((weight * apart).sum())
+        wrong = self.wrong[rows].astype(np.float64)
+        surely = wrong * ~self.unknown[rows]
+
+        def summed(apart: NDArray[np.float64]) -> tuple[float, float]:
+            """The mean difference over cells, and its standard error."""
             means = np.bincount(cell, apart) / np.maximum(np.bincount(cell), 1)
             scores = np.bincount(self.unit[rows], weight * (apart - means[cell]))
-            error = float(np.sqrt((scores**2).sum()))
-            errs = error > 0
-            yield {
+            return float((weight * apart).sum()), float(np.sqrt((scores**2).sum()))
+
+        for a, b in combinations(range(len(runs)), 2):
+            value, _ = summed(wrong[:, a] - wrong[:, b])
+            # the least and the most that unknown answers leave open
+            least, error = summed(surely[:, a] - wrong[:, b])
+            most, other = summed(wrong[:, a] - surely[:, b])
+            errs = min(error, other) > 0
+            distance = max(least / error, -most / other, 0.0) if errs else 0.0
+            tested.append({
                 "quality": "discrimination", "side": None, "of": f"{runs[a].run} - {runs[b].run}",
-                "value": value, "low": value - reach * error if errs else None,
-                "high": value + reach * error if errs else None, "n": len(rows),
-            }  # fmt: skip
+                "value": value, "low": least - reach * error if errs else None,
+                "high": most + reach * other if errs else None, "n": len(rows),
+                "p": 2 * float(norm.sf(distance)),
+            })  # fmt: skip
+        for row, p in zip(tested, holm(np.array([row["p"] for row in tested])), strict=True):
+            yield row | {"p": float(p)}
 
     def errors(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
         """Mean errors over cells, float64 (n_resamples, n_runs); weights (n_resamples, n)."""

@@ -239,6 +239,15 @@ class Predictions:
             np.float64
         )
 
+    def was_asked(self, task: str, ids: pl.Series) -> NDArray[np.bool_]:
+        """Mask of images that answers or captions are about, answered or not, bool (n,); of other
+        predictions those that have one.
+        """
+        if self.weights is None or task not in self.tasks:
+            return np.asarray(~np.isnan(self.outputs(task, ids)))
+        rows = positions(ids, self.image_ids.cast(ids.dtype, strict=False))
+        return np.asarray((rows >= 0) & (self.weights[self.tasks.index(task), rows] > 0))
+
     def __repr__(self) -> str:
         sizes = f"{counted(len(self.image_ids), 'image')}, {counted(len(self.tasks), 'task')}"
         return f"Predictions({self.run}: {sizes}, {plural(self.scale)})"

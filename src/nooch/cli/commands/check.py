@@ -208,7 +208,7 @@ def validity_command(
     if out is not None:
         result.save(out, overwrite=overwrite)
     if format is shared.Format.json:
-        print_json({"validity": result.table.to_dicts(), "sentences": result.sentences()})
+        print_json(result.as_json())
         return
     note(*result.notes)
     for sentence in result.sentences():

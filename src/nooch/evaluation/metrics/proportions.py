@@ -152,6 +152,14 @@ def exact_mcnemar(up: Floats, down: Floats) -> Floats:
     return np.where(most > 0, np.minimum(1.0, 2 * betainc(most, least + 1, 0.5)), 1.0)
 
 
+def holm(p: Floats) -> Floats:
+    """p-values corrected step by step for their number (Holm 1979), float64 (n,), at most 1."""
+    order, n = np.argsort(p, kind="stable"), len(p)
+    adjusted = np.empty(n)
+    adjusted[order] = np.maximum.accumulate(np.minimum(1.0, p[order] * np.arange(n, 0, -1)))
+    return adjusted
+
+
 def ratio_interval(
     above: Floats, of_above: Sequence[Floats], below: Floats, of_below: Sequence[Floats]
 ) -> Bounds:
