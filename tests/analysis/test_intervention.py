@@ -215,7 +215,13 @@ def test_the_command(world, run_cli, tmp_path, monkeypatch):
     nooch.save_suite(suite, tmp_path / "suite")
     model = save_classifier(tmp_path / "model", ("car", "tree", "street"))
     command = f"intervene suite --dataset data --model {model} --annotations {folder / 'maps'}"
+    silent = save_classifier(tmp_path / "silent", ("car", "tree", "street"), problem_type=None)
+    other = f"{command.replace(str(model), str(silent))} --out other --bootstrap 10"
+    run_cli(other).refused("whether its outputs exclude each other", "--outputs independent if")
+    done = run_cli(f"{other} --outputs independent --limit 4").ok()
+    assert "outputs are read as independent: as --outputs says; yes for" in done.err
     done = run_cli(f"{command} --out out --bootstrap 10").ok()
+    assert "outputs are read as exclusive: problem_type single_label_classification" in done.err
     assert "Differences from model on ce challenge sets" in done.out
     assert _said_next(done).startswith("evaluate suite out/before.parquet out/edit.parquet")
     run_cli(_said_next(done)).ok()
@@ -224,7 +230,7 @@ def test_the_command(world, run_cli, tmp_path, monkeypatch):
     tried = run_cli(f"{command} --out tried --bootstrap 10 --limit 8").ok()
     assert "for a first try; to evaluate, leave --limit out" in tried.out
     assert "next: nooch" not in tried.out
-    run_cli(f"{command} --edit hide --out other").refused("value of --edit", "hide-cue")
+    run_cli(f"{command} --edit hide --out more").refused("value of --edit", "hide-cue")
     run_cli(f"{command} --out data --overwrite").refused("contains no changes.parquet")
 
 

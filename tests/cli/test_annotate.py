@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from full_disk import full_disk
 from image_folders import smooth
-from segmenters import save_segmenter
+from segmenters import save_onnx, save_segmenter
 
 from nooch.data import load_dataset
 
@@ -52,6 +52,28 @@ def test_labels(photos, run_cli):
     areas = load_dataset(photos / "data").areas
     assert areas.data[areas.data > 0].min() > 0.2
     np.testing.assert_array_equal(load_dataset(photos / "data").labels("cow"), np.arange(12) % 2)
+
+
+def test_labels_of_pixels_that_may_overlap_are_asked_about(photos, run_cli):
+    pytest.importorskip("onnxruntime", reason="onnxruntime is not installed (nooch[onnx])")
+    save_onnx(photos / "own", [[1, 0, 0], [1, 0.2, 0], [0, 0, 0.1]])
+    (photos / "own" / "labels.txt").write_text("sky\nroad\npath\n")
+    (photos / "labels.csv").write_text("\n".join(["id,road", *(f"{n},0" for n in range(12))]))
+    command = "annotate photos data --segmenter own --labels labels.csv"
+    asked = "does not say whether its outputs exclude each other", "--outputs exclusive if"
+    run_cli(command).refused(*asked, "--outputs independent if")
+    assert not (photos / "data").exists()
+    done = run_cli(f"{command} --outputs independent").ok()
+    said = " ".join(done.err.split())
+    data = load_dataset(photos / "data")
+    assert "outputs are read as independent: as --outputs says; yes for (labeled as): road" in said
+    assert "warning: yes is far from the labels of road" in said
+    assert data.provenance["predicted"]["outputs"] == "independent"
+    overlapping = np.asarray(data.area("sky") + data.area("path"))
+    assert overlapping.max() > 1
+    run_cli("annotate photos two --segmenter model --outputs independent").refused(
+        "its outputs are exclusive: SegformerForSemanticSegmentation", "leave out --outputs"
+    )
 
 
 def test_a_table_of_labels_takes_the_hints_of_an_import(photos, run_cli):

@@ -3,6 +3,7 @@
 import base64
 import io
 import json
+import re
 import shutil
 import warnings
 
@@ -15,12 +16,14 @@ from PIL import Image, ImageCms
 from refusals import refused
 from scipy.sparse import csr_array
 
-from nooch.data import Dataset, save_dataset
-from nooch.data.readers.image_files import rgb_image, thumbnail
+from nooch.data import Dataset, load_dataset, save_dataset
+from nooch.data.readers.image_files import display_range, range_text, rgb_image, thumbnail
 from nooch.inference.endpoint import image_url
+from nooch.inference.requests import plan_requests
 from nooch.models.images import Decoding, choose_codec, dark_notes, decode_images
-from nooch.report.exports.torch_dataset import _ItemsOfImages
+from nooch.report.exports.torch_dataset import _ItemsOfImages, torch_dataset
 from nooch.report.images.thumbnails import SMALL, Wanted, draw_pictures, picture_name
+from nooch.suites.questions import Draw
 
 CODECS = ["pil", *(["fast"] if choose_codec() == "fast" else [])]
 GRAY = np.add.outer(np.arange(16) * 16, np.arange(12)).astype(np.uint8)
@@ -33,8 +36,8 @@ def _in_url(path, value_range):
 
 
 def _drawn(path, value_range):
-    assert value_range is None, "the site has no range"
-    (drawn,) = draw_pictures([Wanted("test", 0, path)], path.parent / "site")
+    wanted = [Wanted("test", 0, path)]
+    (drawn,) = draw_pictures(wanted, path.parent / "site", value_range=value_range)
     assert drawn.sizes == 1, drawn.problem
     with Image.open(path.parent / "site" / picture_name("test", 0)) as picture:
         return picture.copy()
@@ -45,7 +48,7 @@ READS = {
     "thumbnail": lambda path, value_range: thumbnail(path, SMALL, value_range),
     "request to a server": _in_url,
     "site": _drawn,
-    "torch": lambda path, _: _ItemsOfImages([path], [()], None)[0][0],
+    "torch": lambda path, value_range: _ItemsOfImages([path], [()], None, value_range)[0][0],
 }
 
 
@@ -241,3 +244,105 @@ def test_twelve_bits_are_noted_on_the_command_line(twins, capsys):
     shutil.rmtree(twins / "dark")
     completed(f"train pixels {twins}/wide.png-data --out {twins}/dark --size 8 --range 0,4095")
     assert "--range" not in capsys.readouterr().err
+
+
+def test_the_range_of_pictures_is_of_percentiles_of_a_sample(tmp_path):
+    """Those of the sampled files' values, in every wide mode; none for 8 bits."""
+    random = np.random.default_rng(0)
+    for kind in (np.uint16, np.int32, np.float32):
+        values = random.normal(2000, 500, (70, 9, 11)).clip(1, 4095).astype(kind)
+        for number, image in enumerate(values):
+            Image.fromarray(image).save(tmp_path / f"{number}.tif")
+        paths = [tmp_path / f"{number}.tif" for number in range(70)]
+        ordered = np.sort(values[:: -(-70 // 32)], axis=None)
+        low, high = display_range(paths)
+        assert (ordered < low).mean() == pytest.approx(0.005, abs=1e-3)
+        assert (ordered > high).mean() == pytest.approx(0.005, abs=1e-3)
+        assert {low, high} <= set(ordered.tolist())
+        shown = np.asarray(READS["site"](paths[0], (low, high)))
+        assert (shown.min() < 60, shown.max() > 200) == (True, True)
+    Image.fromarray(np.full((4, 4), 7, np.uint16)).save(tmp_path / "flat.png")
+    assert display_range([tmp_path / "flat.png"]) == (7, 8)
+    Image.fromarray(np.full((4, 4), np.nan, np.float32)).save(tmp_path / "nan.tif")
+    Image.fromarray(GRAY).save(tmp_path / "gray.png")
+    for names in (["gray.png"], ["nan.tif"], ["missing.png"], []):
+        assert display_range([tmp_path / name for name in names]) is None
+    assert range_text((112.0, 3980.5)) == "values 112 (black) to 3,980.5 (white)"
+
+
+@pytest.fixture
+def twelve(tmp_path):
+    """40 images of 12 bits in a folder, labels of two classes, and a model's output."""
+    random, rows = np.random.default_rng(0), []
+    (tmp_path / "images").mkdir()
+    for number in range(40):
+        values = random.normal(2000, 700, (20, 24)).clip(50, 4095).astype(np.uint16)
+        Image.fromarray(values).save(tmp_path / "images" / f"{number}.tif")
+        car = number % 2
+        rows.append((f"{number}.tif", car, int(random.random() < 0.3 + 0.4 * car)))
+    labels = pl.DataFrame(rows, schema=["file_name", "car", "road"], orient="row")
+    labels.write_csv(tmp_path / "labels.csv")
+    labels.select("file_name", car=pl.lit(random.random(40))).write_csv(tmp_path / "p.csv")
+    return tmp_path
+
+
+def _means(folder):
+    return [np.asarray(Image.open(file)).mean() for file in folder.rglob("*.jpg")]
+
+
+def test_pages_show_twelve_bits_and_say_how(twelve, capsys):
+    completed(f"import auto {twelve}/labels.csv {twelve}/data --images {twelve}/images")
+    completed(f"find {twelve}/data --criterion context --out {twelve}/suite")
+    check = f"check {twelve}/data {twelve}/p.csv --criterion context --min-hard 1 --bootstrap 0"
+    completed(f"{check} --out {twelve}/check")
+    completed(f"report {twelve}/suite --out {twelve}/site")
+    completed(f"audit {twelve}/suite {twelve}/p.csv --out {twelve}/audit")
+    for name, page in (
+        ("check", "report/examples.html"),
+        ("site", "examples.html"),
+        ("audit", "data/audit.js"),
+    ):
+        means = _means(twelve / name)
+        assert means, name
+        assert min(means) > 60, name
+        said = re.search(
+            r"values [\d,]+ \(black\) to [\d,]+ \(white\)", (twelve / name / page).read_text()
+        )
+        assert said, name
+    capsys.readouterr()
+    completed(f"report {twelve}/suite --out {twelve}/dark --range 0,65535")
+    assert max(_means(twelve / "dark")) < 20
+    assert "values 0 (black) to 65,535 (white)" in " ".join(capsys.readouterr().err.split())
+    completed(f"gallery {twelve}/suite --task car --out {twelve}/g.png")
+    completed(f"gallery {twelve}/suite --task car --out {twelve}/d.png --range 0,65535")
+    light, dark = (np.asarray(Image.open(twelve / f"{n}.png").convert("L")) for n in "gd")
+    assert (light < 40).mean() < (dark < 40).mean() / 2
+
+
+def test_a_range_is_recorded_once_and_used_wherever_images_are_read(twelve, run_cli):
+    data = twelve / "data"
+    made = f"import auto {twelve}/labels.csv {data} --images {twelve}/images --range"
+    run_cli(f"{made} 9,4").refused("--range: is 9,4", "LOW below HIGH")
+    run_cli(f"{made} 9").refused("two numbers, LOW,HIGH")
+    assert not data.exists()
+    completed(f"{made} 0,4095")
+    assert load_dataset(data).value_range == (0, 4095)
+    completed(f"train pixels {data} --out {twelve}/px --size 8")
+    completed(f"train pixels {data} --out {twelve}/other --size 8 --range 0,65535")
+    for name, value_range in (("px", [0, 4095]), ("other", [0, 65535])):
+        header = json.loads((twelve / name / "pixels.json").read_bytes())["made"]
+        assert header["range"] == value_range
+    items = torch_dataset(None, data, task="car", split="all")
+    with Image.open(twelve / "images" / "0.tif") as image:
+        expected = np.rint(np.asarray(image) * (255 / 4095))
+    assert (np.asarray(items[0][0])[..., 0] == expected).all()
+    completed(f"find {data} --criterion context --out {twelve}/suite")
+    completed(f"report {twelve}/suite --out {twelve}/site")
+    text = (twelve / "site" / "examples.html").read_text()
+    assert "values 0 (black) to 4,095 (white)" in text
+    plan = plan_requests(
+        twelve / "suite", None, per_set=1, template=Draw().template, seed=0, criteria=(), tasks=(),
+        splits=(), questions=None, prompts=(), describe=False, images=None, range=None, limit=None,
+        sample=None,
+    )  # fmt: skip
+    assert plan.range == (0, 4095)

@@ -25,11 +25,13 @@ from nooch.criteria.presences import fold_numbers
 from nooch.data import Dataset, load_dataset, parquet_bytes
 from nooch.data.objects import BOX
 from nooch.data.readers.coco.reader import read_coco
+from nooch.data.readers.image_files import range_text
 from nooch.evaluation import Predictions, context_run, read_predictions, run_notes
 from nooch.evaluation.captions import COCO, load_vocabulary, mentions, read_captions
 from nooch.evaluation.prediction_files import PredictionSource
 from nooch.evaluation.predictions import positions
 from nooch.report.images.drawn_boxes import DrawnBoxes
+from nooch.report.images.sources import Sources
 from nooch.report.images.thumbnails import SplitImages, draw_pictures, picture_name
 from nooch.report.site.cards import pictures_wanted
 from nooch.report.site.explore_data import script
@@ -123,23 +125,21 @@ def write_review(
     shown: pl.DataFrame,
     boxes: Sequence[DrawnBoxes | None],
     suite: Suite,
-    data: Dataset | None,
-    images: str | Path | None,
+    sources: Sources,
     notes: Sequence[str],
-    progress: Progress,
 ) -> None:
     """Write the page with these labels, pictures and scripts. Raises InputError: no such images."""
-    audit_task = "audit"
+    audit_task, data = "audit", sources.data
     ids = shown["image_id"].unique(maintain_order=True)
     target = SplitImages(audit_task, ids if data is None else data.images["image_id"], data)
     rows = positions(ids, target.ids).tolist()
     wanted_pictures, _ = pictures_wanted(
-        {audit_task: target}, image_index(data, images), {audit_task: rows}
+        {audit_task: target}, image_index(data, sources.images), {audit_task: rows}
     )
-    drawn = {
-        picture.wanted.row: picture.sizes
-        for picture in draw_pictures(wanted_pictures, folder, progress)
-    }
+    shown_range = sources.shown_range([one.path for one in wanted_pictures])
+    made = draw_pictures(wanted_pictures, folder, sources.progress, shown_range)
+    drawn = {picture.wanted.row: picture.sizes for picture in made}
+    wide = {target.ids[picture.wanted.row] for picture in made if picture.wide}
     pictures = {
         image_id: picture_name(audit_task, row, large=drawn[row] == 2)
         for image_id, row in zip(ids, rows, strict=True)
@@ -152,6 +152,7 @@ def write_review(
             "label": bool(label),
             "odds": odds,
             "picture": pictures.get(image_id),
+            "values": range_text(shown_range) if shown_range and image_id in wide else None,
             "boxes": None if drawn_boxes is None else asdict(drawn_boxes),
         }
         for (image_id, task, label, *odds), drawn_boxes in zip(shown.rows(), boxes, strict=True)
@@ -265,6 +266,7 @@ def audit(
     synonyms: str | Path = COCO,
     most: Count = MOST,
     images: str | Path | None = None,
+    range: tuple[float, float] | None = None,
     group: str | None = None,
     reading: Mapping[str, Any] | None = None,
     progress: Progress = no_progress,
@@ -296,6 +298,7 @@ def audit(
         synonyms: how captions mention tasks: ``coco``, or a YAML file.
         most: maximum number of labels on the page.
         images: folder of images; by default the one that the dataset records, if it exists.
+        range: values of black and white in pictures, as for ``nooch.check``.
         group: column, or pattern of file names, of images that count as one, such as ``scene``, and
             are in one fold; by default the suite's.
         reading: how files of predictions are read: keywords of ``nooch.load_predictions``.
@@ -349,7 +352,8 @@ def audit(
         with atomic_folder(out, overwrite=overwrite, marker=_TABLE) as folder:
             shown = table.head(most)
             boxes = boxes_of(shown, runs, dataset)
-            write_review(folder, shown, boxes, suite, dataset, images, notes, progress)
+            sources = Sources(data=dataset, images=images, range=range, progress=progress)
+            write_review(folder, shown, boxes, suite, sources, notes)
             (folder / _TABLE).write_bytes(parquet_bytes(table))
     return Audit(table, notes)
 

@@ -204,6 +204,7 @@ def check(
     baselines: bool = True,
     slices: bool = True,
     images: str | Path | None = None,
+    range: tuple[float, float] | None = None,
     group: str | None = None,
     seed: Seed = 0,
     fail_if: Sequence[str] = (),
@@ -242,6 +243,8 @@ def check(
         baselines: score a constant, the prior and only the context.
         slices: search slices.
         images: folder of images for the page, where the dataset records none.
+        range: values that become black and white in pictures, of images of more than 8 bits a
+            channel; by default what the dataset records, else percentiles of a sample.
         group: column, or pattern of file names, of images that count as one in intervals and tests,
             such as ``scene``; by default the dataset's.
         seed: of resamples.
@@ -271,7 +274,7 @@ def check(
         'index.html'
     """
     with atomic_folder(out, overwrite=overwrite, marker=_MARKER) as folder:
-        data, recorded, notes = _opened(dataset, folder, Path(out), images, hints, progress)
+        data, recorded, notes = _opened(dataset, folder, Path(out), images, range, hints, progress)
         data = data.grouped(group)
         runs = read_predictions(predictions, None, data, reading, tasks=tasks)
         notes += [described(runs), *run_notes(runs)]
@@ -338,8 +341,8 @@ def check(
         )  # fmt: skip
         result = Checked(suite, scores, findings, confusions, where, answer, Path(out))
         sources = Sources(
-            suite=suite, data=data, predictions=unjudged, images=images, bootstrap=bootstrap,
-            progress=progress,
+            suite=suite, data=data, predictions=unjudged, images=images, range=range,
+            bootstrap=bootstrap, progress=progress,
         )  # fmt: skip
         _write(result, folder, sources, limit if isinstance(limit, float) else 0.5)
     return result
@@ -350,6 +353,7 @@ def _opened(
     folder: Path,
     out: Path,
     images: str | Path | None,
+    value_range: tuple[float, float] | None,
     hints: Hints | None,
     progress: Progress,
 ) -> tuple[Dataset, str | None, list[str]]:
@@ -367,7 +371,8 @@ def _opened(
         with giving("hints", HINTS):
             recognized = recognize(path, hints)
             given = images or recognized.images
-            import_dataset(recognized.reading, folder / "dataset", images=given, progress=progress)
+            about: dict[str, Any] = {"images": given, "range": value_range, "progress": progress}
+            import_dataset(recognized.reading, folder / "dataset", **about)
         data = load_dataset(folder / "dataset")
         left_out = [note for note in data.provenance["notes"] if LIST in note]
         return data, "../dataset", [f"imported {recognized.kind}: {recognized.why}", *left_out]

@@ -341,7 +341,11 @@ def intervene(
     answer_thresholds(0.5 if len(splits) > 1 else threshold, suite, (), tasks)
     ids, paths = find_images(suite, tasks, splits=[*splits], data=dataset, images=images)
     files = pl.DataFrame({"image_id": ids, "path": list(map(str, paths))})
-    masks: dict[str, Any] = {"annotations": annotations, "decoding": Decoding(range=range)}
+    how: dict[str, Any] = {
+        "batch": batch,
+        "codec": Decoding.resolve(Decoding(range=range), dataset),
+    }
+    masks: dict[str, Any] = {"annotations": annotations, "decoding": how["codec"]}
     if edit == _BACKGROUND:
         objects = objects_of(dataset.select(split), files, model.tasks, limit)
         planned, chosen = [], [objects["image_id"]]
@@ -353,7 +357,6 @@ def intervene(
     if limit is not None:
         of_rule = dataset.images.filter(pl.col("split").is_in(splits - {split}))["image_id"]
         files = files.filter(pl.col("image_id").is_in(pl.concat([*chosen, of_rule]).implode()))
-    how: dict[str, Any] = {"batch": batch, "codec": Decoding(range=range)}
     ids, paths = files["image_id"], [*map(Path, files["path"])]
     before = predict(model, ids, paths, progress=partial(progress, "predicting"), **how)
     limits_of, notes = answer_thresholds(threshold, suite, [before], tasks)

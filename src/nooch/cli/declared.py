@@ -26,6 +26,9 @@ _TYPES: dict[str, Any] = {"Path": Path, "str": str, "int": int, "float": float, 
 _ORDER = (Path, str, float, int, bool)
 
 
+_NOT_TYPERS = {"flags", "type", "default", "parse"}
+
+
 @dataclass(frozen=True)
 class Setting:
     """A keyword of a function as an option: what is typed for it, its default, its help.
@@ -65,7 +68,7 @@ class Setting:
         # for a share that is a percentage, the function's error suggests what may be meant
         if self.most != 1:
             words |= {"min": self.least, "max": self.most}
-        words |= {n: word for n, word in given.items() if n not in {"flags", "type", "default"}}
+        words |= {n: word for n, word in given.items() if n not in _NOT_TYPERS}
         option = Option(shown, *flags, **words)
         return inspect.Parameter(
             self.name, inspect.Parameter.KEYWORD_ONLY, default=option, annotation=kind
@@ -207,7 +210,7 @@ def takes(
 
     ``leave`` and ``only`` choose among the settings; a parameter that the command declares itself
     is its own. Values of ``whole`` are not divided at commas. ``given``: setting -> what replaces
-    its ``flags``, ``type``, ``default``, or other words of ``typer.Option``.
+    its ``flags``, ``type``, ``default``, or other words of ``typer.Option``; ``parse`` reads text.
     """
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
@@ -249,6 +252,8 @@ def _with_options(
     def run(**values: Any) -> None:
         typed = {n: settings[n].value(values.pop(n), whole=n in whole) for n in added}
         typed = {name: value for name, value in typed.items() if value is not None}
+        read = {name: words[name]["parse"] for name in typed if "parse" in words.get(name, {})}
+        typed |= {name: parse(typed[name]) for name, parse in read.items()}
         both = values.pop(into, {}) | typed
         command(**values, **{into: both})
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from enum import StrEnum
+from functools import partial
 from typing import Any
 
 import typer
@@ -113,17 +114,6 @@ CriterionOption: Any = Option(
     help="Criterion of the suite; by default all. Repeat for several.",
     autocompletion=_names_in_suite("criteria"),
 )
-WORDS: dict[str, dict[str, Any]] = {
-    "averages": {"flags": ["--average"]},
-    "criteria": {"flags": ["--criterion"], "autocompletion": _names_in_suite("criteria")},
-    "criterion": {"autocompletion": _names_in_suite("criteria")},
-    "mean": {"type": str, "metavar": "R,G,B"},
-    "splits": {"flags": ["--split"]},
-    "std": {"type": str, "metavar": "R,G,B"},
-    "tasks": {"autocompletion": complete_tasks},
-    "threshold": {"type": str},
-}
-"""Settings that are typed in another way than their name and annotation imply."""
 
 
 class Format(StrEnum):
@@ -200,12 +190,6 @@ def parse_range(text: str | None) -> tuple[float, float] | None:
     return low, high
 
 
-def parse_channels(typed: dict[str, Any]) -> None:
-    """Read ``mean`` and ``std`` of what was typed, such as ``0.485,0.456,0.406``, in place."""
-    for name in typed.keys() & {"mean", "std"}:
-        typed[name] = parse_grid(typed[name], f"--{name}")
-
-
 def parse_grid(text: str | None, option: str) -> list[float]:
     """``0:0.2:20`` (from, to, how many) or ``0.05,0.1`` as numbers; none if there is no text."""
     if text is None:
@@ -238,3 +222,17 @@ def _steps(start: float, stop: float, steps: int) -> list[float]:
 def split_names(text: str | None) -> list[str]:
     """``a, b`` as a list without empty entries."""
     return [part.strip() for part in (text or "").split(",") if part.strip()]
+
+
+WORDS: dict[str, dict[str, Any]] = {
+    "averages": {"flags": ["--average"]},
+    "criteria": {"flags": ["--criterion"], "autocompletion": _names_in_suite("criteria")},
+    "criterion": {"autocompletion": _names_in_suite("criteria")},
+    "mean": {"type": str, "metavar": "R,G,B", "parse": partial(parse_grid, option="--mean")},
+    "range": {"type": str, "metavar": "LOW,HIGH", "parse": parse_range},
+    "splits": {"flags": ["--split"]},
+    "std": {"type": str, "metavar": "R,G,B", "parse": partial(parse_grid, option="--std")},
+    "tasks": {"autocompletion": complete_tasks},
+    "threshold": {"type": str},
+}
+"""Settings that are typed in another way than their name and annotation imply."""

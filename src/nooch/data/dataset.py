@@ -190,6 +190,12 @@ class Dataset(Displayed):
         return data
 
     @property
+    def value_range(self) -> tuple[float, float] | None:
+        """Values of black and white of wide images, as the import recorded them."""
+        low_high = self.provenance.get("range")
+        return None if low_high is None else (float(low_high[0]), float(low_high[1]))
+
+    @property
     def categories(self) -> dict[str, tuple[int, str]]:
         """Class -> id and name of its category in the file that the dataset was read from, empty
         where that had none.

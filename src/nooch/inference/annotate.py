@@ -260,7 +260,9 @@ def with_labels(predicted: Dataset, labels: Dataset) -> Dataset:
     places = np.array([predicted.column(name) for name in labels.classes])
     shape = predicted.areas.shape
     stated = labels.areas.tocoo()
-    nearest = np.asarray(predicted.areas[stated.row, places[stated.col]]).ravel()
+    nearest = np.zeros(0)
+    if len(stated.row):
+        nearest = np.asarray(predicted.areas[stated.row, places[stated.col]]).ravel()
     if not predicted.has_areas:
         nearest[nearest == 0] = np.nan
     areas = labels.areas.copy()
@@ -496,6 +498,7 @@ class AnnotationReading(Options):
         about: dict[str, Any] = {"reader": "annotate", "area": "predicted" if sized else "unknown"}
         about["sources"] = [{**source, "blake3": listed_digest(self.listed)}]
         about["predicted"] = self._predicted
+        about |= {} if self.range is None else {"range": list(self.range)}
         notes = self._index.walk.notes()
         notes += dark_notes(self.listed["file"].to_list(), Decoding(range=self.range))
         if (reading := self._annotator.reading) is not None:

@@ -297,7 +297,7 @@ def ask(
             )
         )
     made |= {"nooch": __version__, "prompts": list(plan.phrasings), "orientation": UPRIGHT}
-    made |= {} if range is None else {"range": list(range)}
+    made |= {} if plan.range is None else {"range": list(plan.range)}
     texts = [[request.key, str(request.image), request.text] for request in requests]
     folder = work_folder(target, "asking", [made, texts])
     lock = locked(target.with_name(f".{target.name}.lock"), "writing this file", target)
@@ -309,7 +309,7 @@ def ask(
         with replacing(target) as partial_file:
             frame.write_parquet(partial_file, metadata={"nooch": json.dumps(made)})
         remove_folder(folder)
-    told = dark_notes([*plan.paths.values()], Decoding(range=range))
+    told = dark_notes([*plan.paths.values()], Decoding(range=plan.range))
     told += plan.notes if describe else [*plan.notes, *_notes(frame)]
     left = target.parent.glob(f"{glob.escape(f'.{target.name}.asking')}-*")
     if others := sorted(str(other) for other in left if other.is_dir()):

@@ -128,6 +128,7 @@ def plan_requests(
     own = () if suite.prompts and template == usual.template else own
     phrasings = prompts or ((_DESCRIBE,) if describe else own)
     data = suite.found_in() if data is None else as_dataset(data)
+    value_range = range or (data.value_range if data else None)
     if questions is None:
         keys = suite.select_keys(criteria, tasks, splits or suite.splits_to_score())
         drawn = with_files(draw_questions(suite, keys, draw), suite, data, images)
@@ -159,7 +160,7 @@ def plan_requests(
     if sample is not None:
         numbers = pl.DataFrame({"sample": [*builtins.range(sample)]}, {"sample": pl.Int32})
         worded, key = worded.join(numbers, how="cross"), pl.format("{}/{}", key, "sample")
-    return AskPlan(worded.with_columns(key=key), paths, phrasings, range, notes)
+    return AskPlan(worded.with_columns(key=key), paths, phrasings, value_range, notes)
 
 
 def _worded(frame: pl.DataFrame, phrasing: str | None, *, describe: bool) -> pl.Expr:

@@ -42,16 +42,19 @@ from nooch.base.limits import BROKEN_JSON
 from nooch.data.readers.image_files import (
     UNREADABLE,
     UPRIGHT,
+    check_range,
     opened_image,
     orientation,
     regular_file,
     rgb_image,
-    stored_values,
+    sampled_values,
     upright_size,
 )
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+    from nooch.data import Dataset
 
 
 CODECS = ("auto", "fast", "pil")
@@ -62,7 +65,6 @@ _JPEG = b"\xff\xd8"
 # a reduced JPEG stays this much larger than asked for: then the filter hides the reduction
 _GAP = 2
 _MOST = 16384
-_LOOKED_AT = 32
 _TWELVE_BITS = 4095
 
 
@@ -85,14 +87,13 @@ class Decoding:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "codec", choose_codec(self.codec))
-        if self.range is not None and not -np.inf < self.range[0] < self.range[1] < np.inf:
-            problem = f"is {self.range[0]:g},{self.range[1]:g}"
-            raise ParameterError(problem, where="`range`", allowed="LOW,HIGH with LOW below HIGH")
+        check_range(self.range)
 
     @classmethod
-    def resolve(cls, codec: str | Decoding) -> Decoding:
-        """Resolve a parameter ``codec``: a name, or this."""
-        return codec if isinstance(codec, Decoding) else cls(codec)
+    def resolve(cls, codec: str | Decoding, data: Dataset | None = None) -> Decoding:
+        """Resolve a parameter ``codec``: a name, or this; without a range, with the dataset's."""
+        how = codec if isinstance(codec, Decoding) else cls(codec)
+        return replace(how, range=data.value_range) if data and how.range is None else how
 
     def describe(self) -> dict[str, Any]:
         """All that determines the pixels besides their size, for caches to record."""
@@ -158,13 +159,8 @@ def dark_notes(paths: Sequence[str | Path], codec: str | Decoding = "auto") -> l
     if Decoding.resolve(codec).range is not None:
         return []
     dark = []
-    for path in paths[:: -(-len(paths) // _LOOKED_AT) or 1]:
-        try:
-            with opened_image(Path(path)) as opened:
-                values = stored_values(opened)
-        except UNREADABLE:
-            continue
-        if values is not None and values.dtype == np.uint16:
+    for path, values in sampled_values(paths):
+        if values.dtype == np.uint16:
             if values.max() > _TWELVE_BITS:
                 return []
             dark.append(path)

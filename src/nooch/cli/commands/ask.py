@@ -33,7 +33,6 @@ def ask_command(
         ..., help="Hub id or folder: an image-text-to-text model such as LLaVA; or --endpoint's."
     ),
     out: Path = Option(..., metavar="ANSWERS", help="File to write: .parquet."),
-    range: str = shared.RangeOption,
     dataset: str = shared.DatasetOption,
     prompts: Path = Option(None, help="YAML list of templates: several phrasings, averaged."),
     engine: str = shared.EngineOption,
@@ -51,7 +50,6 @@ def ask_command(
 
     url = settings.pop("endpoint", None)
     settings["per_set"] = shared.parse_per_set(settings["per_set"])
-    settings["range"] = shared.parse_range(range)
     settings["prompts"] = () if prompts is None else read_yaml_list(prompts)
     in_batch = next((name for name in ("to_batch", "from_batch") if name in settings), None)
     server = _server(url, serving, in_batch, engine)

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 
 Out: Any = Argument(..., metavar="DATASET", help="Folder to write; it must not exist.")
+_OF_IMPORT = ("part_size", "images", "broken", "group", "range", "overwrite")
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ def with_import_options(command: Callable[..., None]) -> Callable[..., None]:
             leave=["group"], source={"flags": ["--split"]},
             values={"type": str, "flags": ["--split-values"], "metavar": "0=train,1=valid"},
         ),
-        takes(module, "options", only=["part_size", "images", "broken", "group", "overwrite"]),
+        takes(module, "options", only=_OF_IMPORT),
     ):  # fmt: skip
         command = wrap(command)
     return command
@@ -110,7 +111,7 @@ def run_import(
             note(f"{much}; --part-size 125000 merges them part by part")
     from nooch.data.importing.import_dataset import import_dataset
 
-    names = options.keys() & {"part_size", "images", "broken", "group", "overwrite"}
+    names = options.keys() & {*_OF_IMPORT}
     with progress() as update:
         imported = import_dataset(
             reading, out, split=plan, notes=notes, map=engine.map, progress=update,
@@ -345,7 +346,6 @@ def waterbirds(
 def annotate_command(
     images: Path = Argument(..., metavar="IMAGES", help="Folder of the images."),
     out: Path = Out,
-    range: str = shared.RangeOption,
     processes: int = Option(None, min=1, help="Processes, each with its model; one by default."),
     *,
     options: Any,
@@ -357,7 +357,6 @@ def annotate_command(
     from nooch.inference.annotate import AnnotationReading
     from nooch.models.devices import choose_device
 
-    shared.parse_channels(reading)
     device = choose_device(reading["device"])
     alone = "engine" not in options and processes is None
     if processes or alone:
@@ -369,7 +368,6 @@ def annotate_command(
     reading |= {
         "merge": {name: members.split("+") for name, members in merged.items()},
         "device": device,
-        "range": shared.parse_range(range),
     }
     if hints or ("values" in options and "source" not in options):
         reading["hints"] = hints_of(hints, options)

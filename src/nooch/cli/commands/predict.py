@@ -50,14 +50,13 @@ def predict_command(
     from nooch.suites.summary import suite_or_dataset
 
     check_one_of("codec", codec, CODECS)
-    decoding = Decoding(codec, shared.parse_range(range))
     challenge_suite, data = suite_or_dataset(suite, dataset)
+    decoding = Decoding.resolve(Decoding(codec, shared.parse_range(range)), data)
     shown = challenge_suite or data
     assert shown is not None  # noqa: S101 - one of them is there
     names = network_predictions.tasks_to_predict(shown, shared.split_names(tasks) or None)
     words = None if task_map is None else read_task_map(task_map, names)
     ids, paths = network_predictions.find_images(shown, names, data=data, **where)
-    shared.parse_channels(loading)
     loading["skip_unmapped"] = "skip_unmapped" in loading or tasks is None
     loaded = load_task_model(model, names, words, data=data, **loading)
     if skipped := [task for task in names if task not in loaded.tasks]:

@@ -28,7 +28,6 @@ def intervene_command(
     task_map: str = shared.TaskMapOption,
     dataset: str = shared.DatasetOption,
     tasks: str = shared.TasksOption,
-    range: str = shared.RangeOption,
     overwrite: bool = shared.OverwriteOption,
     format: shared.Format = shared.FormatOption,
     *,
@@ -45,7 +44,6 @@ def intervene_command(
 
     check_output(out, overwrite=overwrite, marker=CHANGES)
     challenge_suite, data = suite_with_dataset(suite, dataset)
-    shared.parse_channels(loading)
     names = tasks_to_predict(challenge_suite, shared.split_names(tasks) or None)
     words = None if task_map is None else read_task_map(task_map, names)
     network = load_task_model(
@@ -56,7 +54,7 @@ def intervene_command(
     with progress() as update:
         result = intervene(
             challenge_suite, network, out, data=data, annotations=annotations,
-            range=shared.parse_range(range), overwrite=overwrite, progress=update, **settings,
+            overwrite=overwrite, progress=update, **settings,
         )  # fmt: skip
     note(*result.notes)
     if format is shared.Format.json:

@@ -16,7 +16,7 @@ from nooch.cli.prediction_options import read_predictions, with_reading
 from nooch.cli.terminal import hint, note, print_json, print_result, progress, say
 
 _SOURCES = "nooch.report.images.sources:Sources"
-_SHOWN = ["methods", "images", "annotations"]
+_SHOWN = ["methods", "images", "range", "annotations"]
 
 
 @with_reading

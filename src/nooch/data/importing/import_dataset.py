@@ -48,6 +48,7 @@ def import_dataset(
     split: SplitPlan | None = None,
     group: str | None = None,
     notes: Sequence[str] = (),
+    range: tuple[float, float] | None = None,
     overwrite: bool = False,
     map: Map = builtins.map,
     progress: Progress = no_progress,
@@ -75,6 +76,8 @@ def import_dataset(
             whole match) names the group, of images that count as one in intervals and tests, such
             as ``scene``; a group stays on one side of a split by percentages.
         notes: put before the import's own.
+        range: values that become black and white, of images of more than 8 bits a channel;
+            recorded, and used wherever these images are read.
         overwrite: replace a dataset folder that exists.
         map: where the work is done, such as an engine's.
         progress: called with what is being done, how much of it is done, and of how much.
@@ -102,12 +105,16 @@ def import_dataset(
             notes = [*notes, f"recognized {table.kind}: {table.why}"]
             return import_dataset(
                 table.reading, out, part_size=part_size, images=images, broken=broken,
-                split=split, group=group, notes=notes, overwrite=overwrite, map=map,
-                progress=progress,
+                split=split, group=group, notes=notes, range=range, overwrite=overwrite,
+                map=map, progress=progress,
             )  # fmt: skip
     if split is not None and split.shares is not None:
         split = replace(split, group=group or split.group)
     group = group or (None if split is None else split.group)
+    if range is not None:
+        from nooch.data.readers.image_files import check_range
+
+        check_range(range)
     reading.check(split)
     needs = partial(_dependencies, reading, part_size, images, split, [*notes, group or ""])
     content = needs()
@@ -122,7 +129,7 @@ def import_dataset(
         if needs() != content:
             raise InputError("a file was changed while it was read", remedy="import again")
         progress("writing", 0, 1)
-        imported = seal(work, written, images, notes, broken)
+        imported = seal(work, written, images, notes, broken, range)
         with atomic_folder(target, overwrite=overwrite, marker=DATASET_MARKER) as new:
             for name in [*imported.header.files, DATASET_MARKER]:
                 (new / name).parent.mkdir(parents=True, exist_ok=True)

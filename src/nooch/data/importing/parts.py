@@ -269,6 +269,7 @@ def seal(
     images: str | Path | None,
     notes: Sequence[str],
     broken: str,
+    value_range: tuple[float, float] | None,
 ) -> Imported:
     """Make a dataset of the parts. Parameters as in ``import_dataset``. Raises InputError: broken
     images, if they are refused or there are no others.
@@ -278,6 +279,8 @@ def seal(
     left_out = [*work.scanned.broken, *(image for part in written for image in part.broken)]
     n_images = sum(splits.values()) + len(left_out)
     provenance = work.scanned.provenance(counts, n_images, images)
+    if value_range is not None:
+        provenance["range"] = list(value_range)
     listed = () if work.images is None else work.images.notes
     provenance["notes"] = [*notes, *provenance["notes"], *listed]
     if left_out:

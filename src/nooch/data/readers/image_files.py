@@ -388,12 +388,64 @@ def stored_values(opened: Image.Image) -> NDArray[Any] | None:
     """Values (height, width) of a single channel of more than 8 bits, uint16 where the scale goes
     to 65535; None for other images.
     """
-    if opened.mode not in {"I", "F"} and not opened.mode.startswith("I;16"):
+    if not is_wide(opened):
         return None
     values = np.asarray(opened)
     # Pillow scales a PGM by the maximum that it states
     whole = opened.mode.startswith("I;16") or (opened.format == "PPM" and opened.mode == "I")
     return values.astype(np.uint16) if whole else values
+
+
+def is_wide(opened: Image.Image) -> bool:
+    """True of a single channel of more than 8 bits."""
+    return opened.mode in {"I", "F"} or opened.mode.startswith("I;16")
+
+
+_SAMPLE, _VALUES = 32, 100_000
+_PERCENTILES = (0.5, 99.5)
+ValueRange = tuple[float, float]
+"""Values of black and white."""
+
+
+def check_range(value_range: ValueRange | None) -> None:
+    """Raise ParameterError for a range that is not two ascending numbers."""
+    if value_range is not None and not -np.inf < value_range[0] < value_range[1] < np.inf:
+        problem = f"is {value_range[0]:g},{value_range[1]:g}"
+        raise ParameterError(problem, where="`range`", allowed="LOW,HIGH with LOW below HIGH")
+
+
+def sampled_values(paths: Sequence[str | Path]) -> Iterator[tuple[str | Path, NDArray[Any]]]:
+    """The wide ones among 32 of the files, evenly spaced, each with its values; what cannot be read
+    is left out.
+    """
+    for path in paths[:: -(-len(paths) // _SAMPLE) or 1]:
+        try:
+            with opened_image(Path(path)) as opened:
+                values = stored_values(opened)
+        except UNREADABLE:
+            continue
+        if values is not None:
+            yield path, values
+
+
+def display_range(paths: Sequence[str | Path]) -> ValueRange | None:
+    """Range that shows what wide images contain: percentiles .5 and 99.5 of a sample's values, the
+    same for all; None where there is no wide image.
+    """
+    samples = [values.ravel() for _, values in sampled_values(paths)]
+    samples = [values[:: -(-len(values) // _VALUES)].astype(np.float64) for values in samples]
+    values = np.concatenate([np.zeros(0), *samples])
+    values = values[np.isfinite(values)]
+    if not len(values):
+        return None
+    low, high = map(float, np.percentile(values, _PERCENTILES, method="nearest"))
+    return (low, high) if low < high else (low, low + 1)
+
+
+def range_text(value_range: ValueRange) -> str:
+    """The range as words below a picture."""
+    low, high = value_range
+    return f"values {low:,.6g} (black) to {high:,.6g} (white)"
 
 
 def orientation(opened: Image.Image) -> int:
@@ -434,8 +486,7 @@ def sizes_of(paths: Sequence[str | None]) -> list[tuple[int | None, int | None]]
 
 def is_plain(opened: Image.Image) -> bool:
     """True if any program shows the picture that ``rgb_image`` gives: upright, 8 bits a channel."""
-    wide = opened.mode in {"I", "F"} or opened.mode.startswith("I;16")
-    return not wide and orientation(opened) == 1
+    return not is_wide(opened) and orientation(opened) == 1
 
 
 def thumbnail(

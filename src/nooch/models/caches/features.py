@@ -177,7 +177,7 @@ def _reader(
     images: str | Path | None,
     codec: str | Decoding,
 ) -> _PixelReader:
-    how = Decoding.resolve(codec)
+    how = Decoding.resolve(codec, data)
     if pixels is None:
         return _PixelReader(None, image_paths(data, images), backbone.size, how)
     if pixels.size != backbone.size or len(pixels) != len(data):

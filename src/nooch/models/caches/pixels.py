@@ -90,7 +90,7 @@ def build_pixels(
         OutputError: the folder exists, cannot be written, or the disk is too small.
     """
     height, width = check_size(size)
-    decoding = Decoding.resolve(codec)
+    decoding = Decoding.resolve(codec, data)
     paths = image_paths(data, images)
     made: dict[str, Any] = {"size": [height, width], "filter": "bilinear, antialiased"}
     made |= decoding.describe()

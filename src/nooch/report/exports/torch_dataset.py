@@ -39,6 +39,7 @@ def torch_dataset(
     environments: ArrayLike | None = None,
     transform: Callable[[Image.Image], Any] | None = None,
     image_root: str | Path | None = None,
+    range: tuple[float, float] | None = None,
 ) -> TorchDataset[Item]:
     """The images of a challenge set, or of a split of a dataset, for torch.
 
@@ -59,6 +60,8 @@ def torch_dataset(
         transform: image -> anything.
         image_root: folder of images, if it is not the one that the dataset records. Files
             outside it are not opened.
+        range: values of black and white of images of more than 8 bits a channel; by default what
+            the dataset records.
 
     Raises:
         MissingExtraError: torch is not installed.
@@ -94,7 +97,8 @@ def torch_dataset(
     names = dict(zip(image_ids, data.images["file_name"], strict=True))
     index = ImageIndex.from_dataset(data, image_root, "image_root")
     paths = index.all_of(ids, [names.get(i) for i in ids], "image_root")
-    return _ItemsOfImages(paths, list(zip(*columns, strict=True)), transform)
+    facts = list(zip(*columns, strict=True))
+    return _ItemsOfImages(paths, facts, transform, range or data.value_range)
 
 
 class _ItemsOfImages(_Base):
@@ -105,8 +109,10 @@ class _ItemsOfImages(_Base):
         paths: list[Path],
         facts: Sequence[tuple[Any, ...]],
         transform: Callable[[Image.Image], Any] | None,
+        value_range: tuple[float, float] | None,
     ) -> None:
         self._paths, self._facts, self._transform = paths, facts, transform
+        self._range = value_range
 
     def __len__(self) -> int:
         return len(self._paths)
@@ -114,6 +120,6 @@ class _ItemsOfImages(_Base):
     def __getitem__(self, position: int) -> Item:
         path = self._paths[position]
         with unreadable(path, errors=UNREADABLE, problem="cannot be read as an image"):
-            image = rgb_image(path)
+            image = rgb_image(path, self._range)
         shown = image if self._transform is None else self._transform(image)
         return shown, *self._facts[position]

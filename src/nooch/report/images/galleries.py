@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -15,7 +16,14 @@ from nooch.base.calls import Count, checked
 from nooch.base.errors import ParameterError, UndefinedError, check_one_of
 from nooch.base.files import check_output_file, replace_file
 from nooch.data import Dataset
-from nooch.data.readers.image_files import ImageIndex
+from nooch.data.readers.image_files import (
+    UNREADABLE,
+    ImageIndex,
+    ValueRange,
+    is_wide,
+    opened_image,
+    range_text,
+)
 from nooch.report.figures.style import SHEET_FORMATS, Dpi, encoded
 from nooch.report.images.choice import Chosen, TaskView, chosen_examples, task_view
 from nooch.report.images.cue_masks import Masks, cue_masks, recorded_annotations
@@ -125,7 +133,8 @@ class SheetSource:
             pictures = [Wanted(self.split, row, path) for row, path in paths.items()]
             of_split = {self.split: self.images}
             masks = cue_masks(self.suite, self.data, of_split, self.annotations, pictures)
-        return [self._panel(group, paths, masks) for group in groups]
+        shown = self.sources.shown_range([*paths.values()])
+        return [self._panel(group, paths, masks, shown) for group in groups]
 
     @cached_property
     def annotations(self) -> list[Path]:
@@ -135,7 +144,11 @@ class SheetSource:
         return recorded_annotations(self.data, self.index.root)
 
     def _panel(
-        self, group: PanelImages, paths: Mapping[int, Path], masks: Masks | None
+        self,
+        group: PanelImages,
+        paths: Mapping[int, Path],
+        masks: Masks | None,
+        shown: ValueRange | None,
     ) -> SheetPanel:
         pick, task = group.chosen, group.view.task
         criteria = self.suite.header.criteria
@@ -149,7 +162,10 @@ class SheetSource:
                 numbers = f"support {support:.3g}"
             shapes = [] if masks is None else masks(self.split, row)
             shaded = [(name, mask) for name, mask in shapes if name in cues]
-            tiles.append(Tile(paths[row], [f"image {self.images.ids[row]}", numbers], shaded))
+            lines = [f"image {self.images.ids[row]}", numbers]
+            with suppress(*UNREADABLE), opened_image(paths[row]) as image:
+                lines += [range_text(shown)] if shown and is_wide(image) else []
+            tiles.append(Tile(paths[row], lines, shaded, shown))
         words = task.replace("_", " ")
         by_cue = criteria[pick.criterion].kind == "ce"
         note = _around(words, pick.subset, cues if by_cue else ())

@@ -37,11 +37,14 @@ _SIDE, _PIXELS = 65_000, 400_000_000
 
 @dataclass(frozen=True, eq=False)
 class Tile:
-    """One image: its file, the lines below it, and classes with masks, bool (height, width)."""
+    """One image: its file, the lines below it, classes with masks, bool (height, width), and values
+    of black and white of a wide one.
+    """
 
     path: Path
     words: Sequence[str] = ()
     masks: Sequence[tuple[str, NDArray[np.bool_]]] = ()
+    range: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,7 +183,7 @@ def _lines(text: str, size: float, most: float) -> list[str]:
 
 def _shaded(tile: Tile, longest: int, colors: Colors) -> NDArray[np.uint8]:
     """The image with its classes shaded and outlined, uint8 (height, width, 3)."""
-    picture = thumbnail(tile.path, longest)
+    picture = thumbnail(tile.path, longest, tile.range)
     pixels = np.asarray(picture, dtype=np.float64)
     for name, mask in tile.masks:
         if name in colors:

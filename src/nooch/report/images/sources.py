@@ -14,6 +14,7 @@ from nooch.base.calls import Options, Progress, Seed, no_progress
 from nooch.base.errors import ParameterError, UndefinedError, check_one_of
 from nooch.base.split_plan import LOSS_SPLIT
 from nooch.data import Dataset
+from nooch.data.readers.image_files import ValueRange, check_range, display_range
 from nooch.evaluation import Predictions, Scores, class_losses, evaluate, load_predictions
 from nooch.evaluation.losses import sweep_losses
 from nooch.evaluation.scores import Resamples
@@ -67,6 +68,8 @@ class Sources(Options):
             one with the best average AUC on hard images.
         images: folder of images, if it is not the one that the dataset records. Without a
             dataset, files are known by the ids in their names.
+        range: values that become black and white, of wide images; by default the dataset's, else
+            percentiles of a sample, which are written below the pictures.
         annotations: the COCO files that the dataset was made from, or a folder of label maps as
             ``nooch annotate`` writes them, to shade cues; by default image sheets use the recorded
             ones if they are near the images.
@@ -94,6 +97,7 @@ class Sources(Options):
     method: str = "erm"
     methods: Sequence[str] | None = None
     images: str | Path | None = None
+    range: tuple[float, float] | None = None
     annotations: Sequence[str | Path] = ()
     alpha: Sequence[float] = ALPHAS
     beta: Sequence[float] = BETAS
@@ -103,6 +107,12 @@ class Sources(Options):
     seed: Seed = 0
     scale: str | None = None
     progress: Progress = no_progress
+
+    def shown_range(self, paths: Sequence[str | Path]) -> ValueRange | None:
+        """Values of black and white of these files' pictures; None: none is wide."""
+        check_range(self.range)
+        recorded = None if self.data is None else self.data.value_range
+        return self.range or recorded or display_range(paths)
 
     @cached_property
     def of_split(self) -> str:

@@ -17,7 +17,13 @@ from PIL import Image
 from nooch.base.calls import Progress, no_progress
 from nooch.base.limits import usable_cpus
 from nooch.data import Dataset
-from nooch.data.readers.image_files import UNREADABLE, opened_image, rgb_image
+from nooch.data.readers.image_files import (
+    UNREADABLE,
+    ValueRange,
+    is_wide,
+    opened_image,
+    rgb_image,
+)
 from nooch.evaluation.predictions import positions
 from nooch.suites import ChallengeSet, Suite
 
@@ -38,12 +44,13 @@ class Wanted:
 @dataclass(frozen=True)
 class DrawnPicture:
     """Number of sizes of an image that were written: 0 none (and why), 1 a small picture that is
-    the whole image, 2 a small and a large one.
+    the whole image, 2 a small and a large one. ``wide``: values of more than 8 bits are shown.
     """
 
     wanted: Wanted
     sizes: int
     problem: str = ""
+    wide: bool = False
 
 
 def picture_name(split: str, row: int, *, large: bool = False) -> str:
@@ -52,9 +59,14 @@ def picture_name(split: str, row: int, *, large: bool = False) -> str:
 
 
 def draw_pictures(
-    pictures: Sequence[Wanted], folder: Path, progress: Progress = no_progress
+    pictures: Sequence[Wanted],
+    folder: Path,
+    progress: Progress = no_progress,
+    value_range: ValueRange | None = None,
 ) -> list[DrawnPicture]:
-    """Write pictures as JPEG; what cannot be read is reported, not raised."""
+    """Write pictures as JPEG, of wide images with these values as black and white; what cannot be
+    read is reported, not raised.
+    """
     for place in {
         (folder / picture_name(drawn_picture.split, drawn_picture.row)).parent
         for drawn_picture in pictures
@@ -64,7 +76,7 @@ def draw_pictures(
     # threads are enough: Pillow decodes, resizes and encodes without holding the interpreter
     with ThreadPoolExecutor(usable_cpus()) as pool:
         for done, picture in enumerate(
-            pool.map(lambda picture: _draw(picture, folder), pictures), 1
+            pool.map(lambda picture: _draw(picture, folder, value_range), pictures), 1
         ):
             drawn.append(picture)
             if done % 50 == 0 or done == len(pictures):
@@ -72,11 +84,11 @@ def draw_pictures(
     return drawn
 
 
-def _draw(picture_wanted: Wanted, folder: Path) -> DrawnPicture:
+def _draw(picture_wanted: Wanted, folder: Path, value_range: ValueRange | None) -> DrawnPicture:
     try:
         with opened_image(picture_wanted.path) as image:
-            longest = max(image.size)
-        picture = rgb_image(picture_wanted.path, longest=2 * LARGE)
+            longest, wide = max(image.size), is_wide(image)
+        picture = rgb_image(picture_wanted.path, value_range, longest=2 * LARGE)
         if longest > SMALL:
             large = picture if longest <= LARGE else picture.copy()
             _save(
@@ -87,7 +99,7 @@ def _draw(picture_wanted: Wanted, folder: Path) -> DrawnPicture:
         _save(picture, SMALL, folder / picture_name(picture_wanted.split, picture_wanted.row))
     except UNREADABLE as error:
         return DrawnPicture(picture_wanted, 0, f"{picture_wanted.path.name}: {error}")
-    return DrawnPicture(picture_wanted, 2 if longest > SMALL else 1)
+    return DrawnPicture(picture_wanted, 2 if longest > SMALL else 1, wide=wide)
 
 
 def _save(picture: Image.Image, longest: int, path: Path) -> None:

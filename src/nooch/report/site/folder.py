@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set as AbstractSet
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
@@ -17,8 +17,9 @@ from PIL import Image
 from nooch.base.calls import Progress
 from nooch.base.files import atomic_folder
 from nooch.base.version import __version__
-from nooch.base.words import cell_text, printable
+from nooch.base.words import cell_text, counted, printable
 from nooch.data import encode_header
+from nooch.data.readers.image_files import ValueRange, range_text
 from nooch.report.images.cue_masks import COLORS, Masks, inner
 from nooch.report.images.thumbnails import (
     DrawnPicture,
@@ -71,6 +72,7 @@ class Site:
         wanted: images to draw pictures of, the most important first.
         missing: page -> what is not there, in words.
         masks: where cues lie in the images with pictures, or None.
+        range: values of black and white of wide images, or None.
     """
 
     suite: Suite
@@ -85,6 +87,7 @@ class Site:
     wanted: Sequence[Wanted] = ()
     missing: Mapping[str, Sequence[str]] = field(default_factory=dict)
     masks: Masks | None = None
+    range: ValueRange | None = None
 
 
 @cache
@@ -118,23 +121,29 @@ def render_pages(
     site: Site,
     pictures: Mapping[str, NDArray[np.uint8]],
     shades: Mapping[str, Mapping[int, Sequence[str]]],
+    wide: AbstractSet[tuple[str, int]] = frozenset(),
 ) -> dict[str, str]:
     """File name -> HTML; ``pictures`` are numbered as ``draw_pictures`` does it, ``shades`` as
-    ``draw_shades``.
+    ``draw_shades``; ``wide`` are split and row of wide images.
     """
     environment = page_environment()
 
-    def large(split: str, row: int) -> str | None:
+    def text_below(split: str, row: int) -> str:
+        return range_text(site.range) if site.range and (split, row) in wide else ""
+
+    def large(split: str, row: int) -> tuple[str | None, str]:
         sizes = pictures[split][row]
-        return picture_name(split, row, large=sizes == 2) if sizes else None
+        name = picture_name(split, row, large=sizes == 2) if sizes else None
+        return name, text_below(split, row)
 
     def shaded(split: str, row: int) -> list[tuple[int, str, str]]:
         """Number, name and picture of each class that is outlined in an image."""
         names = shades.get(split, {}).get(row, [])
         return [(n + 1, name, shade_name(split, row, n)) for n, name in enumerate(names)]
 
-    def picture(card: Card) -> str | None:
-        return picture_name(card.split, card.row) if pictures[card.split][card.row] else None
+    def picture(card: Card) -> tuple[str | None, str]:
+        at = card.split, card.row
+        return picture_name(*at) if pictures[card.split][card.row] else None, text_below(*at)
 
     tasks = list(enumerate(site.suite.tasks))
     task_pages = {
@@ -212,7 +221,8 @@ def write_site(site: Site, out: str | Path, *, overwrite: bool, progress: Progre
     """
     with atomic_folder(out, overwrite=overwrite, marker=SITE_MARKER) as folder:
         (folder / "data").mkdir()
-        drawn = draw_pictures(site.wanted, folder, progress)
+        drawn = draw_pictures(site.wanted, folder, progress, site.range)
+        wide = {(picture.wanted.split, picture.wanted.row) for picture in drawn if picture.wide}
         # for each split which pictures there are, uint8 (n,), as DrawnPicture numbers them
         pictures = {name: np.zeros(len(rows), np.uint8) for name, rows in site.images.items()}
         for picture in drawn:
@@ -220,7 +230,7 @@ def write_site(site: Site, out: str | Path, *, overwrite: bool, progress: Progre
         shades = draw_shades(drawn, site.masks, folder)
         _write_data(site, folder / "data", pictures, shades, progress)
         write_assets(folder / "assets")
-        for name, text in render_pages(site, pictures, shades).items():
+        for name, text in render_pages(site, pictures, shades, wide).items():
             (folder / name).write_text(text, encoding="utf-8")
         suite = site.suite
         header = {
@@ -236,6 +246,9 @@ def write_site(site: Site, out: str | Path, *, overwrite: bool, progress: Progre
         (folder / SITE_MARKER).write_bytes(encode_header(header))
     problems = [picture.problem for picture in drawn if not picture.sizes]
     notes = [f"no picture of {text}" for text in problems[:_MOST_PROBLEMS]]
+    if wide and site.range:
+        what = f"{counted(len(wide), 'picture')} of more than 8 bits a channel"
+        notes.insert(0, f"{what}: {range_text(site.range)}; `range` shows others")
     if len(problems) > _MOST_PROBLEMS:
         notes.append(f"{len(problems) - _MOST_PROBLEMS} more pictures could not be drawn")
     return notes

@@ -15,7 +15,7 @@ from nooch.base.errors import InputError, ParameterError
 from nooch.base.files import check_output
 from nooch.criteria import FittedCE, FittedGist
 from nooch.data import Dataset
-from nooch.data.readers.image_files import ImageIndex
+from nooch.data.readers.image_files import ImageIndex, ValueRange, range_text
 from nooch.evaluation import Predictions
 from nooch.evaluation.boxes.detected import IOU, by_object
 from nooch.evaluation.thresholds import AnswerThreshold, one_threshold
@@ -142,11 +142,9 @@ def write_report(
     rows[split] = [*shown, *rows[split]]
     pictures, absent = pictures_wanted(content.images, index, rows)
     missing = content.missing(index, absent, scored.problems)
-    if index is not None and thumbnails is None:
-        missing["pictures"] = ["All images have pictures."]
-    elif index is not None:
-        drawn = f"the examples and for up to {thumbnails:,} images of each task and split"
-        missing["pictures"] = [f"Pictures are there for {drawn}; `all_thumbnails` draws all."]
+    shown_range = sources.shown_range([picture.path for picture in pictures])
+    if index is not None:
+        missing["pictures"] = _about_pictures(thumbnails, shown_range)
     if answer is not None:
         # what a check was not asked for is not missing
         missing["index"] = [note for note in missing["index"] if note in {_NO_IMAGES, lost(absent)}]
@@ -182,10 +180,21 @@ def write_report(
         pictures,
         missing,
         masks,
+        shown_range,
     )
     problems = write_site(site, out, overwrite=overwrite, progress=progress)
     notes = dict.fromkeys(text for page in PAGES for text in missing[page])
     return Reported(Path(out), [*notes, *problems])
+
+
+def _about_pictures(thumbnails: int | None, shown_range: ValueRange | None) -> list[str]:
+    """Which images have pictures, and what wide ones show."""
+    texts = ["All images have pictures."]
+    if thumbnails is not None:
+        drawn = f"the examples and for up to {thumbnails:,} images of each task and split"
+        texts = [f"Pictures are there for {drawn}; `all_thumbnails` draws all."]
+    wide = "Images of more than 8 bits a channel: "
+    return texts if shown_range is None else [*texts, f"{wide}{range_text(shown_range)}."]
 
 
 def image_index(data: Dataset | None, images: str | Path | None) -> ImageIndex | None:

@@ -45,7 +45,7 @@ nooch.load("audit").then((audit) => {
     const rect = ([x, y, width, height], kind) => el("rect", { x, y, width, height, class: kind });
     const boxes = pair.picture && pair.boxes ? el("svg", { class: "boxes", viewBox: `0 0 ${pair.boxes.width} ${pair.boxes.height}` }, pair.boxes.found.map((box) => rect(box, "found")), pair.boxes.false.map((box) => rect(box, "false"))) : null;
     document.getElementById("pair").replaceChildren(
-      el("div", {}, el("div", { class: "stage" }, image, boxes), el("p", { class: "hint" }, `image ${plain(pair.image)}`)),
+      el("div", {}, el("div", { class: "stage" }, image, boxes), el("p", { class: "hint" }, `image ${plain(pair.image)}${pair.values ? `, ${pair.values}` : ""}`)),
       el("div", { class: "viewer-words" },
         el("h2", {}, `${words(pair.task)}?`),
         el("p", {}, `The label says ${pair.label ? "yes" : "no"}.`),
