@@ -430,7 +430,7 @@ def sampled_values(paths: Sequence[str | Path]) -> Iterator[tuple[str | Path, ND
 
 def display_range(paths: Sequence[str | Path]) -> ValueRange | None:
     """Range that shows what wide images contain: percentiles .5 and 99.5 of a sample's values, the
-    same for all; None where there is no wide image.
+    same for all; None if no image is wide.
     """
     samples = [values.ravel() for _, values in sampled_values(paths)]
     samples = [values[:: -(-len(values) // _VALUES)].astype(np.float64) for values in samples]

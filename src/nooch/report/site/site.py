@@ -188,7 +188,7 @@ def write_report(
 
 
 def _about_pictures(thumbnails: int | None, shown_range: ValueRange | None) -> list[str]:
-    """Which images have pictures, and what wide ones show."""
+    """Sentences on the images that have pictures, and on values of wide ones."""
     texts = ["All images have pictures."]
     if thumbnails is not None:
         drawn = f"the examples and for up to {thumbnails:,} images of each task and split"
