@@ -18,10 +18,11 @@ from tempfile import TemporaryDirectory
 from typing import Any
 from zlib import crc32
 
+import msgspec
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
-from scipy.special import ndtr, ndtri
+from scipy.special import expit, logit, ndtr, ndtri
 from scipy.stats import rankdata
 
 import nooch
@@ -34,6 +35,7 @@ from nooch.evaluation.boxes.effects import box_effects
 from nooch.evaluation.boxes.matching import Boxes, Detections
 from nooch.evaluation.context_rates import context_rates
 from nooch.evaluation.differences import paired
+from nooch.evaluation.metrics.proportions import wilson_of_groups
 from nooch.evaluation.predictions import positions
 from nooch.scenes import ScenesPlan, generate
 from nooch.suites import ChallengeSet, CriterionRecord, DatasetRecord, Mark, Suite
@@ -334,6 +336,52 @@ def odds_ratios(draws: int, rate: float) -> Iterator[Covered]:
         yield _covered((f"{label}, pooled", where, events), bounds[number], truth, draws)
 
 
+def _correlated(chances: Any, sd: float, seen: Floats) -> Floats:
+    """Chances with a normal term of an image, or group, on their logit, of which ``seen`` are
+    standard normal draws.
+    """
+    return np.asarray(expit(logit(chances) + sd * seen))
+
+
+def _mean_chance(chances: Any, sd: float) -> Floats:
+    """The mean of correlated chances over all images, or groups."""
+    nodes, weights = np.polynomial.hermite_e.hermegauss(60)
+    each = _correlated(np.asarray(chances)[..., None], sd, nodes)
+    return np.asarray(each @ weights / weights.sum())
+
+
+def object_rates(draws: int, images: int, rate: float, sd: float) -> Covered:
+    """The share of objects that are missed, of one to seven in an image, which err alike."""
+    random, bounds = _random("objects", images, rate, sd), np.full((draws, 2), np.nan)
+    for draw in range(draws):
+        image = np.repeat(np.arange(images), random.integers(1, 8, images))
+        chances = _correlated(rate, sd, random.normal(size=images))[image]
+        bounds[draw] = wilson_of_groups(random.random(len(image)) < chances, image)
+    truth = float(_mean_chance(rate, sd))
+    about = "objects missed", f"{images} images, sd {sd:g}, {100 * truth:.0f}%", 4 * images * truth
+    return _covered(about, bounds, truth, draws)
+
+
+def grouped_errors(draws: int, groups: int, sd: float) -> Iterator[Covered]:
+    """The error in groups of six images that err alike, and the difference of two runs alike."""
+    random, n = _random("groups", groups, sd), 6 * groups
+    scene, labels = np.arange(n) // 6, np.arange(n) % 2 == 0
+    suite = _suite(labels, [n] * draws)
+    suite = suite.with_header(msgspec.structs.replace(suite.header, group="scene"))
+    names = pl.DataFrame({"image_id": np.arange(n), "group": scene}).cast({"group": pl.String})
+    suite.grouped_images = lambda: names
+    chances = [_correlated(0.2, sd, random.normal(size=(groups, draws)))[scene] for _ in range(2)]
+    values = [_answers(random.random((n, draws)) < each, labels) for each in chances]
+    scored = nooch.evaluate(suite, _runs(suite, values, "probability"), metrics=["error"])
+    truth = float(_mean_chance(0.2, sd))
+    where = f"{groups} groups of 6 images, sd {sd:g}"
+    first = _bounds(scored.table.filter(run="run 0"), "error")
+    yield _covered(("error", where, n * truth), first, truth, draws)
+    events = 2 * n * truth * (1 - truth)
+    gap = _bounds(scored.differences, "error")
+    yield _covered(("difference of errors", where, events), gap, 0.0, draws)
+
+
 Chances = Callable[[NDArray[Any], NDArray[Any]], Floats]
 """Hardness of images, and sizes of objects (0 to 5) or ranks of the support in [0, 1], (n,)
 each -> chances (n,).
@@ -341,11 +389,11 @@ each -> chances (n,).
 
 
 def boxes_of_scenes(
-    draws: int, images: int, missed: Chances, claimed: Chances, where: str
+    draws: int, images: int, missed: Chances, claimed: Chances, where: str, sd: float = 0
 ) -> Iterator[tuple[Covered, float]]:
     """Objects of generated scenes that are missed by chance, by size, and boxes of absent ones that
     are claimed by chance, by support: effects of the context, each with the share of draws in which
-    p is below .05.
+    p is below .05. ``sd``: of what objects and boxes of an image have in common, on the logit.
     """
     data, suite = _scenes(images)
     keys = [key for key in suite.keys if key[2] == "test"]
@@ -356,17 +404,24 @@ def boxes_of_scenes(
     by_size = missed(at[0] == 1, run.sizes)
     by_support = claimed(at[1] == 1, rank[of_boxes.label, of_boxes.image][is_false])
     strata = of_objects.label * 6 + run.sizes, of_boxes.label[is_false]
-    random, effects = _random("boxes", where), []
+    random, effects = _random("boxes", where, *([sd] if sd else [])), []
+    places = of_objects.image, of_boxes.image[is_false]
     for _ in range(draws):
         scores = np.full(len(of_boxes), 0.9)
-        scores[is_false] *= random.random(len(by_support)) < by_support
-        found_at = np.where(random.random(len(by_size)) < by_size, -1, 0.9)
+        common = random.normal(size=(2, hard.shape[1])) if sd else np.zeros((2, hard.shape[1]))
+        of_miss, of_claim = (
+            _correlated(each, sd, shift[place])
+            for each, shift, place in zip((by_size, by_support), common, places, strict=True)
+        )
+        scores[is_false] *= random.random(len(by_support)) < of_claim
+        found_at = np.where(random.random(len(by_size)) < of_miss, -1, 0.9)
         drawn = replace(run, found_at=found_at, detections=replace(run.detections, scores=scores))
         effects.append(box_effects([drawn], {}, suite, keys))
     table = pl.concat(effects)
     for number, (side, what) in enumerate((("positive", "missed"), ("negative", "claimed"))):
-        rows, chances = table.filter(side=side), (by_size, by_support)[number]
-        about = f"effect, boxes {what}", f"{images} scenes, {where}", float(chances.sum())
+        chances = _mean_chance((by_size, by_support)[number], sd)
+        rows, alike = table.filter(side=side), f", sd {sd:g}" if sd else ""
+        about = f"effect, boxes {what}", f"{images} scenes, {where}{alike}", float(chances.sum())
         truth = _gap(chances, at[number], strata[number])
         bounds = rows.select("low", "high").to_numpy()
         yield _covered(about, bounds, truth, draws), float((rows["p"].to_numpy() < 0.05).mean())
@@ -460,8 +515,12 @@ def table(draws: int) -> Iterator[Covered]:
         yield from distributions(draws, hard, easy)
     for rate in (0.001, 0.005, 0.02):
         yield from odds_ratios(max(draws // 4, 100), rate)
-    for case in SCENES:
-        yield from (row for row, _ in boxes_of_scenes(draws, 1500, *case))
+    for case, sd in product(SCENES, (0, 1, 2)):
+        yield from (row for row, _ in boxes_of_scenes(draws, 1500, *case, sd))
+    for images, rate, sd in product((16, 24, 40), (0.05, 0.3), (1, 2)):
+        yield object_rates(2 * draws, images, rate, sd)
+    for groups, sd in product((16, 40, 100), (1, 2)):
+        yield from grouped_errors(draws, groups, sd)
 
 
 def main() -> None:
