@@ -10,6 +10,7 @@ from refusals import fails
 from scipy.sparse import csr_array
 
 import nooch
+from nooch.analysis.answer import most_hard
 from nooch.analysis.leaderboard import paired_gap
 from nooch.base.errors import FormatError, ParameterError
 from nooch.base.split_plan import SplitPlan
@@ -133,10 +134,12 @@ def test_least_numbers_count_groups():
     assert (found["n_misleading"] > 60).all()
     assert found["verdict"].unique().to_list() == ["n too small to conclude"]
     scores = nooch.evaluate(suite_of(few, "scene"), runs, metrics=["auc"], bootstrap=50)
+    assert "images are in groups by scene, which count as one each" in scores.notes
     hard = scores.table.filter(subset="hard", metric="auc")
     assert (hard["n"] > 100).all()
     assert (hard["n_groups"] < 40).all()
     assert hard["low"].null_count() == 2
+    assert most_hard(suite_of(few, "scene"))["car"] < 30 < most_hard(suite_of(few))["car"]
 
 
 def test_a_suite_is_scored_by_itself(tmp_path):

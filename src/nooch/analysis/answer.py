@@ -286,21 +286,36 @@ def left_out(
     def add(reason: str, task: str) -> None:
         reasons.setdefault(reason, []).append(readable(task))
 
+    hard, what = most_hard(found), found.unit_name
     compared_tasks = table.filter(pl.col("verdict") != VERDICTS[3])["task"].to_list()
     for task in predicted:
         records = [record for record in found.header.sets if record.task == task]
-        most = max((max(r.hard_positives, r.hard_negatives) for r in records), default=0)
+        most = hard.get(task, 0)
         if not records and task not in kept.tasks:
             add("no other class goes with it closely enough to be its context", task)
         elif task not in kept.tasks:
-            add(f"fewer than {min_hard} images in a misleading context (at most {most}){still}"
+            add(f"fewer than {min_hard} {what} in a misleading context (at most {most}){still}"
                 if most else f"no image in a misleading context{still}", task)  # fmt: skip
         elif table.height and task not in compared_tasks:
-            add("too few images with or without its context to conclude", task)
+            add(f"too few {what} with or without its context to conclude", task)
     for task in data.classes:
         if task not in predicted:
             add("no predictions", task)
     return list(reasons.items())
+
+
+def most_hard(suite: Suite) -> dict[str, int]:
+    """Task -> the most hard images of a side, or groups of them, in any of its sets."""
+    hard = dict.fromkeys(suite.tasks, 0)
+    for record in suite.header.sets:
+        sides = [record.hard_positives, record.hard_negatives]
+        if suite.header.group:
+            challenge = suite.set(record.criterion, record.task, record.split)
+            units = suite.units(challenge.image_ids)
+            assert units is not None  # noqa: S101 - the header names groups
+            sides = [len(np.unique(units[challenge.cells == side])) for side in range(2)]
+        hard[record.task] = max(hard[record.task], *sides)
+    return hard
 
 
 def answer_of(

@@ -331,7 +331,7 @@ def audit(
         runs += [
             mentions(captions_run, words, tasks) for captions_run in read_captions(captions, suite)
         ]
-    notes = run_notes(runs)
+    notes = suite.unit_notes + run_notes(runs)
     if dataset is not None:
         progress("fitting contexts", 0, 1)
         try:

@@ -13,7 +13,7 @@ import numpy as np
 from msgspec import Meta
 from scipy.special import logit
 
-from nooch.analysis.answer import AnswerSources, answer_of, left_out
+from nooch.analysis.answer import AnswerSources, answer_of, left_out, most_hard
 from nooch.analysis.confusions import Confusions, find_confusions
 from nooch.analysis.findings import (
     SIDES,
@@ -416,14 +416,7 @@ def _criteria(
 
 def _with_enough(suite: Suite, split: str, min_hard: int) -> tuple[Suite, str]:
     """The suite of the tasks with enough hard images on a side, and what was chosen."""
-    hard = dict.fromkeys(suite.tasks, 0)
-    for key in suite.keys:
-        challenge = suite.set(*key)
-        units, cells = suite.units(challenge.image_ids), challenge.cells
-        images = np.arange(len(challenge)) if units is None else units
-        sides = (len(np.unique(images[cells == cell])) for cell in range(2))
-        hard[key[1]] = max(hard[key[1]], *sides)
-    what = f"groups by {suite.header.group}" if suite.header.group else "images"
+    hard, what = most_hard(suite), suite.unit_name
     if [*suite.criteria] == [_NOTHING]:
         return suite, f"split {split}"
     kept = [task for task, count in hard.items() if count >= min_hard]

@@ -236,7 +236,7 @@ def leaderboard(
         "nooch": __version__, "criterion": criterion, "splits": list(splits),
         "tasks": len({key[1] for key in keys}), "dataset": suite.header.dataset.fingerprint,
         "questions": len(asked.drop_nulls(_PAIR)), "least_coverage": least_coverage,
-    }  # fmt: skip
+    } | ({"group": suite.header.group} if suite.header.group else {})  # fmt: skip
     board = Leaderboard(table, settings)
     if out is not None:
         with atomic_folder(out, overwrite=overwrite, marker=_MARKER) as written:

@@ -278,6 +278,7 @@ def repair(
         scores = score(runs, tasks=tasks, bootstrap=k, baseline=BEFORE, progress=progress)
         source = "ERM on the same features" if old is None else old.run
         repaired = _repaired(scores, selected, heads, source, Path(out))
+        repaired.notes.extend(suite.unit_notes)
         if lacking:
             repaired.notes.append(f"no hard images of both sides on valid: {some_of(lacking)}")
         about = {"suite": identity_of(suite), "dataset": data.fingerprint, "criterion": criterion}

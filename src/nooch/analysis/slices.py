@@ -29,7 +29,7 @@ from nooch.criteria.context_fit import no_context
 from nooch.criteria.phi import KINDS, identifier, literal_text
 from nooch.criteria.presences import fold_numbers
 from nooch.data import Dataset, as_dataset
-from nooch.data.splits import unit_numbers
+from nooch.data.splits import unit_notes, unit_numbers
 from nooch.data.table_files import write_result
 from nooch.evaluation import Predictions, load_predictions
 from nooch.evaluation.boxes.detected import IOU, BoxThreshold, by_object
@@ -596,7 +596,7 @@ def find_slices(
     return Slices(
         table,
         {"split": split, "options": options, "columns_alone": alone, "tested": tested,
-         "notes": notes},
+         "notes": unit_notes(data.group) + notes},
     )  # fmt: skip
 
 

@@ -224,7 +224,8 @@ def validity(
         ]
     table = pl.DataFrame(rows, schema=_COLUMNS).with_columns(pl.col(pl.Float64).fill_nan(None))
     order = pl.col("criterion").replace_strict({n: k for k, n in enumerate(orders)})
-    return Validity(table.sort(order, maintain_order=True), [*notes, *run_notes(runs)])
+    notes = [*suite.unit_notes, *notes, *run_notes(runs)]
+    return Validity(table.sort(order, maintain_order=True), notes)
 
 
 @dataclass(frozen=True, eq=False)

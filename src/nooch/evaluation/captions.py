@@ -457,7 +457,7 @@ def score_captions(
         ParameterError: unknown criteria, tasks or splits, or tasks without synonyms.
     """
     vocabulary, suite = load_vocabulary(synonyms), suite.grouped(group)
-    splits, notes = suite.splits_to_score(split), []
+    splits, notes = suite.splits_to_score(split), suite.unit_notes
     keys = suite.select_keys(criteria or (), tasks or (), splits)
     task_names = list(dict.fromkeys(task for _, task, _ in keys))
     if lacking := [task for task in task_names if task not in vocabulary.classes]:

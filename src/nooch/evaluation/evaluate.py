@@ -496,7 +496,7 @@ def _notes(
     task_names: Sequence[str],
     requested: Sequence[str] | None,
 ) -> list[str]:
-    notes = []
+    notes = suite.unit_notes
     if suite.header.hard_only:
         notes.append(
             "the suite contains only hard images: scores on all or easy images are undefined, and"

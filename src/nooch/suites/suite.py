@@ -21,7 +21,7 @@ from nooch.base.words import counted
 from nooch.criteria import FITTED, Fitted
 from nooch.criteria.cue_stability import CueStability
 from nooch.data import Dataset, ImageNames, MatchedNames, as_dataset, open_dataset
-from nooch.data.splits import group_names, unit_numbers
+from nooch.data.splits import group_names, unit_notes, unit_numbers
 from nooch.data.table_schema import check_split
 from nooch.suites.challenge_set import ChallengeSet, Counts
 from nooch.suites.hard_easy import Side
@@ -295,6 +295,16 @@ class Suite(Displayed):
         suite = self.with_header(header)
         suite.dataset, suite.grouped_images = data, partial(grouped_images, data)
         return suite
+
+    @property
+    def unit_name(self) -> str:
+        """The word for what counts: "images", or "groups by scene"."""
+        return f"groups by {self.header.group}" if self.header.group else "images"
+
+    @property
+    def unit_notes(self) -> list[str]:
+        """A note on what counts, of images in groups."""
+        return unit_notes(self.header.group)
 
     def units(self, ids: pl.Series) -> NDArray[np.int64] | None:
         """The number of each image's group, of which every interval and test counts each once,
