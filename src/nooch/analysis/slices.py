@@ -24,12 +24,12 @@ from nooch.analysis.findings import (
 )
 from nooch.base.calls import Progress, checked, no_progress, tracked
 from nooch.base.display import DisplayTable, TabularResult
-from nooch.base.words import plural, readable, with_article
+from nooch.base.words import plural, readable, unit_notes, with_article
 from nooch.criteria.context_fit import no_context
 from nooch.criteria.phi import KINDS, identifier, literal_text
 from nooch.criteria.presences import fold_numbers
 from nooch.data import Dataset, as_dataset
-from nooch.data.splits import unit_notes, unit_numbers
+from nooch.data.splits import unit_numbers
 from nooch.data.table_files import write_result
 from nooch.evaluation import Predictions, load_predictions
 from nooch.evaluation.boxes.detected import IOU, BoxThreshold, by_object

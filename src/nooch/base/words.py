@@ -119,3 +119,8 @@ def printable(text: str, keep: str = "") -> str:
     return UNPRINTABLE.sub(
         lambda match: match[0] if match[0] in keep else ascii(match[0])[1:-1], text
     )
+
+
+def unit_notes(group: str | None) -> list[str]:
+    """A note on what counts, of images in groups."""
+    return [f"images are in groups by {group}, which count as one each"] if group else []

@@ -135,11 +135,6 @@ def group_names(images: pl.DataFrame, group: str) -> pl.Series:
     return pl.Series("group", parts, dtype=pl.String)
 
 
-def unit_notes(group: str | None) -> list[str]:
-    """A note on what counts, of images in groups."""
-    return [f"images are in groups by {group}, which count as one each"] if group else []
-
-
 def unit_numbers(names: pl.Series) -> NDArray[np.int64]:
     """Numbers of the groups of images from 0 on, int64 (n_images,); where the name is null, an
     image has a number of its own.

@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 from nooch.base.display import Displayed, DisplayTable, parameters_text
 from nooch.base.errors import FormatError, InputError, NoochError, ParameterError, check_one_of
 from nooch.base.files import SUITE_MARKER
-from nooch.base.words import counted
+from nooch.base.words import counted, unit_notes
 from nooch.criteria import FITTED, Fitted
 from nooch.criteria.cue_stability import CueStability
 from nooch.data import Dataset, ImageNames, MatchedNames, as_dataset, open_dataset
-from nooch.data.splits import group_names, unit_notes, unit_numbers
+from nooch.data.splits import group_names, unit_numbers
 from nooch.data.table_schema import check_split
 from nooch.suites.challenge_set import ChallengeSet, Counts
 from nooch.suites.hard_easy import Side
