@@ -9,7 +9,7 @@ PARALLEL := -n $(or $(WORKERS),auto) --dist worksteal
 # hundreds of processes are started: none compiles the package again
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: install same-python demo test test-fast test-slurm gpu-check lint format docs package bench campaign clean
+.PHONY: install same-python demo test test-fast test-newest test-lowest test-slurm gpu-check lint format docs package bench campaign clean
 
 install: $(READY)
 
@@ -34,6 +34,11 @@ test: $(READY)
 
 test-fast: $(READY)
 	$(BIN)/python -m pytest $(PARALLEL) -m "not slow" --hypothesis-profile=fast
+
+# make test-fast with other packages than the lock's, for each Python of this machine, or
+# PYTHONS="3.12 3.13": the newest, and the lower bounds of pyproject.toml
+test-newest test-lowest:
+	WORKERS=$(WORKERS) scripts/unlocked.sh $(@:test-%=%) tests $(PYTHONS)
 
 test-slurm: $(READY)
 	bash tests/slurm.sh start .slurm

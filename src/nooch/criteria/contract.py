@@ -22,6 +22,7 @@ from nooch.base.errors import (
     check_one_of,
     some_of,
 )
+from nooch.base.text_encoding import utf8_bytes
 from nooch.data import Dataset
 from nooch.data.table_files import checked_read, read_table
 
@@ -299,7 +300,7 @@ def read_task_numbers(path: str | Path, columns: Sequence[str]) -> dict[str, tup
     """
     path, allowed = Path(path), f"a row per task with the columns task, {', '.join(columns)}"
     if path.suffix.lower() == ".json":
-        frame = checked_read(path, lambda: pl.read_json(path.read_bytes()))
+        frame = checked_read(path, lambda: pl.read_json(utf8_bytes(path.read_bytes(), path)))
     else:
         frame = read_table(path)
     if missing := [name for name in ("task", *columns) if name not in frame.columns]:

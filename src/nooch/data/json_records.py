@@ -155,7 +155,7 @@ def _labels(value: Any) -> dict[str, Any] | None:
 
 
 _MEMBERS = dict[str, msgspec.Raw]
-_FIRST_KEY = re.compile(rb'\s*\{\s*"(\w+)"\s*:')
+_FIRST_KEY = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"(\w+)"\s*:')
 
 
 _LAST = 1 << 20
@@ -184,7 +184,8 @@ def object_keys(path: Path, enough: Collection[str] = ()) -> tuple[set[str], boo
         # not in memory: annotations can be large
         with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
             try:
-                return {*msgspec.json.decode(content, type=_MEMBERS)}, True
+                with memoryview(content) as whole, whole[content.find(b"{") :] as text:
+                    return {*msgspec.json.decode(text, type=_MEMBERS)}, True
             except BROKEN_RECORDS:
                 return {first[1].decode()}, False
 

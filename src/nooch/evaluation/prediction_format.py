@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import polars as pl
 
-from nooch.base.text_encoding import text_lines
+from nooch.base.text_encoding import text_lines, utf8_bytes
 from nooch.data import class_name, id_column
 from nooch.data.readers.coco.structure import Category, categories_of, decode
 from nooch.data.readers.label_maps import class_list
@@ -45,7 +45,7 @@ class FileFormat:
             return {int(number): name for number, name in read_yolo_data(path).names.items()}
         if path.suffix.lower() != ".json":
             return class_list(path)
-        file = decode(checked_read(path, path.read_bytes), _Categories, path)
+        file = decode(utf8_bytes(checked_read(path, path.read_bytes), path), _Categories, path)
         return {
             k: class_name(name, path) for k, name in categories_of(file.categories, path).items()
         }

@@ -8,6 +8,7 @@ order, or by which process, they were decoded.
 
 from __future__ import annotations
 
+import codecs
 import mmap
 import re
 from collections.abc import Callable, Iterator
@@ -332,7 +333,12 @@ def opened(path: Path, given: object = None) -> Iterator[Any]:
         if not path.stat().st_size:
             raise InputError("is empty", where=where)
         with path.open("rb") as file:
-            mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+            marked = file.read(3) == codecs.BOM_UTF8
+            access = mmap.ACCESS_COPY if marked else mmap.ACCESS_READ
+            mapped = mmap.mmap(file.fileno(), 0, access=access)
+            if marked:
+                # in a copy of that page; places stay those of the file
+                mapped[:3] = b"   "
     # errors of the with block are not errors of this file
     with mapped as content:
         for begin, what, remedy in _NO_JSON:
@@ -346,7 +352,6 @@ def opened(path: Path, given: object = None) -> Iterator[Any]:
 _NO_JSON = (
     (b"\x1f\x8b", "packed with gzip", "unpack it first: gunzip FILE"),
     (b"PK\3\4", "a zip archive", "unpack it first: unzip FILE"),
-    (b"\xef\xbb\xbf", "text after a byte-order mark", "save it without one: tail -c +4 FILE > NEW"),
     (b"\xff\xfe", "text in UTF-16", "save it in UTF-8: iconv -f UTF-16 -t UTF-8 FILE > NEW"),
     (b"\xfe\xff", "text in UTF-16", "save it in UTF-8: iconv -f UTF-16 -t UTF-8 FILE > NEW"),
 )
