@@ -123,6 +123,11 @@ OUTSIDE = [
     ({"parts": ["top", "bottle"]}, "'bottle' is not a value of `parts`", "allowed: bottom, top"),
     ({"order": "random"}, "'random' is not a value of `order`"),
     ({"order": 0}, "`order`: is 0"),
+    *(
+        ({name: 10**400}, f"`{name}`: has a number of 1329 bits", "allowed: numbers of at most 64")
+        for name in ("count", "share", "rate", "order")
+    ),
+    ({"count": -(10**9000)}, "`count`: has a number of 29898 bits"),
 ]
 
 

@@ -71,6 +71,17 @@ def test_arguments_that_are_not_utf_8(tmp_path, arguments):
     assert b"remedy: rename" in done.stderr
 
 
+def test_arguments_in_a_locale_that_is_not_utf_8(tmp_path):
+    save_dataset(image_dataset(tmp_path, 3), tmp_path / "naïve")
+    # Python's own UTF-8 mode reads them in LC_ALL=C, unless it is switched off
+    code, out, _ = _shell(f"{NOOCH} info naïve --format json", tmp_path, LC_ALL="C")
+    assert (code, json.loads(out)["images"]) == (0, 3)
+    code, _, error = _shell(f"{NOOCH} info naïve", tmp_path, LC_ALL="C", PYTHONUTF8="0")
+    assert code == 2
+    assert "na\\xefve is UTF-8, which the locale is not" in error
+    assert "remedy: set PYTHONUTF8=1" in error
+
+
 def test_a_folder_that_is_not_utf_8(tmp_path):
     try:
         (folder := tmp_path / os.fsdecode(b"na\xefve")).mkdir()

@@ -1,9 +1,11 @@
 """Every guard of the COCO reader: errors name file and record, and what is allowed or a remedy."""
 
+import codecs
 import gzip
 import json
 import os
 import re
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -11,10 +13,15 @@ import pytest
 from coco_files import STUFF, document, image, write
 from PIL import Image
 from refusals import fails, refused
+from same_datasets import same_dataset
 
 from nooch.base.engines import LocalEngine
 from nooch.data.importing.import_dataset import import_dataset
+from nooch.data.importing.recognition import recognize
 from nooch.data.readers.coco.reader import CocoReading, read_coco
+from nooch.data.readers.contract import read
+from nooch.evaluation.boxes.files import json_detections
+from nooch.evaluation.prediction_format import FileFormat
 
 
 def _annotation(**changed):
@@ -43,8 +50,6 @@ BROKEN = {
     "an empty file": ("", "is empty"),
     "a packed file": (gzip.compress(TEXT.encode(), mtime=0), "packed with gzip", "gunzip"),
     "an archive": (b"PK\3\4" + TEXT.encode(), "a zip archive", "unzip"),
-    "a byte-order mark": (TEXT.encode("utf-8-sig"), "after a byte-order mark",
-        "save it without one"),
     "UTF-16": (TEXT.encode("utf-16"), "UTF-16", "iconv"),
     "values within values": (TEXT.replace("1.0", '1.0, "x": ' + "[" * 9999 + "]" * 9999),
         "values within values"),
@@ -121,6 +126,38 @@ def test_a_broken_annotation_file_is_refused(tmp_path, case, role):
     path = write(tmp_path / "broken.json", content)
     text = fails(lambda: read_coco(**{role: [path]}), "broken.json", *parts, helps=case not in BARE)
     _refused_in_parts(text, tmp_path, **{role: [path]})
+
+
+@pytest.mark.parametrize("slice_size", [20, 1 << 25])
+def test_a_byte_order_mark_is_no_content(tmp_path, slice_size):
+    plain, marked = tmp_path / "plain.json", tmp_path / "marked.json"
+    texts = [
+        TEXT,
+        json.dumps([{"image_id": 1, "category_id": 1, "bbox": [0, 0, 1, 1], "score": 1}]),
+    ]
+    for text, reader in zip(texts, (_read_in_slices(slice_size), _detections), strict=True):
+        plain.write_text(text)
+        marked.write_bytes(codecs.BOM_UTF8 + text.encode())
+        reader(plain, marked)
+        assert marked.read_bytes().startswith(codecs.BOM_UTF8)
+
+
+def _read_in_slices(size):
+    def compare(*paths):
+        # also where the format is recognized
+        for made in (lambda path: CocoReading([path], slice_size=size),
+                     lambda path: recognize(path).reading):  # fmt: skip
+            # the provenance has the hash of the file as it is
+            same_dataset(*(replace(read(made(path)), provenance={}) for path in paths))
+
+    return compare
+
+
+def _detections(*paths):
+    first, second = (
+        json_detections(path, FileFormat(None, ".", False, None, None)).rows for path in paths
+    )
+    assert first.equals(second)
 
 
 def _refused_in_parts(text, folder, **files):

@@ -1,6 +1,7 @@
 """Files that say things about the project: they agree with the package, and with each other."""
 
 import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -92,7 +93,10 @@ def test_every_python_of_the_machine_is_tested(tmp_path):
     """One behind a file of pyenv that refuses, too; a failure ends it, but for what is new."""
     copy, programs = tmp_path / "copy", tmp_path / "programs"
     (copy / ".ci").mkdir(parents=True)
-    shutil.copy(ROOT / ".ci" / "run", copy / ".ci")
+    (copy / "scripts").mkdir()
+    for name in (".ci/run", "scripts/pythons.sh"):
+        shutil.copy(ROOT / name, copy / name)
+    _program(copy / "scripts" / "unlocked.sh", 'echo "unlocked $*"', "exit $UNLOCKED")
     _program(copy / ".venv" / "bin" / "python", "echo 3.11")
     for name in ("chromium", "python3.13", "python3.14"):
         _program(programs / name)
@@ -104,8 +108,8 @@ def test_every_python_of_the_machine_is_tested(tmp_path):
     for name in ("bash", "dirname", "env"):
         (programs / name).symlink_to(shutil.which(name))
 
-    def runs(fails):
-        environment = {"PATH": str(programs), "FAILS": fails}
+    def runs(fails, unlocked=0):
+        environment = {"PATH": str(programs), "FAILS": fails, "UNLOCKED": str(unlocked)}
         command = [programs / "bash", copy / ".ci" / "run"]
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
         return done.returncode, [line for line in done.stdout.splitlines() if "3.1" in line]
@@ -120,11 +124,25 @@ def test_every_python_of_the_machine_is_tested(tmp_path):
         make(programs / "python3.14", 3.14),
         "Python 3.14: not supported yet",
     ]
-    assert runs("3.14") == (0, expected)
+    unlocked = ["unlocked newest core 3.13", "unlocked lowest core 3.11"]
+    assert runs("3.14") == (0, [*expected, *unlocked])
+    # what others released, and what nooch has to correct
+    assert runs("3.14", 75) == (0, [*expected, *unlocked])
+    assert runs("3.14", 1) == (1, [*expected, unlocked[0]])
     assert runs("3.13") == (1, expected[:4])
     (programs / "python3.14").unlink()
     missing = "Python 3.14: not tested, since this machine lacks it"
-    assert runs("nothing") == (0, [*expected[:5], missing])
+    assert runs("nothing") == (0, [*expected[:5], missing, *unlocked])
+
+
+def test_what_fails_in_another_package_is_told_from_what_nooch_has_to_correct(tmp_path):
+    is_ours = runpy.run_path(str(ROOT / "scripts" / "main_commands.py"))["is_ours"]
+    report, ours, theirs = tmp_path / "nooch-error-1.txt", "/v/nooch/a.py", "/v/typer/core.py"
+    for places, expected in (([theirs, ours], True), ([ours, theirs], False)):
+        report.write_text("\n".join(["options: ", *(f"{place}:3 in run" for place in places), ""]))
+        assert is_ours(f"error\n  remedy: report it with the file {report}") is expected
+        assert is_ours("".join(f'  File "{place}", line 1, in f\n' for place in places)) is expected
+    assert is_ours("error: suite: is not a suite folder")
 
 
 @pytest.mark.skipif(shutil.which("make") is None, reason="no make")

@@ -95,11 +95,9 @@ def _check(owner: Any, name: str, value: Any) -> None:
         default = inspect.signature(owner).parameters[name].default
         likely = [value] if _fits([value], hint) else default
         raise wrong_type(name, value, _written(owner, name), f"{name}={likely!r}")
-    # of any number in it: of more than 64 bits, none is meant
-    numbers_in = value if isinstance(value, list | tuple) else [value]
-    for number in numbers_in:
-        if isinstance(number, int) and number.bit_length() > 64:
-            problem = f"is a number of {len(str(number))} digits"
+    for number in value if isinstance(value, list | tuple) else [value]:
+        if isinstance(number, int) and (bits := number.bit_length()) > 64:
+            problem = f"has a number of {bits} bits"
             raise ParameterError(problem, where=f"`{name}`", allowed="numbers of at most 64 bits")
     for part, limit in _limits(value, hint):
         if isinstance(limit, Meta):

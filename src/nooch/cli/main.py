@@ -336,11 +336,14 @@ def _unusable_streams_or_names() -> int:
         sys.stdout.reconfigure(errors="backslashreplace")
     for name, text in (*(("argument", word) for word in sys.argv[1:]), ("folder", os.getcwd())):  # noqa: PTH109
         try:
-            text.encode()
-        except UnicodeEncodeError:
+            read = os.fsencode(text).decode()
+        except UnicodeDecodeError:
             shown = text.encode("utf-8", "backslashreplace").decode()
             remedy = "rename the file or folder: names are recorded as UTF-8"
             return fail(f"the {name} {shown} is not UTF-8\n  remedy: {remedy}")
+        if read != text:
+            return fail(f"the {name} {read} is UTF-8, which the locale is not\n  remedy: set"
+                        " PYTHONUTF8=1")  # fmt: skip
     return 0
 
 
