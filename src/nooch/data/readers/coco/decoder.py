@@ -337,7 +337,7 @@ def opened(path: Path, given: object = None) -> Iterator[Any]:
             access = mmap.ACCESS_COPY if marked else mmap.ACCESS_READ
             mapped = mmap.mmap(file.fileno(), 0, access=access)
             if marked:
-                # in a copy of that page; places stay those of the file
+                # in a copy of that page; positions in the file stay the same
                 mapped[:3] = b"   "
     # errors of the with block are not errors of this file
     with mapped as content:
