@@ -1,7 +1,7 @@
 """Run the main commands of an installed nooch on small files: python main_commands.py SET WHAT
 
-The arguments are the first two of unlocked.sh. Exit code 75 where the newest packages fail in code of
-another package; where the lowest fail, a lower bound of pyproject.toml is wrong.
+The arguments are the first two of unlocked.sh. Exit code 75 where the newest packages fail in code
+of another package; where the lowest fail, a lower bound of pyproject.toml is wrong.
 """
 
 from __future__ import annotations
