@@ -35,8 +35,9 @@ from nooch.data.part_files import file_record
 from nooch.data.readers.contract import read
 from nooch.data.readers.image_files import opened_image
 from nooch.evaluation.answers import read_answers
-from nooch.evaluation.captions import load_vocabulary, read_captions
+from nooch.evaluation.captions import read_captions
 from nooch.evaluation.scores import parse_condition
+from nooch.evaluation.vocabulary import load_vocabulary
 from nooch.models.task_maps import read_task_map
 from nooch.suites.label_overlay import read_label_overlay
 from nooch.suites.published import read_labels, read_published

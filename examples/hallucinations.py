@@ -25,10 +25,8 @@ from pope_context import absent_pairs, labeled_images
 import nooch
 from nooch.analysis.leaderboard import paired_gap
 from nooch.evaluation.captions import (
-    COCO,
     ModelCaptions,
     first_words,
-    load_vocabulary,
     mentions,
     read_captions,
     score_captions,
@@ -37,6 +35,7 @@ from nooch.evaluation.captions import (
 )
 from nooch.evaluation.context_rates import context_rates
 from nooch.evaluation.metrics.proportions import wilson_of_groups
+from nooch.evaluation.vocabulary import COCO, load_vocabulary
 from nooch.report.figures.style import BLUE, ORANGE, canvas, styled, svg
 
 WORDS = Path(__file__).parent / "paper_words.yaml"

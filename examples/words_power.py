@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 
 import nooch
-from nooch.evaluation.captions import COCO, load_vocabulary, mentions, read_captions
+from nooch.evaluation.captions import mentions, read_captions
+from nooch.evaluation.vocabulary import COCO, load_vocabulary
 
 PAIR = ["image_id", "task"]
 

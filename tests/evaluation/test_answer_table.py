@@ -183,7 +183,7 @@ def test_several_phrasings_are_averaged_and_unknown_answers_counted(suite, tmp_p
     assert read.notes == [
         "4 answers are about 3 images and tasks",
         "1 of 3 have answers of both kinds",
-        "1 of 3 answers are neither yes nor no (tolerant)",
+        "1 of 3 answers are neither yes nor no (tolerant): 'perhaps'",
     ]
 
 

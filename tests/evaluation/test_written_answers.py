@@ -1,23 +1,25 @@
 """Answers as models write them: what a person takes them to say, and what the rules do."""
 
 import re
-import time
+import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 from refusals import fails, refused
-from waiting import HANGS
 
 from nooch.base.words import with_article
 from nooch.base.yaml_files import read_yaml
 from nooch.evaluation.answer_rules import RULES, answer_span, opens_reasoning, read_verdicts
-from nooch.evaluation.answer_words import LANGUAGES, AskedQuestion, answer_words
+from nooch.evaluation.answer_words import AskedQuestion, answer_words
+from nooch.evaluation.clauses import LANGUAGES
+from nooch.evaluation.vocabulary import COCO, load_vocabulary
 
 TABLE = read_yaml(Path(__file__).with_name("written_answers.yaml"))
 ROWS = [(family, *row) for family, rows in TABLE["families"].items() for row in rows]
 # a person reads a No, and the rule nothing
-MISSED = {"Neither of the two people carries a surfboard.", "Na zdjęciu nie ma psa."}
+MISSED = {"Na zdjęciu nie ma psa."}
 
 
 def _read(rows, **options):
@@ -52,11 +54,11 @@ def test_the_exact_rules_get_many_of_them_wrong():
         counts[rule] = wrong, sum(got is None and right is not None for right, got in pairs)
     assert counts == {
         "tolerant": (0, len(MISSED)),
-        "pope": (124, 0),
-        "vlmevalkit": (6, 186),
-        "vlmevalkit-yesno": (21, 107),
-        "lmms-eval": (2, 195),
-        "word": (17, 137),
+        "pope": (151, 0),
+        "vlmevalkit": (7, 220),
+        "vlmevalkit-yesno": (22, 136),
+        "lmms-eval": (2, 231),
+        "word": (16, 172),
     }
     docs = (Path(__file__).parents[2] / "docs" / "vlm.md").read_text(encoding="utf-8")
     assert f"On the {len(ROWS)} answers" in docs
@@ -69,7 +71,8 @@ def test_answers_in_a_language_not_asked_for_are_never_a_no(language):
     """ "No" alone is a word of several languages; whatever follows says which."""
     other = [row for row in ROWS if row[1] != language and row[3] != "unknown"]
     foreign = [(f, language, n, said, text) for f, _, n, said, text in other if len(text) > 12]
-    plain = [row for row in foreign if not re.search(r"[<◁[{]|boxed|final", row[4])]
+    # marks and labels are of no language
+    plain = [row for row in foreign if not re.search(r"[<◁[{:]|boxed|final", row[4])]
     assert len(plain) >= 50
     read = zip(plain, _read(plain), strict=True)
     assert [row[4] for row, verdict in read if verdict is False] == []
@@ -94,10 +97,40 @@ def test_letters_stand_for_options_where_these_are_asked():
     assert read_verdicts(["A"], asked) == [None]
 
 
+WORDS = {"en": "Yes No", "de": "Ja Nein", "fr": "Oui Non", "es": "Sí No", "pl": "Tak Nie"}
+OBJECTS = {"en": "car", "de": "ein Auto", "fr": "une voiture", "es": "un coche", "pl": "samochód"}
+TAILS = [
+    "<|im_end|>", "<|eot_id|>", "<|endoftext|>", "</s>", "<eos>", "<end_of_turn>",
+    "<0x0A>", "[EOS]", "▁", "\\n", "\\t0.97", " (97%)", ", 97%", " - 97%",
+    ". Confidence: 0.97", "\nConfidence: high", ". 1", " [12, 40, 200, 310]", "<box>",
+    "<loc_12>", " 😀", " :-)", "!!!", "...", "。", ", zebra.", ", only zebras",
+    ". Zebra, lamp, bottle.", " (zebra)", ", lamp and zebra", ", 3 lamps", ". Garage.",
+    "\n\nExplanation: zebra behind lamp.", ". Lamp: none", " | lamp", "\n\nUser:",
+    "\nQ: Is there a lamp?\nA: Yes", "\nHuman: Is there a zebra?\nAssistant: no",
+    ". Thanks!", ". Hope that helps!", ". Zebra. Zebra. Zebra.",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_tail_changes_neither_word(language):
+    """Special tokens, marks, numbers, nouns and a next turn, behind both words alike."""
+    noun, words = OBJECTS[language], WORDS[language].split()
+    question = TABLE["questions"][language].replace("{a} {object}", with_article(noun))
+    asked = [AskedQuestion(question.replace("{object}", noun), "car")]
+    for tail in ["", *TAILS]:
+        for form in ("{}{}", "**{}**{}", "<think>Hm. No, yes.</think>\n{}{}"):
+            texts = [form.format(word, tail) for word in words]
+            said = [read_verdicts([text], asked, language=language)[0] for text in texts]
+            assert said == [True, False], texts
+
+
 @given(
     st.sampled_from(["yes", "no"]),
     st.sampled_from(["{}", "**{}**", "{}.", " {}\n", "{}!", "\\boxed{{{}}}", "Answer: {}",
-                     "<answer>{}</answer>", "The answer is {}.", "`{}`", '{{"answer": "{}"}}']),
+                     "<answer>{}</answer>", "The answer is {}.", "<answer>\\boxed{{{}}}</answer>",
+                     "\\boxed{{\\textbf{{{}}}}}", "[[{}]]", "<response>{}</response>",
+                     "The answer to your question is {}.", "▁{}", "{}\\n", "`{}`",
+                     '{{"answer": "{}"}}']),
     st.sampled_from([str.lower, str.upper, str.title]),
     st.sampled_from(["", "<think>No, yes. No.</think>", "Hm, no.</think>\n",
                      "<|channel|>analysis<|message|>no<|end|><|channel|>final<|message|>"]),
@@ -134,20 +167,50 @@ def test_a_file_of_words(tmp_path):
     fails(lambda: answer_words(str(file)), "negative", "it.yaml")
 
 
-@pytest.mark.parametrize(
-    "part", ["no ", "a", "Is it? ", "<answer>", "\\\\boxed{", "<think>", "yes, "]
-)
-def test_long_answers_take_no_time(part):
-    """Linear in their length: an answer may be a book, and each rule reads it at once."""
-    started = time.monotonic()
-    for rule in RULES:
-        read_verdicts([part * 40_000], [AskedQuestion("Is there a car?", "car")], rule=rule)
-    assert time.monotonic() - started < HANGS
+def _steps(act):
+    """Lines that are run."""
+    lines = 0
+
+    def trace(*_):
+        nonlocal lines
+        lines += 1
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        act()
+    finally:
+        sys.settrace(before)
+    return lines
 
 
-def test_a_clause_of_more_than_1000_characters_is_about_no_object():
-    """With the blanks around it; there, words are compared with all forms of the object."""
-    asked, start = AskedQuestion("Is there a car in the image?", "car"), "There is a car "
-    for length, verdict in ((998, True), (999, None)):
-        text = start + "x" * (length - len(start))
-        assert answer_words("en").verdict(text, asked) is verdict
+PARTS = ["no ", "a ", "Is it? ", "<answer>", "\\boxed{", "<think>", "yes, ", "The answer is ", "{}"]
+PARTS += [
+    "not visible ",
+    "car ",
+    "no car or ",
+    "Answer: ",
+    "\n",
+    "and a ",
+    "cars, ",
+    "</think>",
+    "|x|",
+]
+
+
+@settings(max_examples=25)
+@given(st.lists(st.sampled_from(PARTS), min_size=1, max_size=3))
+def test_twice_the_length_takes_twice_the_steps(parts):
+    """An answer may be a book: no rule does more than linear work."""
+    asked, words = [AskedQuestion("Is there a car?", "car")], load_vocabulary(COCO)
+    short, long = ("".join(parts) * n for n in (400, 800))
+    for rule in (*RULES, "captions"):
+        # once for what is kept
+        counts = [
+            _steps(partial(words.read, text))
+            if rule == "captions"
+            else _steps(partial(read_verdicts, [text], asked, rule=rule))
+            for text in (short, short, long)
+        ]
+        assert counts[2] <= 2.2 * counts[1] + 200, rule

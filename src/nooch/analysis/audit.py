@@ -27,9 +27,10 @@ from nooch.data.objects import BOX
 from nooch.data.readers.coco.reader import read_coco
 from nooch.data.readers.image_files import range_text
 from nooch.evaluation import Predictions, context_run, read_predictions, run_notes
-from nooch.evaluation.captions import COCO, load_vocabulary, mentions, read_captions
+from nooch.evaluation.captions import mentions, read_captions
 from nooch.evaluation.prediction_files import PredictionSource
 from nooch.evaluation.predictions import positions
+from nooch.evaluation.vocabulary import COCO, load_vocabulary
 from nooch.report.images.drawn_boxes import DrawnBoxes
 from nooch.report.images.sources import Sources
 from nooch.report.images.thumbnails import SplitImages, draw_pictures, picture_name

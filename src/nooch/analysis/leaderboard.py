@@ -27,14 +27,7 @@ from nooch.evaluation.answer_sample import (
     with_unanswered,
 )
 from nooch.evaluation.answers import read_answers, read_raw_answers
-from nooch.evaluation.captions import (
-    COCO,
-    ModelCaptions,
-    Vocabulary,
-    load_vocabulary,
-    mentions,
-    read_captions,
-)
+from nooch.evaluation.captions import ModelCaptions, mentions, read_captions
 from nooch.evaluation.context_rates import answer_rates
 from nooch.evaluation.metrics.proportions import (
     SIGNIFICANT,
@@ -44,6 +37,7 @@ from nooch.evaluation.metrics.proportions import (
     paired_interval,
 )
 from nooch.evaluation.metrics.subset_metrics import value_of
+from nooch.evaluation.vocabulary import COCO, Vocabulary, load_vocabulary
 from nooch.report.site.folder import page_environment, write_assets
 from nooch.suites import CELLS, Suite, as_suite
 from nooch.suites.questions import Draw, asked_of, asked_questions, draw_questions

@@ -28,12 +28,13 @@ from nooch.data import Dataset
 from nooch.data.table_files import write_result
 from nooch.evaluation import Predictions, load_predictions, run_notes
 from nooch.evaluation.answer_sample import asked_alike
-from nooch.evaluation.captions import COCO, load_vocabulary, mentions, read_captions
+from nooch.evaluation.captions import mentions, read_captions
 from nooch.evaluation.metrics.pointwise import are_wrong
 from nooch.evaluation.metrics.proportions import SIGNIFICANT, holm, wilson_of_groups
 from nooch.evaluation.metrics.rate_gaps import rate_gap
 from nooch.evaluation.prediction_files import PredictionSource
 from nooch.evaluation.predictions import positions
+from nooch.evaluation.vocabulary import COCO, load_vocabulary
 from nooch.suites import ChallengeSet, Suite, as_suite
 
 LEAST_MODELS = 6

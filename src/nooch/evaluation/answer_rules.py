@@ -12,23 +12,32 @@ from types import MappingProxyType
 
 from nooch.evaluation.answer_words import AskedQuestion, answer_words
 
-_NAMES = "think|thinking|thought|thoughts|reasoning|reflection|analysis|summary|caption"
+_NAMES = (
+    r"(?:\w{1,20}:)?(?:think|thinking|thought|thoughts|reasoning|reflection|analysis|summary"
+    r"|caption)"
+)
+_CHANNEL = r"<\|?channel\|?>\s*"
 _OPEN = re.compile(
-    rf"<(?:{_NAMES})>|\[THINK\]|◁think▷|<\|channel\|>\s*analysis\b|^\s*analysis(?=[A-Z])",
+    rf"<{_NAMES}>|\[THINK\]|◁think▷|{_CHANNEL}(?:analysis|thought)\b|<unused94>|"
+    r"<\|(?:(?:begin|start)_of_thought|thought_(?:begin|start))\|>|^\s*analysis(?=[A-Z])",
     re.IGNORECASE,
 )
 _CLOSE = re.compile(
-    rf"</(?:{_NAMES})>|\[/THINK\]|◁/think▷|<\|channel\|>\s*final[^<]*<\|message\|>|"
-    r"assistantfinal(?=\W|[A-Z]|$)",
+    rf"</{_NAMES}>|\[/THINK\]|◁/think▷|{_CHANNEL}final(?:[^<]*<\|message\|>)?|<unused95>|"
+    r"<\|(?:end_of_thought|thought_end)\|>|assistantfinal(?=\W|[A-Z]|$)",
     re.IGNORECASE,
 )
 # what a model puts around its answer: the last one counts, and one that is cut off is none
 _MARKS = re.compile(
-    r"\\boxed\{(?:\s*\\text\{)?(?P<box>[^{}]*)(?P<box_end>\}?)"
-    r"|<(?P<tag>answer|conclusion)>(?P<inner>.*?)(?:</(?P=tag)>|$)"
-    r"|<\|begin_of_box\|>(?P<glm>.*?)(?P<glm_end><\|end_of_box\|>|$)",
+    r"(?P<box>\\boxed\{)"
+    r"|<(?P<tag>(?:final_)?answer|conclusion|output|response|solution)>(?P<inner>.*?)"
+    r"(?:</(?P=tag)>|$)"
+    r"|<\|begin_of_box\|>(?P<glm>.*?)(?:<\|end_of_box\|>|$)",
     re.IGNORECASE | re.DOTALL,
 )
+
+
+_BRACES = re.compile("[{}]")
 
 
 def opens_reasoning(text: str) -> bool:
@@ -65,15 +74,18 @@ def answer_span(text: str) -> tuple[int, int] | None:
     the last ``\boxed{}``, ``<answer>`` or ``<conclusion>``; None if it is cut off.
     """
     span = without_reasoning(text)
-    marks = [] if span is None else list(_MARKS.finditer(text, span[0]))
+    marks = [] if span is None else [*_MARKS.finditer(text, span[0])]
     if not marks:
         return span
     last = marks[-1]
-    for name in ("box", "inner", "glm"):
-        if last[name] is not None:
-            cut = name == "box" and not last["box_end"]
-            return None if cut else last.span(name)
-    return span
+    if last["box"] is None:
+        return last.span("inner" if last["inner"] is not None else "glm")
+    depth = 1
+    for brace in _BRACES.finditer(text, last.end()):
+        depth += 1 if brace[0] == "{" else -1
+        if not depth:
+            return last.end(), brace.start()
+    return None
 
 
 TOLERANT = "tolerant"

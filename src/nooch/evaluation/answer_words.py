@@ -8,55 +8,30 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
-from pathlib import Path
+from functools import cache, lru_cache
 
-import msgspec
-
-from nooch.base.errors import ParameterError, unreadable
 from nooch.base.words import plural, readable
-from nooch.base.yaml_files import read_yaml
-
-_FOLDER = Path(__file__).parent / "languages"
-LANGUAGES = tuple(sorted(path.stem for path in _FOLDER.glob("*.yaml")))
-"""The languages that ship with nooch."""
-
-_SENTENCE = re.compile(r"(?<=[.!?;:\n。！？])")
-_QUESTION_MARKS = ("?", "？")
-_LONGEST = 1000
-"""Maximum characters of a clause that is read as about an object."""
-_VOWELS = "aeo"
-_CLAUSE = re.compile(r"[.,;:!?…()\[\]{}<>\"“”«»\n。，！？、|/=]+|\s[-–]\s|—")
-_TOKEN = re.compile(r"[^\W_]+")
-_NOT = re.compile(
-    r"\b(can(?=['’]?t\b)|(?:is|are|was|were|do|does|did|has|have|had|could|would|should|wo|ai)(?=n['’]?t\b))"
-    r"n?['’]?t\b"
+from nooch.evaluation.clauses import (
+    LANGUAGES,
+    Clause,
+    Language,
+    Stance,
+    language_words,
+    plain_text,
+    words_of,
 )
+from nooch.evaluation.vocabulary import COCO, is_modifier, load_vocabulary
 
-
-class _WordFile(msgspec.Struct, forbid_unknown_fields=True):
-    affirmative: list[str]
-    negative: list[str]
-    words: list[str] = []
-    shared: list[str] = []
-    after_affirmative: list[str] = []
-    after_negative: list[str] = []
-    lead: list[str] = []
-    negation: list[str] = []
-    present: list[str] = []
-    pronoun: list[str] = []
-    short_affirmative: list[str] = []
-    short_negative: list[str] = []
-    ignored: list[str] = []
-    uncertain: list[str] = []
-    concord: bool = False
-    joins: list[str] = []
-    relatives: list[str] = []
-    that: list[str] = []
-    breaks: list[str] = []
-    endings: list[str] = []
+_VOWELS = "aeo"
+_NEXT_TURN = re.compile(r"\n[ \t]{0,8}[*#]{0,4}(?:question|user|human|q) ?:")
+"""What begins when a model goes on and asks itself."""
+_LABEL = re.compile(
+    r"(?<![^\W_])(answer|antwort|réponse|respuesta|odpowiedź)"
+    r"(?:[\"'*]{0,4} {0,2}[:：]|[ *]{0,4}\n)"
+)
+_BEFORE_LABEL = re.compile(r"(?:^|[\n.!?{,#*>\"])\W{0,8}(?:the )?(?:final |correct )?$")
 
 
 @dataclass(frozen=True)
@@ -69,180 +44,214 @@ class AskedQuestion:
 
 @dataclass(frozen=True, eq=False)
 class AnswerWords:
-    """The words of a language.
+    """The tolerant rule in a language."""
 
-    Attributes:
-        language: its name, ``en``, or the stem of a file.
-        file: what the file lists.
-    """
-
-    language: str
-    file: _WordFile
-
-    @cached_property
-    def known(self) -> frozenset[str]:
-        """All words of the file."""
-        lists = (value for value in msgspec.structs.astuple(self.file) if isinstance(value, list))
-        return frozenset(word for some in lists for text in some for word in _spaced(text).split())
-
-    @cached_property
-    def _phrases(self) -> Mapping[str, re.Pattern[str]]:
-        """List of the file -> what finds its phrases, the longest first, in words with blanks."""
-        return {
-            name: re.compile(
-                rf"(?<= )(?:{'|'.join(sorted(map(_spaced, some), key=len, reverse=True))})(?= )"
-            )
-            for name, some in msgspec.structs.asdict(self.file).items()
-            if isinstance(some, list) and some
-        }
-
-    def _all(self, word: str, words: str) -> list[re.Match[str]]:
-        """Positions of a list's phrases in words."""
-        return list(self._phrases[word].finditer(words)) if word in self._phrases else []
+    language: Language
 
     def verdict(self, text: str, question: AskedQuestion, *, letters: bool = False) -> bool | None:
         """Yes, no, or neither."""
-        plain, objects = _plain(text), self._objects(question)
-        verdicts: set[bool | None] = {
-            said
-            # a question may be repeated
-            for sentence in _SENTENCE.split(plain)
-            if not sentence.endswith(_QUESTION_MARKS)
-            for part in _CLAUSE.split(sentence)
-            for clause in self._parts("breaks", f" {_spaced(part)} ")
-            for said in (self._stated(clause, letters), self._of_object(clause, objects))
-        }
+        plain, asked = plain_text(text), _Object(self.language, question)
+        turn = _NEXT_TURN.search(plain)
+        if turn and words_of(plain[: turn.start()]):
+            plain = plain[: turn.start()]
+        labeled = self._after_label(plain, letters)
+        said = None if labeled is None else self._read(labeled, asked, letters)
+        return self._read(plain, asked, letters) if said is None else said
+
+    def _after_label(self, plain: str, letters: bool) -> str | None:
+        """What follows the last label such as "Answer:", unless an answer precedes it."""
+        labels = [
+            match
+            for match in _LABEL.finditer(plain)
+            if _BEFORE_LABEL.search(plain[max(0, match.start() - 24) : match.start()])
+            and match[1] in self.language.known
+        ]
+        if not labels:
+            return None
+        first = next(iter(self.language.clauses(plain[: labels[-1].start()])), None)
+        leads = first is not None and self._stated(first, letters) is not None
+        return None if leads else plain[labels[-1].end() :]
+
+    def _read(self, plain: str, asked: _Object, letters: bool) -> bool | None:
+        words, language = words_of(plain), self.language
+        for says, kind in ((True, "alone_affirmative"), (False, "alone_negative")):
+            if words and language.length(kind, words, 0) == len(words):
+                return says
+        clauses = [clause for clause in language.clauses(plain) if not clause.asked]
+        only = not any(asked.others(clause.words) for clause in clauses)
+        verdicts = set[bool | None]()
+        for before, clause in zip([None, *clauses], clauses, strict=False):
+            label = before.words if before is not None and before.label else ()
+            # "Cat: no" is not about a dog, "lamp: none" neither, and "dogs: 0" is
+            if not asked.is_other(label):
+                verdicts.add(self._stated(clause, letters))
+            if not asked.others(label):
+                verdicts.add(self._short(clause))
+            if language.denies(clause.words) and [*asked.places(label)]:
+                verdicts.add(False)
+            verdicts |= {*self._of_object(clause, asked, only)}
         verdicts.discard(None)
-        if len(verdicts) != 1 or not self._is_language(_TOKEN.findall(plain), objects):
+        if len(verdicts) != 1 or self._is_foreign(clauses, {*words}):
             return None
-        return verdicts.pop()
+        # what Python writes where there is no answer
+        return None if plain.strip() == "none" else verdicts.pop()
 
-    def _parts(self, word: str, words: str) -> list[str]:
-        return self._phrases[word].split(words) if word in self._phrases else [words]
-
-    def _stated(self, clause: str, letters: bool) -> bool | None:
+    def _stated(self, clause: Clause, letters: bool) -> bool | None:
         """Meaning of a clause by a word for yes or no at its start; it may lead up to that."""
-        words = clause.strip()
-        if self._all("uncertain", clause):
+        language, words, at = self.language, clause.words, 0
+        if language.holds("uncertain", words):
             return None
-        while lead := next((m for m in self._all("lead", f" {words} ") if m.start() == 1), None):
-            words = f" {words} "[lead.end() :].strip()
-        if letters and words in {"a", "b"}:
-            return words == "a"
+        while lead := language.length("lead", words, at):
+            at += lead
+        if letters and words[at:] in (["a"], ["b"]):
+            return words[at] == "a"
         for says, kind in ((True, "affirmative"), (False, "negative")):
-            first = next((m for m in self._all(kind, f" {words} ") if m.start() == 1), None)
-            if first:
-                after = f" {words} "[first.end() :].split()
-                if not after or after[0] in getattr(self.file, f"after_{kind}"):
+            if size := language.length(kind, words, at):
+                after = words[at + size :]
+                may_follow = getattr(language.lists, f"after_{kind}")
+                if not after or after[0] in may_follow or all(map(str.isdigit, after)):
                     return says
         return None
 
-    def _of_object(self, clause: str, objects: Sequence[Sequence[str]]) -> bool | None:
-        """True if a clause states that the object is there."""
-        words = self._phrases["ignored"].sub("", clause) if self.file.ignored else clause
-        for says, short in ((True, self.file.short_affirmative), (False, self.file.short_negative)):
-            if words.split() in [_spaced(phrase).split() for phrase in short]:
-                return says
-        position = self._place(words, objects) if len(words) <= _LONGEST else None
-        if position is None or self._all("uncertain", words):
+    def _short(self, clause: Clause) -> bool | None:
+        """Meaning of a whole clause such as "there is none", "present" or "not visible"."""
+        language, words = self.language, clause.words
+        if clause.label:
             return None
-        negated, part = False, words
-        for negation in self._all("negation", words):
-            before = negation.start() < position[0]
-            first, last = (
-                (negation.end(), position[0]) if before else (position[1], negation.start())
-            )
-            between = words[first:last]
-            joins = self._all("joins", between)
-            if joins and before:
-                # "no people and one car": the object is in the other part
-                part = words[first + joins[-1].end() :]
-            elif before and len(self._all("relatives", between)) > len(self._all("that", between)):
-                return None
-            elif joins or (not before and self._all("relatives", between)):
-                part = words[:last]
-            elif (negated and not self.file.concord) or set(between.split()) - self.known:
-                return None
-            elif before or self._all("present", words):
-                negated = True
-            else:
-                return None
-        return not negated if negated or self._all("present", part) else None
+        for says, kind in ((True, "short_affirmative"), (False, "short_negative")):
+            if language.length(kind, words, 0) == len(words):
+                return says
+        whole = [language.length(kind, words, 0) == len(words) for kind in ("visible", "present")]
+        if all(whole):
+            return True
+        return False if len(words) > 1 and language.denies(words) else None
 
-    def _objects(self, about: AskedQuestion) -> list[list[str]]:
-        """Words of the object, as the task names it and as the question does."""
-        sentences = _SENTENCE.split(_plain(about.question))
-        question = next((s for s in sentences if s.endswith(_QUESTION_MARKS)), "")
-        own = [word for word in _TOKEN.findall(question) if word not in self.known]
-        task = _TOKEN.findall(_plain(readable(about.task)))
-        return [some for some in (task, own) if some]
+    def _of_object(self, clause: Clause, asked: _Object, only: bool) -> Iterator[bool | None]:
+        """True where a clause states that the object is there, False where it denies it; ``only``
+        if the answer names nothing else.
+        """
+        language, words = self.language, clause.words
+        if language.holds("uncertain", words):
+            return
+        stated = any(
+            language.length("present", words, at)
+            for at, stance in enumerate(clause.stances)
+            if stance is Stance.STATED
+        )
+        places = [*asked.places(words)] or self._pronouns(words, only)
+        for start, end, whole in places:
+            stance = clause.stances[start]
+            if stance is Stance.DENIED and whole:
+                yield False
+            elif stance is Stance.STATED and (stated or self._is_bare(clause, start, end)):
+                yield True
 
-    def _place(self, words: str, objects: Sequence[Sequence[str]]) -> tuple[int, int] | None:
-        """Start and end of the object in a clause, or of a pronoun that may stand for it."""
-        tokens = list(_TOKEN.finditer(words))
-        for some in objects:
-            places = [next((t for t in tokens if self._is_form(t[0], word)), None) for word in some]
-            spans = [token.span() for token in places if token]
-            if len(spans) == len(some):
-                return min(spans)[0], max(spans)[1]
-        pronouns = self._all("pronoun", words)
-        if pronouns and not set(words.split()) - self.known and self._all("present", words):
-            return pronouns[0].span()
-        return None
+    def _pronouns(self, words: Sequence[str], only: bool) -> list[tuple[int, int, bool]]:
+        """Places of words that may stand for the object, in a clause that names nothing."""
+        lists = self.language.lists
+        seen = [*lists.pronoun, *(lists.generic if only else ())]
+        at = next((n for n, word in enumerate(words) if word in seen), None)
+        if at is None or {*words} - self.language.known:
+            return []
+        told = any(self.language.holds(name, words) for name in ("present", "visible", "absent"))
+        return [(at, at + 1, True)] if told else []
+
+    def _is_bare(self, clause: Clause, start: int, end: int) -> bool:
+        """True if a clause is an object with its article or number: "Two red cars."."""
+        first = clause.words[0] in self.language.lists.new and clause.words[0] != "the"
+        return first and 1 <= start <= 3 and end == len(clause.words) and not clause.label
+
+    def _is_foreign(self, clauses: Sequence[Clause], words: set[str]) -> bool:
+        """True if a word for yes or no is one of another language, too, and the rest is in that:
+        a clause with at least two of its words, or one that says that something is there. Nouns,
+        names, numbers and signs are of no language.
+        """
+        shared = {*self.language.lists.shared} & words
+        for other in map(language_words, LANGUAGES if shared else ()):
+            if other.name == self.language.name or not shared & other.known:
+                continue
+            for clause in clauses:
+                own = {*clause.words} & self.language.known - other.known
+                foreign = {*clause.words} & other.known - self.language.known
+                says = any(
+                    foreign & {*clause.words[at : at + other.length(name, clause.words, at)]}
+                    for name in ("present", "lead")
+                    for at in range(len(clause.words))
+                )
+                if len(foreign) > len(own) and (says or len(foreign) > 1):
+                    return True
+        return False
+
+
+class _Object:
+    """The object of a question, and where words name it."""
+
+    def __init__(self, language: Language, about: AskedQuestion) -> None:
+        self.language = language
+        sentences = re.split(r"(?<=[.!?;:\n？])", plain_text(about.question))
+        question = next((s for s in sentences if s.rstrip().endswith(("?", "？"))), "")
+        task, asked = words_of(readable(about.task)), words_of(question)
+        nouns = [at for at, word in enumerate(asked) if word not in language.known]
+        own = asked[nouns[0] : nouns[-1] + 1] if nouns else []
+        # "a dog on the sofa": a noun in order and whole, else the task's
+        self.forms = [some for some in (task, own) if some]
+        self.owner = "_".join(task) if language.name == "en" else None
+
+    def others(self, words: Sequence[str]) -> bool:
+        """True if words name something else."""
+        own = {at for start, end, _ in self.places(words) for at in range(start, end)}
+        return any(w not in self.language.known for at, w in enumerate(words) if at not in own)
+
+    def is_other(self, words: Sequence[str]) -> bool:
+        """True if words name an object of the vocabulary, but not this one."""
+        owners = {owner for _, _, owner in load_vocabulary(COCO).places(words)} - {None}
+        return self.owner is not None and bool(owners) and not [*self.places(words)]
+
+    def places(self, words: Sequence[str]) -> Iterator[tuple[int, int, bool]]:
+        """Start and end of the object in words, in order and adjacent, and whether all of its kind
+        is meant; a longer phrase of something else is passed over ("teddy bear").
+        """
+        vocabulary = load_vocabulary(COCO) if self.owner else None
+        taken = {s: (e, o) for s, e, o in vocabulary.places(words)} if vocabulary else {}
+        at = 0
+        while at < len(words):
+            end, owner = taken.get(at, (at, None))
+            own = max((self._length(form, words, at) for form in self.forms), default=0)
+            stop = max(at + own, end)
+            whole = own > 0 and at + own >= end
+            same = owner is not None and owner == self.owner
+            if (whole or same) and not (self.owner and is_modifier(words, stop)):
+                phrase = tuple(words[at:stop])
+                yield at, stop, whole or (vocabulary is not None and phrase in vocabulary.whole)
+            at = max(stop, at + 1)
+
+    def _length(self, form: Sequence[str], words: Sequence[str], at: int) -> int:
+        some = words[at : at + len(form)]
+        fits = len(some) == len(form) and all(map(self._is_form, some, form))
+        return len(form) if fits else 0
 
     def _is_form(self, word: str, noun: str) -> bool:
         """True if a word is another form of a noun."""
-        if word == noun or (self.language == "en" and word == plural(noun)):
-            return True
-        word, noun = _unaccented(word), _unaccented(noun)
-        stems = {noun, noun[:-1]} if len(noun) > 4 and noun[-1] in _VOWELS else {noun}
-        return any(
-            word == stem + ending
-            for ending in map(_unaccented, ("", *self.file.endings))
-            for stem in (stems if ending[:1] in {*_VOWELS} else {noun})
-        )
+        return _is_form(self.language, word, noun)
 
-    def _is_language(self, tokens: Sequence[str], objects: Sequence[Sequence[str]]) -> bool:
-        """True if words shared with other languages belong to this one, judged by all other
-        words.
-        """
-        nouns = {word for some in objects for word in some}
-        others = {token for token in tokens if not any(self._is_form(token, n) for n in nouns)}
-        # an option, such as "B. No"
-        others -= {*self.file.shared, "b"}
-        if not {*self.file.shared} & {*tokens} or not others:
-            return True
-        own = len(others & self.known)
-        foreign = (answer_words(name) for name in LANGUAGES if name != self.language)
-        return own > 0 and own >= max(len(others & language.known) for language in foreign)
+
+@lru_cache(100_000)
+def _is_form(language: Language, word: str, noun: str) -> bool:
+    if word == noun or (language.name == "en" and word == plural(noun)):
+        return True
+    word, noun = _unaccented(word), _unaccented(noun)
+    stems = {noun, noun[:-1]} if len(noun) > 4 and noun[-1] in _VOWELS else {noun}
+    return any(
+        word == stem + ending
+        for ending in map(_unaccented, ("", *language.lists.endings))
+        for stem in (stems if ending[:1] in {*_VOWELS} else {noun})
+    )
 
 
 @cache
 def answer_words(language: str) -> AnswerWords:
-    """The words of a language."""
-    path = _FOLDER / f"{language}.yaml" if language in LANGUAGES else Path(language)
-    if language not in LANGUAGES and path.suffix not in {".yaml", ".yml"}:
-        problem = f"there are no words for {language!r}"
-        raise ParameterError(
-            problem, where="`language`", allowed=f"{', '.join(LANGUAGES)}, or a YAML file of words"
-        )
-    content = read_yaml(path)
-    allowed = f"lists: affirmative, negative, any of {', '.join(_WordFile.__struct_fields__[2:])}"
-    remedy = 'put "yes", "no", "on" and "off" in quotes, which YAML takes for true and false'
-    with unreadable(path, allowed, problem="is not a file of words", remedy=remedy):
-        words = msgspec.convert(content, _WordFile)
-    return AnswerWords(path.stem, words)
-
-
-def _plain(text: str) -> str:
-    """Small letters without Markdown, contractions spelled out."""
-    plain = unicodedata.normalize("NFKC", text).casefold()
-    plain = re.sub(r"[*_`#~]", " ", plain).replace("cannot", "can not")
-    return _NOT.sub(r"\1 not", plain)
-
-
-def _spaced(text: str) -> str:
-    return " ".join(_TOKEN.findall(text.casefold()))
+    """The tolerant rule in a language that ships with nooch, or of a YAML file of words."""
+    return AnswerWords(language_words(language))
 
 
 def _unaccented(word: str) -> str:

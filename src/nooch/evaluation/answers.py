@@ -14,7 +14,7 @@ import polars as pl
 
 from nooch.base.errors import InputError, check_one_of, some_of, unreadable
 from nooch.base.text_encoding import decoded
-from nooch.base.words import counted_are
+from nooch.base.words import cell_text, counted_are, printable
 from nooch.data import Dataset, name_column
 from nooch.data.table_files import file_records
 from nooch.evaluation.answer_rules import RULES, TOLERANT, read_verdicts
@@ -476,6 +476,9 @@ def _averaged(
         notes.append(f"{answers.height:,} answers are about {n:,} images and tasks")
     if split := groups["split"].sum():
         notes.append(f"{split:,} of {n:,} have answers of both kinds")
-    if unknown := answered["yes"].null_count():
-        notes.append(f"{unknown:,} of {n:,} answers are neither yes nor no ({rule})")
+    unknown = answered.sort("image_id", "task").filter(pl.col("yes").is_null())["answer"]
+    if len(unknown):
+        texts = unknown.fill_null("").unique(maintain_order=True)
+        such = some_of((repr(cell_text(printable(text.strip()), 60)) for text in texts), 3)
+        notes.append(f"{len(unknown):,} of {n:,} answers are neither yes nor no ({rule}): {such}")
     return groups.drop("split").sort("image_id", "task"), notes

@@ -8,18 +8,16 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any
 
-import msgspec
 import polars as pl
 from msgspec import Meta
 
 from nooch.base.calls import Progress, Seed, checked, no_progress
 from nooch.base.display import DisplayTable
-from nooch.base.errors import InputError, ParameterError, check_one_of, some_of, unreadable
-from nooch.base.words import counted, plural
-from nooch.base.yaml_files import read_yaml
-from nooch.data import Dataset, as_dataset, class_name, name_column
+from nooch.base.errors import InputError, ParameterError, check_one_of, some_of
+from nooch.base.words import counted
+from nooch.data import Dataset, as_dataset, name_column
 from nooch.data.table_files import file_records
 from nooch.evaluation.answer_rules import answer_span
 from nooch.evaluation.answer_sample import asked_alike, said_as_predictions
@@ -29,6 +27,7 @@ from nooch.evaluation.metrics import ANSWER_METRICS
 from nooch.evaluation.prediction_files import run_notes
 from nooch.evaluation.predictions import Predictions
 from nooch.evaluation.scores import Scores
+from nooch.evaluation.vocabulary import COCO, Vocabulary, load_vocabulary
 from nooch.suites import Suite
 
 _IMAGE, _TEXT = ("image_id", "image", "file_name", "id"), ("caption", "text", "response", "answer")
@@ -127,153 +126,8 @@ def _caption_text(text: str) -> str | None:
     return said if said.strip() else None
 
 
-COCO = "coco"
-"""Name of the vocabulary that ships with nooch: the 80 things of COCO."""
-
 _WORD = re.compile(r"[^\W_]+")
-_TOKEN = re.compile(r"[^\W_]+|[,.;:!?()\n—–]")
 _END = re.compile(r"[.!?…]+[\"'”’)\]]*")
-_MARKS = frozenset(",.;:!?()\n—–")
-
-_NEGATIONS = tuple(
-    tuple(text.split())
-    for text in (
-        "no", "without", "neither", "nor", "lacking", "not any", "not a", "not an", "t any", "t a",
-        "t an", "free of", "absence of", "devoid of", "lack of", "none of",
-    )
-)  # fmt: skip
-"""Phrases that deny the objects that follow; "t any" ends "isn't any"."""
-_NO_NEGATIONS = {("no", "one"), ("no", "doubt"), ("nor", "is"), ("nor", "are")}
-_ENDS = frozenset(
-    (
-        "on", "in", "at", "near", "by", "under", "behind", "along", "around", "with", "through",
-        "across", "for", "to", "from", "inside", "outside", "above", "below", "against", "between",
-        "but", "while", "although", "though", "that", "which", "who", "is", "are", "was", "were",
-        "can", "as", "there", "it", "he", "she", "they",
-    )
-)  # fmt: skip
-"""Words after which a negation no longer applies: "no people on a boat" denies only people."""
-_LIST = frozenset({"or", "nor", "and"})
-_NEW = frozenset(["a", "an", "the", "one", "two", "three", "four", "several", "some", "many"])
-_VOCABULARY = "class: [words, ...]; or mentions: {class: [words, ...]} and any of other, plurals"
-
-
-@dataclass(frozen=True)
-class Vocabulary:
-    """Phrases of classes.
-
-    Attributes:
-        classes: names of the classes, as a dataset has them.
-        phrases: first word -> (all words of a phrase, its class or None), longest first.
-        of_chair: whether it was read from CHAIR's layout.
-    """
-
-    classes: tuple[str, ...]
-    phrases: Mapping[str, Sequence[tuple[tuple[str, ...], str | None]]]
-    of_chair: bool = False
-
-    @classmethod
-    def from_phrases(
-        cls,
-        mentions: Mapping[str, Sequence[str]],
-        other: Sequence[str] = (),
-        *,
-        plurals: bool = False,
-    ) -> Self:
-        """A vocabulary from the phrases of each class."""
-        listed = [(phrase, class_name(name)) for name, some in mentions.items() for phrase in some]
-        all_phrases: list[tuple[str, str | None]] = [*listed, *((phrase, None) for phrase in other)]
-        owners: dict[tuple[str, ...], str | None] = {}
-        for phrase, owner in all_phrases:
-            for form in (phrase, plural(phrase)) if plurals else (phrase,):
-                words = tuple(_words(form))
-                if not words or owners.setdefault(words, owner) != owner:
-                    problem = f"{form!r} stands for {owner} and {owners.get(words)}"
-                    problem = problem if words else f"{phrase!r} has no word"
-                    raise InputError(problem, where="synonyms", allowed="words, each of one class")
-        phrases: dict[str, list[tuple[tuple[str, ...], str | None]]] = {}
-        for words, owner in sorted(owners.items(), key=lambda item: -len(item[0])):
-            phrases.setdefault(words[0], []).append((words, owner))
-        return cls(tuple(dict.fromkeys(name for _, name in listed)), phrases)
-
-    def mentions(self, text: str) -> Counter[str]:
-        """Number of times a text states that each class is there; see ``read``."""
-        return self.read(text)[0]
-
-    def read(self, text: str) -> tuple[Counter[str], Counter[str]]:
-        """Number of times a text mentions each class, and of times it denies it; whole words in any
-        case.
-
-        The longest phrase at each place counts, and its words are used up: "hot dog" is not a dog.
-            A
-        mention after "no", "without", "not any", "free of" or "absence of" in the same clause is
-        a denial: "a road with no cars or trucks" mentions neither.
-        """
-        tokens = _TOKEN.findall(text.lower())
-        words = [(place, token) for place, token in enumerate(tokens) if token not in _MARKS]
-        denied = _denied(tokens)
-        position, mentioned, without = 0, Counter[str](), Counter[str]()
-        while position < len(words):
-            step, (place, word) = 1, words[position]
-            for phrase, owner in self.phrases.get(word, ()):
-                if tuple(token for _, token in words[position : position + len(phrase)]) == phrase:
-                    step = len(phrase)
-                    if owner is not None:
-                        (without if denied[place] else mentioned)[owner] += 1
-                    break
-            position += step
-        return mentioned, without
-
-
-def load_vocabulary(source: str | Path) -> Vocabulary:
-    """The vocabulary ``coco``, or one from a file.
-
-    A YAML file maps classes to lists of phrases, or has them below ``mentions``, with ``other``
-    (phrases to pass over) and ``plurals`` (true: plural forms are added) next to it. A ``.txt`` has
-    the layout of CHAIR's ``synonyms.txt``: the class and its other words, separated by commas, a
-    line for each class; plural forms are added, and what CHAIR reads as one word.
-    """
-    path = Path(__file__).parent / "coco_mentions.yaml" if str(source) == COCO else Path(source)
-    if path.suffix.lower() == ".txt":
-        return _chair_vocabulary(path)
-    content = read_yaml(path)
-    content = content if "mentions" in content else {"mentions": content}
-    with unreadable(path, _VOCABULARY, problem="is not a list of synonyms"):
-        listed = msgspec.convert(content, _Synonyms, str_keys=True)
-    return Vocabulary.from_phrases(listed.mentions, listed.other, plurals=listed.plurals)
-
-
-_ANIMALS = frozenset(
-    ("bird", "cat", "dog", "horse", "sheep", "cow", "elephant", "bear", "zebra", "giraffe")
-)
-_CHAIR_OTHER = ("baby animal", "adult animal", "baby cub", "adult cub", "home plate", "train track")
-
-
-def _chair_vocabulary(path: Path) -> Vocabulary:
-    """With CHAIR's rules for two words: "baby bird" is a bird, "toilet seat" a toilet."""
-    allowed = "a line for each class: CLASS, WORD, WORD, ..."
-    with unreadable(path, allowed):
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
-    listed = [[word.strip() for word in line.split(",") if word.strip()] for line in lines]
-    if not any(listed) or any(":" in line for line in lines):
-        problem = "is not a list of synonyms: a line has a colon, or no line has a word"
-        remedy = "name a YAML file with the ending .yaml"
-        raise InputError(problem, where=path, allowed=allowed, remedy=remedy)
-    mentions = {words[0]: words for words in listed if words}
-    owner = {word: name for name, words in mentions.items() for word in words}
-    pairs = [f"{age} {word}" for age in ("baby", "adult") for word in sorted(_ANIMALS)]
-    for phrase in (*pairs, "passenger jet", "passenger train", "toilet seat"):
-        first, _, word = phrase.partition(" ")
-        if name := owner.get("toilet" if first == "toilet" else word):
-            mentions[name] = [*mentions[name], phrase]
-    other = [phrase for phrase in _CHAIR_OTHER if phrase not in owner]
-    return replace(Vocabulary.from_phrases(mentions, other, plurals=True), of_chair=True)
-
-
-class _Synonyms(msgspec.Struct, forbid_unknown_fields=True):
-    mentions: Annotated[dict[str, list[str]], Meta(min_length=1)]
-    other: list[str] = []
-    plurals: bool = False
 
 
 def whole_sentences(text: str) -> str:
@@ -284,42 +138,13 @@ def whole_sentences(text: str) -> str:
 
 def word_count(text: str) -> int:
     """The number of words of a text."""
-    return len(_words(text))
+    return len(_WORD.findall(text))
 
 
 def first_words(text: str, most: int) -> str:
     """The first words of a text, at most so many."""
     ends = [0, *(match.end() for match in _WORD.finditer(text))]
     return text[: ends[most]] if most < len(ends) else text
-
-
-def _denied(tokens: Sequence[str]) -> list[bool]:
-    """True if each word is denied by one before it in its clause."""
-    denied, negated = [], False
-    for position, item in enumerate(tokens):
-        if any(
-            item == n[0] and tuple(tokens[position : position + len(n)]) == n for n in _NEGATIONS
-        ):
-            negated = tuple(tokens[position : position + 2]) not in _NO_NEGATIONS
-        elif item == ",":
-            # a list goes on: "no cars, trucks, or buses"
-            following = tokens[position + 1 : position + 5]
-            negated &= bool(_LIST & {*following[:1]}) or any(
-                mark in following[1:] for mark in (",", "or", "nor")
-            )
-        elif (
-            item in _MARKS
-            or item in _ENDS
-            or (len(item) > 4 and item.endswith("ing"))
-            or (item == "and" and _NEW & {*tokens[position + 1 : position + 2]})
-        ):
-            negated = False
-        denied.append(negated)
-    return denied
-
-
-def _words(text: str) -> list[str]:
-    return _WORD.findall(text.lower())
 
 
 _SHOWN = (
@@ -563,10 +388,8 @@ def _said(
     """
     counts: tuple[list[Any], list[Any]] = ([], [])
     for number, text in enumerate(captions["caption"]):
-        mentioned, denied = vocabulary.read(text)
-        if as_written:
-            mentioned, denied = mentioned + denied, Counter()
-        for rows, some in zip(counts, (mentioned, denied), strict=True):
+        both = (vocabulary.named(text), Counter()) if as_written else vocabulary.read(text)
+        for rows, some in zip(counts, both, strict=True):
             rows += [(number, *pair) for pair in some.items()]
     schema = pl.Schema({"number": pl.Int64, "task": pl.String, "times": pl.Int64})
     numbered = captions.with_row_index("number").cast({"number": pl.Int64})
