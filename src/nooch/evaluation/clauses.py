@@ -75,7 +75,7 @@ class WordLists(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Stance(Enum):
-    """What a text says of a word: it is there or not, perhaps (after "may" or in a clause about
+    """Stance of a text on a word: it is there or not, perhaps (after "may" or in a clause about
     what is not there), or it is next to what is denied ("no people on a boat").
     """
 
@@ -220,7 +220,7 @@ class Language:
         return at + size if size else 0
 
     def _denied(self, words: Sequence[str], at: int, stance: Stance) -> Stance:
-        """What follows a negation: denied, or left open by a second one in a row."""
+        """Stance after a negation: denied, or left open by a second one in a row."""
         if stance is Stance.OPEN:
             return stance
         joined = {*self.lists.alternatives, *self.lists.joins} & {*words[max(at - 1, 0) : at + 1]}
