@@ -26,7 +26,7 @@ from nooch.evaluation.vocabulary import COCO, is_modifier, load_vocabulary
 
 _VOWELS = "aeo"
 _NEXT_TURN = re.compile(r"\n[ \t]{0,8}[*#]{0,4}(?:question|user|human|q) ?:")
-"""What begins when a model goes on and asks itself."""
+"""Start of another turn, where a model goes on and asks itself."""
 _LABEL = re.compile(
     r"(?<![^\W_])(answer|antwort|réponse|respuesta|odpowiedź)"
     r"(?:[\"'*]{0,4} {0,2}[:：]|[ *]{0,4}\n)"
@@ -59,7 +59,7 @@ class AnswerWords:
         return self._read(plain, asked, letters) if said is None else said
 
     def _after_label(self, plain: str, letters: bool) -> str | None:
-        """What follows the last label such as "Answer:", unless an answer precedes it."""
+        """Text after the last label such as "Answer:", unless an answer precedes it."""
         labels = [
             match
             for match in _LABEL.finditer(plain)

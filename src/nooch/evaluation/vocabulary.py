@@ -81,7 +81,7 @@ class Vocabulary:
         return self.read(text)[0]
 
     def named(self, text: str) -> Counter[str]:
-        """Number of times a text names each class, whatever it says of it."""
+        """Number of times a text names each class, denied ones included."""
         names = (owner for _, _, owner in self.places(words_of(text)))
         return Counter(owner for owner in names if owner is not None)
 
