@@ -163,7 +163,7 @@ class AnswerWords:
 
     def _is_foreign(self, clauses: Sequence[Clause], words: set[str]) -> bool:
         """True if a word for yes or no is one of another language, too, and the rest is in that:
-        a clause with at least two of its words, or one that says that something is there. Nouns,
+        a clause with at least two of its words, or one that states that something is there. Nouns,
         names, numbers and signs are of no language.
         """
         shared = {*self.language.lists.shared} & words

@@ -42,7 +42,7 @@ _LONGEST = 200
 
 
 class WordLists(msgspec.Struct, forbid_unknown_fields=True):
-    """Words and phrases of a language; ``languages/en.yaml`` says what each list is for."""
+    """Words and phrases of a language; see the comments of ``languages/en.yaml``."""
 
     affirmative: list[str]
     negative: list[str]
@@ -75,8 +75,8 @@ class WordLists(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Stance(Enum):
-    """Stance of a text on a word: it is there or not, perhaps (after "may" or in a clause about
-    what is not there), or it is next to what is denied ("no people on a boat").
+    """Stance of a text on a word: it is there, it is not, that is open (after "may", or in a
+    clause about what is not there), or it is next to what is denied ("no people on a boat").
     """
 
     STATED = "stated"
