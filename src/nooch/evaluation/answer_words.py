@@ -93,7 +93,7 @@ class AnswerWords:
         verdicts.discard(None)
         if len(verdicts) != 1 or self._is_foreign(clauses, {*words}):
             return None
-        # what Python writes where there is no answer
+        # Python writes None for a missing answer
         return None if plain.strip() == "none" else verdicts.pop()
 
     def _stated(self, clause: Clause, letters: bool) -> bool | None:
@@ -162,7 +162,7 @@ class AnswerWords:
         return first and 1 <= start <= 3 and end == len(clause.words) and not clause.label
 
     def _is_foreign(self, clauses: Sequence[Clause], words: set[str]) -> bool:
-        """True if a word for yes or no is one of another language, too, and the rest is in that:
+        """True if a word for yes or no also is one of another language, and the rest is in that:
         a clause with at least two of its words, or one that states that something is there. Nouns,
         names, numbers and signs are of no language.
         """

@@ -82,7 +82,7 @@ class Stance(Enum):
     STATED = "stated"
     DENIED = "denied"
     OPEN = "open"
-    BESIDE = "beside"
+    NEXT_TO = "next to"
 
 
 @dataclass(frozen=True)
@@ -199,7 +199,7 @@ class Language:
                 size, stance = hedge, Stance.OPEN
             elif end := self._end_of_denial(words, at):
                 if self._of_subject(words, at, end, out):
-                    size, stance = end - at, Stance.BESIDE
+                    size, stance = end - at, Stance.NEXT_TO
                 elif size := self.length("negation", words, at):
                     stance, noun = self._denied(words, at, stance), False
                 else:
@@ -243,7 +243,7 @@ class Language:
         elif self.length("relatives", words, at):
             stance = stance if word in lists.that and not noun else Stance.OPEN
         elif noun and self._ends(word):
-            stance = Stance.BESIDE
+            stance = Stance.NEXT_TO
         elif word not in self.known or self._is_one(words, at):
             # an adjective is not told from a noun without the words that end it
             stance, noun = (Stance.OPEN if noun and not lists.ends else stance), True
