@@ -17,7 +17,7 @@ from nooch.base.errors import InputError, ParameterError
 _SOURCE = Path(nooch.__file__).parent
 _PUBLIC = {name for module in (nooch, nooch.io, nooch.paper, nooch.vlm) for name in dir(module)}
 
-ONLY_TYPED = {"split_values"}
+ONLY_TYPED = {"split_values", "label", "class_column", "blank_is_no"}
 """Options that are parts of the parameters of several classes in Python."""
 
 

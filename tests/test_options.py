@@ -12,7 +12,7 @@ import pytest
 from msgspec import Meta
 from refusals import fails
 
-from nooch.base.calls import Count, Options, Share
+from nooch.base.calls import Count, Options, Share, checked
 from nooch.base.errors import ParameterError, WrongTypeError
 
 
@@ -134,3 +134,14 @@ OUTSIDE = [
 @pytest.mark.parametrize(("named", "message"), [(named, texts) for named, *texts in OUTSIDE])
 def test_values_out_of_range_are_refused(named, message):
     fails(lambda: RangedOptions(**named), *message, kind=ParameterError)
+
+
+def test_one_text_is_a_sequence_of_one_and_what_was_not_given_is_named():
+    @checked
+    def named(first: int, out: str, *, names: Sequence[str] = (), either: str | Sequence[str] = ""):
+        return first, out, names, either
+
+    assert named(1, "a", names="b", either="c") == (1, "a", ["b"], "c")
+    fails(lambda: named(1, names=["b"]), "named needs out", "`out`", kind=WrongTypeError)
+    fails(lambda: named(names=["b"]), "needs first and out", kind=WrongTypeError)
+    fails(lambda: named(1, "a", names=3), "allowed: Sequence[str]", kind=WrongTypeError)

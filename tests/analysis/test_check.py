@@ -78,15 +78,13 @@ def test_one_call_gives_suite_scores_findings_slices_and_page(folder, data, tmp_
     assert "page: " in repr(checked)
 
 
-def test_a_frame_is_made_a_dataset_first(folder, tmp_path):
+def test_a_frame_is_made_a_dataset_first():
     frame = pl.DataFrame({"image_id": [1, 2], "car": [0, 1]})
     for act in (
-        lambda: check(frame, folder / "model.csv", tmp_path / "out"),
         lambda: nooch.find(frame, "ce"),
         lambda: nooch.load_dataset(frame),
     ):
         fails(act, "of type DataFrame", "nooch.dataset(frame)", kind=WrongTypeError)
-    assert not (tmp_path / "out").exists()
 
 
 def test_options_of_tables_are_about_annotations(folder, run_cli, tmp_path):
@@ -153,7 +151,7 @@ def test_the_command_prints_sentences_and_fails_if_asked(folder, run_cli, tmp_pa
     assert f"page: {tmp_path / 'a' / 'report' / 'index.html'}" in done.out.replace("\n", "")
     failed = run_cli(f"{command} --out {tmp_path / 'b'} --fail-if worse --format json")
     assert failed.code == 1
-    assert failed.json["failed"] == ["worse: 2 findings"]
+    assert failed.json["failed"] == ["worse: 1 finding"]
     assert {row["verdict"] for row in failed.json["findings"]} == {"worse"}
     conditions = "--fail-if 'auc@hard[ce,car]<0.99' --fail-if 'f1@hard[ce,car]<1'"
     scored = run_cli(f"{command} --out {tmp_path / 'c'} {conditions}")
@@ -417,3 +415,30 @@ def test_permuted_labels_have_no_context_and_no_finding_is_confirmed(tmp_path):
         one = checked.suite.set(*key)
         aucs.append(auc(one.labels, one.support))
     assert np.mean(aucs) == pytest.approx(0.5, abs=0.02)
+
+
+def test_a_frame_is_checked_and_conditions_judge_the_named_runs(data, tmp_path):
+    """The baselines of check are compared with, and never fail a gate."""
+    ids = data.images["image_id"].cast(pl.String)
+    labels = {name: data.labels(name).astype(int) for name in data.classes}
+    frame = data.images.select("split").with_columns(image=ids, **labels)
+    asked = frame, planted_predictions(data)
+    gate = ["worse", "auc@hard<0.99"]
+    checked = check(*asked, tmp_path / "a", bootstrap=0, slices=False, tasks="car", fail_if=gate)
+    assert {verdict.run for verdict in checked.scores.verdicts} == {"predictions"}
+    assert set(checked.scores.table["run"]) == {"predictions", *BASELINES}
+    assert nooch.load_dataset(tmp_path / "a" / "dataset").classes == data.classes
+    fails(lambda: check(*asked), "check needs out", "`out`", kind=WrongTypeError)
+
+
+def test_worse_is_a_condition_of_check_and_evaluate_and_counts_findings(folder, run_cli, tmp_path):
+    """A class and cue is one finding, whatever its runs and sides."""
+    words = f"check {folder / 'dataset'} {folder / 'model.csv'} --out {tmp_path / 'out'}"
+    done = run_cli(f"{words} --bootstrap 0 --fail-if worse")
+    assert (done.code, "failed: worse: 1 finding\n" in done.err) == (1, True), done.err
+    assert pl.read_parquet(tmp_path / "out/findings.parquet").filter(verdict="worse").height > 1
+    words = f"evaluate {tmp_path / 'out/suite'} {folder / 'model.csv'} --bootstrap 0"
+    again = run_cli(f"{words} --fail-if worse")
+    assert (again.code, "failed: worse: 1 finding\n" in again.err) == (1, True), again.err
+    fails(lambda: nooch.evaluate(tmp_path / "out/suite", folder / "model.csv", fail_if=["worse"]),
+          "`fail_if` worse", kind=ParameterError)  # fmt: skip

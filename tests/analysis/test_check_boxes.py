@@ -129,8 +129,10 @@ def test_the_threshold_is_chosen_on_valid_where_it_has_detections(planted, tmp_p
     low = replace(run, boxes=replace(run.boxes, scores=run.boxes.scores / 3), values=run.values / 3)
     options = {"criterion": ["ce"], "bootstrap": 0, "stability": 0, "slices": False}
     checked = nooch.check(split, low, tmp_path / "out", **options)
-    (note,) = (note for note in checked.notes if "largest F1 on valid" in note)
+    (note,) = (note for note in checked.notes if "largest F1 on" in note)
     assert "car 0.15" in note
+    n = split.images.filter(split="valid").height
+    assert f"on {n} images of valid" in note
     assert checked.findings.table["rate_usual"].max() < 0.2
     strict = nooch.check(split, low, tmp_path / "strict", threshold=0.5, **options)
     assert strict.findings.table.filter(side="positive")["rate_usual"][0] == 1

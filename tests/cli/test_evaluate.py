@@ -269,7 +269,7 @@ def test_criteria_that_were_left_out_do_not_fail(here, run_cli):
         (lambda f: f.rename({"logit": "x"}), "neither logit nor probability"),
         (
             lambda f: f.pivot(on="task", index="image_id", values="logit"),
-            "give --scale logit or --scale probability",
+            "give --scale logit or give --scale probability",
         ),
         (lambda f: f.with_columns(label=pl.lit(1)), "labels disagree with the suite's"),
         (lambda f: f[:0], "contains no row"),

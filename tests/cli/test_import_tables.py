@@ -80,6 +80,6 @@ def test_what_cannot_be_done_is_refused(run_cli, tables):
 
 def test_remedies_are_options(run_cli, tables):
     done = run_cli("import table long out --id id --label class")
-    assert "name the class column with --class" in " ".join(done.err.split())
+    assert "give --class" in " ".join(done.err.split())
     done = run_cli(f"import table long out {LONG} --attributes place,area")
     assert "keep the columns that belong to images with --attributes" in " ".join(done.err.split())

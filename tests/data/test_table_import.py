@@ -384,10 +384,10 @@ def test_cells_that_look_like_lists_are_refused_where_the_column_is_named(tmp_pa
     for separator, texts in cells.items():
         frame = pl.DataFrame({"file": ["1.jpg", "2.jpg", "3.jpg", "4.jpg"], "what": texts})
         frame.write_csv(file := tmp_path / f"{separator}.csv")
-        words = "several classes may be in a cell of what", f"`label_separator` {separator} gives 3"
+        words = "several classes may be in a cell of what", f"label_separator={separator!r} for 3"
         refused = partial(fails, kind=InputError)
-        refused(partial(classes, file, **wide), *words, "`positive` what=*")
-        refused(partial(classes, file, **long), *words, "`label_separator` none")
+        refused(partial(classes, file, **wide), *words, "positive={'what': '*'}")
+        refused(partial(classes, file, **long), *words, "label_separator='none'")
         refused(partial(nooch.dataset, frame, labels=["what"]), *words)
         assert len(classes(file, **wide, positive={"what": "*"})) == len({*texts})
         assert len(classes(file, **long, label_separator="none")) == len({*texts})

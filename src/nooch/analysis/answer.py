@@ -29,7 +29,7 @@ from nooch.analysis.findings import (
 )
 from nooch.analysis.slices import Slices, condition_words
 from nooch.base.errors import some_of
-from nooch.base.words import plural, readable
+from nooch.base.words import counted, plural, readable
 from nooch.criteria.attribute import Attribute, FittedAttribute
 from nooch.data import Dataset
 from nooch.evaluation import Predictions
@@ -136,8 +136,10 @@ def _with_shown(
     )
 
 
-def context_pairs(findings: Findings) -> list[list[dict[str, Any]]]:
-    """Rows of errors by context that are beyond chance, by class and cue, the worst first."""
+def context_pairs(findings: Findings, most: int | None = LISTED) -> list[list[dict[str, Any]]]:
+    """Rows of errors by context that are beyond chance, by class and cue, the worst first: each is
+    one finding.
+    """
     worse = findings.table.filter(pl.col("verdict") == VERDICTS[0], pl.col("effect") > 0)
     # a cue describes the context in plainer words than the criterion as a whole
     by_cue = worse.filter(pl.col("cue").is_not_null())["task"].implode()
@@ -145,7 +147,13 @@ def context_pairs(findings: Findings) -> list[list[dict[str, Any]]]:
     groups: dict[tuple[str, str | None], list[dict[str, Any]]] = {}
     for row in worse.iter_rows(named=True):
         groups.setdefault((row["task"], row["cue"]), []).append(row)
-    return [*groups.values()][:LISTED]
+    return [*groups.values()][:most]
+
+
+def worse_contexts(findings: Findings) -> list[str]:
+    """What the condition ``worse`` of ``fail_if`` finds: a text with the number, or none."""
+    count = len(context_pairs(findings, None))
+    return [f"{VERDICTS[0]}: {counted(count, 'finding')}"] if count else []
 
 
 def _of_context(

@@ -18,6 +18,7 @@ from nooch.analysis.confusions import Confusions, find_confusions
 from nooch.analysis.findings import (
     SIDES,
     SMALLEST,
+    VERDICTS,
     Findings,
     checked_split,
     cue_findings,
@@ -38,6 +39,7 @@ from nooch.data.importing.broken_images import LIST
 from nooch.data.importing.import_dataset import import_dataset
 from nooch.data.importing.recognition import recognize
 from nooch.data.importing.table_roles import HINTS, Hints, refuse_hints
+from nooch.data.table_files import as_polars
 from nooch.evaluation import (
     Predictions,
     Scores,
@@ -222,8 +224,8 @@ def check(
     in the usual context, searches slices, and writes everything with a page that opens from disk.
 
     Args:
-        dataset: a dataset, its folder or address, or annotations of a known format, which are
-            imported into ``out``.
+        dataset: a dataset, its folder or address; or annotations of a known format, or a frame of
+            them (in Python: of polars, pandas or Arrow), which are imported into ``out``.
         predictions: of one or several runs; see ``nooch.evaluate``.
         out: folder to write.
         tasks: names; by default those that have predictions.
@@ -302,7 +304,7 @@ def check(
             stability=stability,
             progress=progress,
         )
-        suite, chosen_tasks = _with_enough(found_suite, split, min_hard)
+        suite, chosen_tasks = _with_enough(found_suite, split, min_hard, len(predicted))
         confusions = find_confusions(data.select(split), runs, predicted) if exclusive else None
         if bootstrap is None:
             many = len(suite.tasks) > _MANY_TASKS
@@ -313,9 +315,14 @@ def check(
         unjudged = [run if run.objects is None else outputs[run.run] for run in scored]
         scores = evaluate(
             suite, [*unjudged, *plain], split=split, bootstrap=bootstrap, seed=seed,
-            fail_if=fail_if, boxes=limit is not None, threshold=0.5 if limit is None else limit,
+            fail_if=[text for text in fail_if if text != VERDICTS[0]], boxes=limit is not None,
+            threshold=0.5 if limit is None else limit,
             dataset=data, iou=iou, reading={"ignore_unknown": True}, progress=progress,
         )  # fmt: skip
+        # the baselines are there to be compared with, not to be judged
+        named = {run.run for run in scored}
+        judged = [verdict for verdict in scores.verdicts if verdict.run in named]
+        scores = replace(scores, verdicts=judged)
         findings = Findings.from_rows([], {"split": split})
         if [*suite.criteria] != [_NOTHING]:
             findings = cue_findings(suite, scored, data=data, split=split, progress=progress)
@@ -361,7 +368,11 @@ def _opened(
     if isinstance(dataset, Dataset):
         data, place = dataset, None
     elif not isinstance(dataset, str | Path):
-        raise no_dataset("dataset", dataset)
+        if as_polars(dataset, "the dataset", "columns of one type each") is None:
+            raise no_dataset("dataset", dataset)
+        target = folder / "dataset"
+        made = import_dataset(dataset, target, hints=hints, images=images, progress=progress)
+        return load_dataset(target), "../dataset", [made.header.provenance["notes"][0]]
     elif is_address(dataset) or not (path := Path(str(dataset)).absolute()).exists():
         data, place = load_dataset(dataset), str(dataset)
     elif (path / DATASET_MARKER).is_file():
@@ -414,7 +425,7 @@ def _criteria(
     return made, notes
 
 
-def _with_enough(suite: Suite, split: str, min_hard: int) -> tuple[Suite, str]:
+def _with_enough(suite: Suite, split: str, min_hard: int, n_tasks: int) -> tuple[Suite, str]:
     """The suite of the tasks with enough hard images on a side, and what was chosen."""
     hard, what = most_hard(suite), suite.unit_name
     if [*suite.criteria] == [_NOTHING]:
@@ -428,7 +439,7 @@ def _with_enough(suite: Suite, split: str, min_hard: int) -> tuple[Suite, str]:
             " suite evaluate and slices take",
             give={"min_hard": largest} if largest else (),
         )
-    count = f"{len(kept)} of {len(suite.tasks)} tasks"
+    count = f"{len(kept)} of {n_tasks} tasks"
     note = f"split {split}; {count} have at least {min_hard} {what} in a misleading context"
     return suite.only(kept), note
 

@@ -18,7 +18,7 @@ from typing import Annotated, Any, ParamSpec, TypeVar, Union, get_args, get_orig
 
 from msgspec import Meta
 
-from nooch.base.errors import ParameterError, check_one_of, reason_of, wrong_type
+from nooch.base.errors import ParameterError, WrongTypeError, check_one_of, reason_of, wrong_type
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -74,15 +74,27 @@ class Options:
 def checked(function: Callable[P, T]) -> Callable[P, T]:
     """A public function whose keywords are checked against their annotations, as ``Options`` are.
 
-    Also raises ParameterError for an unknown keyword.
+    One text for a sequence of texts is a sequence of one. Also raises ParameterError for an unknown
+    keyword, WrongTypeError for a parameter that was not given.
     """
     owner: Any = function
+    parameters = inspect.signature(owner).parameters
+    needed = [name for name, one in parameters.items() if one.default is one.empty]
+    needed = [name for name in needed if parameters[name].kind < inspect.Parameter.VAR_POSITIONAL]
 
     @wraps(function)
     def run(*values: P.args, **named: P.kwargs) -> T:
-        for name, value in named.items():
-            check_one_of("keyword", name, inspect.signature(owner).parameters, owner=owner.__name__)
-            _check(owner, name, value)
+        given: dict[str, Any] = dict(named)
+        for name, value in given.items():
+            check_one_of("keyword", name, parameters, owner=owner.__name__)
+            hint = _hints(owner)[name]
+            if isinstance(value, str) and not _fits(value, hint) and _fits([value], hint):
+                given[name] = [value]
+            _check(owner, name, given[name])
+        if missing := [name for name in needed[len(values) :] if name not in given]:
+            problem = f"{owner.__name__} needs {' and '.join(missing)}"
+            raise WrongTypeError(problem, give=dict.fromkeys(missing, ...))
+        named.update(given)
         return function(*values, **named)
 
     return run

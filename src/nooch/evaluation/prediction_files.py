@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence, ValuesView
 from dataclasses import replace
+from functools import partial
 from inspect import signature
 from pathlib import Path
 from typing import Annotated, Any
@@ -551,9 +552,9 @@ def load_predictions(
             of_part = [images.match(run, ignore_unknown=ignore, typed=typed) for run in of_part]
             found = isinstance(part, str | Path) and Path(part).suffix.lower() == ".json"
             if not isinstance(part, Predictions):
+                detected = partial(with_undetected, images=images, how=how, ignore_unknown=ignore)
                 of_part = [
-                    with_undetected(run, images, how) if found or run.boxes is not None else run
-                    for run in of_part
+                    detected(run) if found or run.boxes is not None else run for run in of_part
                 ]
         runs += of_part if name is None else _renamed(of_part, name)
     counts = Counter(run.run for run in runs)

@@ -383,6 +383,10 @@ class ConditionVerdict:
 def parse_condition(text: str) -> Condition:
     """A condition from its text. Raises ParameterError for another form or an unknown metric."""
     matched = _FORM.fullmatch(text)
+    if text == "worse":
+        problem = "compares contexts, which scores do not have"
+        remedy = "take the verdicts of nooch.cue_findings, or nooch.check"
+        raise ParameterError(problem, where="`fail_if` worse", allowed=_ALLOWED, remedy=remedy)
     if matched is None:
         raise ParameterError(f"{text!r} is not a condition", where="`fail_if`", allowed=_ALLOWED)
     metric, subset, inside, sign, number = matched.groups()

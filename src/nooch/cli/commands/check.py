@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from nooch.base.errors import ParameterError
-from nooch.base.words import counted
 from nooch.cli import options as shared
 from nooch.cli.commands.import_data import hints_of, with_hints
 from nooch.cli.declared import takes
@@ -45,7 +44,7 @@ def check_command(
     fail_if = settings.pop("fail_if", [])
     with progress() as update:
         checked = check(
-            dataset, predictions, out, fail_if=[text for text in fail_if if text != "worse"],
+            dataset, predictions, out, fail_if=fail_if,
             reading=reading, hints=hints_of(hints) if hints else None, overwrite=overwrite,
             progress=update, **settings,
         )  # fmt: skip
@@ -81,8 +80,9 @@ def _print(checked: Checked) -> None:
 
 def _fired(checked: Checked, conditions: list[str]) -> list[str]:
     """The conditions that are met: "worse" for any finding, else as for ``nooch evaluate``."""
-    worse = checked.findings.table.filter(verdict="worse").height
-    fired = [f"worse: {counted(worse, 'finding')}"] if "worse" in conditions and worse else []
+    from nooch.analysis.answer import worse_contexts
+
+    fired = worse_contexts(checked.findings) if "worse" in conditions else []
     return fired + [
         f"{v.condition.text}: {v.run}, {v.task}: {v.reason}"
         for v in checked.scores.verdicts

@@ -59,6 +59,18 @@ def evaluate_command(
     metrics = settings.get("metrics", [])
     dataset_known = scored.found_in if data is None else data
     runs = read_predictions(predictions, reading, scored, dataset_known)
+    fail_if = settings.pop("fail_if", [])
+    settings["fail_if"] = [text for text in fail_if if text != "worse"]
+    worse: list[str] = []
+    if "worse" in fail_if:
+        from nooch.analysis.answer import worse_contexts
+        from nooch.analysis.findings import cue_findings
+
+        name, *_ = scored.splits_to_score(settings.get("split"))
+        tasks = settings.get("tasks")
+        with progress() as update:
+            found = cue_findings(scored, runs, data=data, split=name, tasks=tasks, progress=update)
+        worse = worse_contexts(found)
     with progress() as update:
         scores = evaluate(
             scored, runs, attributes=None if data is None else data.images, reading=reading,
@@ -67,9 +79,10 @@ def evaluate_command(
     if out is not None:
         save_scores(scores, out, metrics=metrics, overwrite=overwrite)
     _print(scores, metrics, format)
+    note(*(f"failed: {text}" for text in worse))
     if out is not None and format is shared.Format.text:
         hint(f"{out}: {counted(len(scores), 'value')}")
-    if any(verdict.fired for verdict in scores.verdicts):
+    if worse or any(verdict.fired for verdict in scores.verdicts):
         raise typer.Exit(1)
 
 

@@ -8,7 +8,8 @@ from typing import Any
 
 from typer import Argument, Option
 
-from nooch.base.errors import ParameterError
+from nooch.base.errors import ParameterError, check_one_of
+from nooch.base.files import check_output_file
 from nooch.base.split_plan import LOSS_SPLIT
 from nooch.cli import options as shared
 from nooch.cli.declared import takes
@@ -162,10 +163,17 @@ def gallery_command(
     reading: Any,
 ) -> None:
     """Draw a task's hard images, with their cues shaded."""
+    from nooch.report.figures.style import SHEET_FORMATS
     from nooch.report.images.galleries import save_gallery
     from nooch.report.images.sources import Sources
     from nooch.suites.summary import suite_with_dataset
 
+    # names of tasks come from files: nothing of them leads out of this folder
+    name = re.sub(r"[^A-Za-z0-9_-]+", "-", "-".join(task))[:80]
+    path = out or Path(f"gallery-{name}.png")
+    # before anything is read or drawn
+    check_output_file(path, overwrite=overwrite)
+    check_one_of("ending of an image sheet", path.suffix.lower().removeprefix("."), SHEET_FORMATS)
     sets, data = suite_with_dataset(suite, dataset)
     if data is None:
         raise ParameterError(
@@ -177,9 +185,6 @@ def gallery_command(
         suite=sets, data=data, runs=runs or (),
         predictions=read_predictions(predictions, reading, sets, data), **sources,
     )  # fmt: skip
-    # names of tasks come from files: nothing of them leads out of this folder
-    name = re.sub(r"[^A-Za-z0-9_-]+", "-", "-".join(task))[:80]
-    path = out or Path(f"gallery-{name}.png")
     gallery = save_gallery(task, given, path, overwrite=overwrite, **settings)
     note(*gallery.notes)
     print_result(

@@ -155,7 +155,7 @@ class TableOfImages:
         """Raise InputError if an image has two rows; ``first``: of the image of each row."""
         if len(twice := images["image_id"].filter(first != np.arange(len(first))).unique().sort()):
             problem = f"image ids occur more than once: {some_of(twice)}"
-            remedy = "name the class column, if each (image, class) has a row: {}"
+            remedy = "remove the repeated rows; or, if each (image, class) has a row, {}"
             raise InputError(problem, where=path, remedy=remedy, give={"class_column": ...})
 
     def classes(self, seen: Seen, path: Path) -> dict[Any, str]:

@@ -344,7 +344,8 @@ def _of_largest_f1(runs: Sequence[MatchedRun], data: Dataset) -> tuple[RunThresh
             raise InputError(problem, where=f"run {run.run.run}")
     by_run = {run.run.run: run.f1_limits(valid) for run in runs}
     return by_run, [
-        f"boxes of {run} count above the scores of the largest F1 on valid: {listed(limits)}"
+        f"boxes of {run} count above the scores of the largest F1 on {len(valid):,} images of"
+        f" valid: {listed(limits)}"
         for run, limits in by_run.items()
     ]
 

@@ -252,9 +252,11 @@ class DetectedBoxes:
         return replace(run, boxes=boxes, read=read, notes=(*run.notes, *self.notes))
 
 
-def with_undetected(run: Predictions, images: KnownImages, how: FileFormat) -> Predictions:
+def with_undetected(
+    run: Predictions, images: KnownImages, how: FileFormat, *, ignore_unknown: bool = False
+) -> Predictions:
     """Detections with probability 0 for what was not detected, in ``how.ids`` or else in all images
-    of the splits in which anything was detected.
+    of the splits in which anything was detected. ``ignore_unknown``: without those in others.
     """
     ids = how.listed()
     if ids is None:
@@ -265,13 +267,18 @@ def with_undetected(run: Predictions, images: KnownImages, how: FileFormat) -> P
         ids, _ = images.ids_of(ids, "`ids`")
     ids = ids.cast(run.image_ids.dtype, strict=False)
     rows = positions(run.image_ids, ids)
+    if ignore_unknown and (rows < 0).any():
+        left_out = f"{counted(int((rows < 0).sum()), 'unknown image')} left out"
+        run = run.only(images=pl.Series(rows >= 0))
+        run = replace(run, read=f"{run.read}; {left_out}")
+        rows = rows[rows >= 0]
     if (rows < 0).any():
         raise InputError(
             f"images were detected in that are not listed:"
             f" {some_of(run.image_ids.filter(pl.Series(rows < 0)))}",
             where=f"run {run.run}",
-            remedy="{}, all images, or give a suite or dataset",
-            give={"ids": ...},
+            remedy="{}, all images, or {}",
+            give=({"ids": ...}, {"ignore_unknown": True}),
         )
     values = np.zeros((len(run.tasks), len(ids)))
     values[:, rows] = np.nan_to_num(run.values)
