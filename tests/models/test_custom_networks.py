@@ -76,7 +76,7 @@ def test_it_is_trained_and_saved(train, tmp_path, capfd):
     pixels, _, _ = squares(40, size=24)
     network, logits = trained(OWN, pixels, Y, 30, size=24, train=train)
     folder = save_network(network, tmp_path / "saved", ["car"])
-    remedy = f"give `backbone` {OWN}"
+    remedy = f"pass backbone={OWN!r}"
     for named in (None, "config:resnet-18"):
         load = partial(load_network, folder, device="cpu", backbone=named)
         refused(load, f"was trained on {OWN}", remedy)

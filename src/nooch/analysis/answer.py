@@ -151,7 +151,7 @@ def context_pairs(findings: Findings, most: int | None = LISTED) -> list[list[di
 
 
 def worse_contexts(findings: Findings) -> list[str]:
-    """What the condition ``worse`` of ``fail_if`` finds: a text with the number, or none."""
+    """The condition ``worse`` of ``fail_if``, with the number of findings; empty without any."""
     count = len(context_pairs(findings, None))
     return [f"{VERDICTS[0]}: {counted(count, 'finding')}"] if count else []
 

@@ -133,7 +133,7 @@ def _backbone(folder: Path, header: NetworkHeader, source: str | None, **layout:
         return load_backbone(folder.absolute(), **layout)
     if source is None or not is_custom(source):
         problem = f"was trained on {header.backbone}, and no name in a file is imported"
-        raise ParameterError(problem, where=folder, remedy=f"give `backbone` {header.backbone}")
+        raise ParameterError(problem, where=folder, give={"backbone": header.backbone})
     from safetensors import SafetensorError
     from safetensors.torch import load_model
 

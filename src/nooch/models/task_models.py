@@ -138,10 +138,10 @@ def load_trained(request: Asked) -> TaskModel:
         check_one_of("task", task, header.outputs, owner=f"the network {request.folder.name}")
     if request.words is not None:
         problem = "its outputs are the tasks themselves"
-        raise ParameterError(problem, where=request.folder, remedy="leave `task_map` out")
+        raise ParameterError(problem, where=request.folder, give={"task_map": None})
     if request.size not in {None, backbone.size} and (request.size, request.size) != backbone.size:
         problem = f"was trained on images of {backbone.size[0]} x {backbone.size[1]}"
-        raise InputError(problem, where=request.folder, remedy="leave `size` out")
+        raise InputError(problem, where=request.folder, give={"size": None})
     places = [header.outputs.index(task) for task in request.tasks]
 
     def outputs(batch: Tensor) -> Tensor:

@@ -148,14 +148,15 @@ class Search:
             if self.match in (None, name):
                 raise ParameterError(
                     f"{name} has no thresholds of its own",
-                    remedy="match another criterion's counts (`match` ce), or give `tau`",
+                    remedy="{}, to match the counts of another criterion, or give it a `tau`",
+                    give={"match": "ce"},
                 )
         if self.match is not None and not unbounded:
             raise ParameterError(
                 f"`match` {self.match} has no effect: no criterion measures support without"
                 " thresholds",
                 allowed="a criterion without thresholds, such as gist without `tau`",
-                remedy="leave out `match`",
+                give={"match": None},
             )
         for name, criterion in self.criteria.items():
             if isinstance(criterion, Combination):

@@ -204,7 +204,5 @@ def suite_or_dataset(
             )
         return suite_with_dataset(folder, place)
     if place is not None:
-        raise ParameterError(
-            f"two datasets are given: {folder} is one", remedy="leave out `dataset`"
-        )
+        raise ParameterError(f"two datasets are given: {folder} is one", give={"dataset": None})
     return None, load_dataset(folder)

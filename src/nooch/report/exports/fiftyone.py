@@ -111,7 +111,9 @@ def _apply(
     present = [t.name for t in plan if t.name in tagged or dataset.has_saved_view(t.view)]
     if present and not overwrite:
         raise OutputError(
-            f"has the tags {some_of(present)} already", remedy="give `overwrite` to replace them"
+            f"has the tags {some_of(present)} already",
+            remedy="{} to replace them",
+            give={"overwrite": True},
         )
     samples = [(tag, {sample_of[i] for i in tag.ids if i in sample_of}) for tag in plan]
     _write(dataset, samples, content)
