@@ -83,7 +83,7 @@ def report(folder: Path) -> dict[str, tuple[int, float, dict[str, float]]]:
     for run in runs:
         frame = mentions(run, words, suite.tasks).said
         assert frame is not None
-        said[run.run] = frame.select(*PAIR, "yes")
+        said[run.run] = frame.select(*PAIR, yes="value")
     captioned = next(iter(said.values()))["image_id"].unique()
     pairs = suite.pairs.filter(pl.col("image_id").is_in(captioned.implode()))  # type: ignore[union-attr]
     pairs = pairs.select(*PAIR, "label")
