@@ -596,7 +596,7 @@ FORMS: dict[str, Messy] = {
         words=("2 tables", "train/t.csv"),
     ),
     "images and texts that are not boxes": Messy(
-        files("a.jpg", a_dot_txt="a photo of a cat\n"), "refused", words=("1 file .txt",)
+        files("a.jpg", a_dot_txt="a photo of a cat\n"), "refused", words=("a.txt has the name",)
     ),
     "boxes of YOLO without names": Messy(
         files("images/a.jpg", labels__a_dot_txt=BOX_LINE), "refused", words=("data.yaml", "a.txt")

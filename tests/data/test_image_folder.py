@@ -64,10 +64,18 @@ def test_any_collection_keeps_each_image_once(tmp_path_factory, names):
     ("names", "text"),
     [
         ((), "no images"),
-        (("1.jpg", "cat/2.jpg"), "images lie in no folder of a class: 1.jpg"),
-        (("train/1.jpg", "train/cat/2.jpg"), "images lie in no folder of a class: train/1.jpg"),
+        (("1.jpg",), "images lie in no folder of a class: 1.jpg"),
+        (("train/1.jpg", "val/2.jpg"), "images lie in no folder of a class: train/1.jpg"),
     ],
 )
 def test_images_without_a_class_are_refused(tmp_path, names, text):
     images(tmp_path, names)
     fails(lambda: read(FolderReading(tmp_path)), text)
+
+
+@pytest.mark.parametrize("top", ["", "train/"])
+def test_images_next_to_folders_of_classes_are_left_out(tmp_path, top):
+    source = images(tmp_path, [f"{top}{name}" for name in ("1.jpg", "cat/2.jpg", "dog/3.jpg")])
+    data = read(FolderReading(source))
+    assert list(data.image_ids) == [f"{top}cat/2.jpg", f"{top}dog/3.jpg"]
+    assert f"left out, in no folder of a class: 1 image, {top}1.jpg" in data.provenance["notes"]

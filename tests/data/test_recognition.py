@@ -143,7 +143,7 @@ def test_attributes_are_no_labels(tmp_path):
 
 def test_a_named_reader_reads_what_would_be_recognized_as_something_else(tmp_path, run_cli):
     picture(tmp_path / "in" / "cat" / "1.jpg")
-    (tmp_path / "in" / "settings.json").write_text('{"images": []}')
+    write(tmp_path / "in" / "settings.json", document([], []))
     assert recognize(tmp_path / "in").kind == "coco"
     kept = recognize(tmp_path / "in", nooch.io.Hints(reader="image-folder"))
     assert kept.reading == FolderReading(tmp_path / "in")
@@ -178,8 +178,114 @@ def test_what_is_not_known_is_refused(tmp_path):
     fails(lambda: recognize(tmp_path), "contains 1 file .md, the folders in, and nothing that is")
     fails(lambda: recognize(tmp_path / "in"), "contains no files")
     fails(lambda: recognize(tmp_path / "nowhere"), "no such file or folder", helps=False)
-    write(tmp_path / "done" / "dataset.json", json.dumps({}))
+    write(tmp_path / "done" / "dataset.json", json.dumps({"format": "nooch-dataset"}))
     fails(lambda: recognize(tmp_path / "done"), "is a dataset folder already", kind=ParameterError)
+
+
+TWICE = ("cat/1.jpg", "dog/1.jpg")
+DOUBTFUL = {
+    "a file with an image's name": ((*TWICE, "cat/1.txt"), "cat/1.txt has the name of"),
+    "COCO further down": ((*TWICE, "cat/labels.json"), "cat/labels.json may annotate"),
+    "a table of images": ((*TWICE, "t.csv"), "t.csv may annotate"),
+    "a list of images": ((*TWICE, "train.txt"), "train.txt may annotate"),
+    "maps by suffix": (("cat/1.jpg", "dog/2.jpg", "dog/2_mask.png"), "dog/2_mask.png looks like a"),
+    "maps of all images": (("rgb/1.jpg", "class/1.png"), "as .png and .jpg"),
+    "maps in other colors": (("one/1.png", "two/1.png"), "in other colors"),
+    "maps by folder": (("cam/1.png", "camannot/1.png"), "of images and maps"),
+    "names that are not counted": (
+        tuple(f"{side}/IMG_{n}.jpg" for side in ("left", "right") for n in (7, 90, 204, 815)),
+        "left and right have the same names, which are not counted",
+    ),
+    "one class": (("cat/1.jpg", "cat/2.jpg"), "one class only, cat"),
+    "one class in splits": (("train/cat/1.jpg", "val/cat/2.jpg"), "one class only, cat"),
+    "some splits": (("train/cat/1.jpg", "truth/cat/2.jpg"), "train is a name of splits"),
+    "splits in classes": (("a/train/1.jpg", "b/val/2.jpg"), "in them are only train, val"),
+    "images in classes": (("a/images/1.jpg", "b/images/2.jpg"), "in them are only images"),
+}
+
+
+def written(folder, names):
+    """Images, and texts about images, of these names."""
+    for name in names:
+        if name.endswith((".jpg", ".png")):
+            picture(folder / name)
+        else:
+            coco_text = document([image(1, file_name="1.jpg")], [])
+            texts = {"cat/labels.json": coco_text, "t.csv": "image_id,class\n1,cat\n"}
+            write(folder / name, texts.get(name, "images/1.jpg 0\n"))
+    for gray in (folder / "two").glob("*.png"):
+        Image.new("L", (4, 4)).save(gray)
+    return folder
+
+
+@pytest.mark.parametrize("name", DOUBTFUL)
+def test_folders_are_classes_only_if_nothing_speaks_against_it(name, tmp_path, run_cli):
+    names, seen = DOUBTFUL[name]
+    source = written(tmp_path / "in", names)
+    done = run_cli(f"import auto {source} {tmp_path}/out")
+    words = done.refused(seen, "--reader image-folder")
+    run_cli(f"import auto {source} {tmp_path}/out --reader image-folder").ok()
+    if name in ("COCO further down", "a table of images"):
+        run_cli(f"import auto {words.split('nooch import auto ')[1]} {tmp_path}/named").ok()
+
+
+CLASSES = {
+    "counted alike": [f"{name}/{n}.jpg" for name in ("cat", "dog") for n in range(9)],
+    "counted alike in splits": ["train/a/1.jpg", "train/b/1.jpg", "val/a/1.jpg", "val/b/1.jpg"],
+    "a list of names": [*TWICE, "names.md"],
+    "a word of a map": ["with_mask/1.jpg", "without_mask/1.jpg"],
+}
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_folders_of_classes_are_recognized(name, tmp_path):
+    assert recognize(written(tmp_path, CLASSES[name])).kind == "image-folder"
+
+
+def test_an_image_next_to_folders_of_classes_is_named(tmp_path, run_cli):
+    source = image_folder(tmp_path / "in")
+    picture(source / "sample.jpg")
+    words = run_cli(f"import auto {source} {tmp_path}/out").refused("such as sample.jpg")
+    assert "cat, dog would be classes" in words
+    run_cli(f"import auto {source} {tmp_path}/out --reader image-folder").ok()
+    assert len(nooch.load_dataset(tmp_path / "out")) == 2
+
+
+def test_one_sign_is_not_enough_for_a_format(tmp_path, run_cli):
+    """Files with a key or an ending of another format leave the annotations next to them."""
+    stray = {
+        yolo: ("notes.json", '{"categories": [{"id": 0, "name": "cat"}], "info": {}}'),
+        table: ("label_config.xml", "<View><Label value='cat'/></View>"),
+        image_folder: ("settings.json", '{"images": []}'),
+    }
+    for made, (name, content) in stray.items():
+        folder = tmp_path / made.__name__
+        made(folder)
+        write(folder / name, content)
+        assert recognize(folder).kind == KINDS[made]
+    assert (
+        recognize(write(tmp_path / "cut.json", '{"images": [{"id": 1, "width": 3,')).kind == "coco"
+    )
+
+
+def test_coco_called_as_a_dataset_of_nooch_is_coco(tmp_path, run_cli):
+    (coco_file(tmp_path / "in")).rename(tmp_path / "in" / "dataset.json")
+    words = run_cli(f"info {tmp_path}/in").refused("nooch did not write its dataset.json")
+    assert "nooch import" in words
+    run_cli(f"import auto {tmp_path}/in {tmp_path}/out").ok()
+    assert len(nooch.load_dataset(tmp_path / "out")) == 1
+
+
+def test_key_points_are_instances_where_no_file_has_these(tmp_path):
+    def things():
+        return [file.name for role, file in recognize(tmp_path).reading.files()]
+
+    for split in ("train", "val"):
+        write(tmp_path / f"person_keypoints_{split}.json", document([], []))
+    assert things() == ["person_keypoints_train.json", "person_keypoints_val.json"]
+    write(tmp_path / "instances_val.json", document([], []))
+    assert things() == ["instances_val.json", "person_keypoints_train.json"]
+    assert "left out: person_keypoints_val.json" in recognize(tmp_path).why
 
 
 NEEDED = ("annotations", "categories")

@@ -416,6 +416,9 @@ def load_header(
         with broken(errors=BROKEN_RECORDS):
             return msgspec.json.decode(content, type=kind)
 
+    if isinstance(whole := decoded(Any), dict) and "format" not in whole:
+        problem = f"is not a {name} folder: nooch did not write its {Path(str(path)).name}"
+        raise FormatError(problem, where=path, remedy=make)
     # first what every version has, so that a newer version is reported as such
     base = decoded(_BaseHeader)
     if base.format != f"nooch-{name}" or base.version > version:

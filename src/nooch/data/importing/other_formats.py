@@ -16,6 +16,10 @@ _HEAD = 1 << 16
 """Bytes of a file that are searched for what a format writes."""
 _MOST_ALIKE = 10
 _COCO_KEY = re.compile(rb'"(images|annotations|categories)"\s*:\s*\[')
+_COCO_RECORD = re.compile(
+    rb'"(?:images"\s*:\s*\[\s*\{[^{}]*"(?:file_name|coco_url|width)"'
+    rb'|annotations"\s*:\s*\[\s*\{[^{}]*"image_id")\s*:'
+)
 _YOLO_LINE = re.compile(rb"\s*\d+(\s+[-+.\deE]+){4,}\s*")
 
 
@@ -57,6 +61,9 @@ _FORMATS = (
             "import its instances and stuff files; panoptic files divide each image among classes"
             " in pictures of their own",
             (b'"segments_info"',)),
+    _Format("VoTT's JSON",
+            "export from VoTT as CSV, and import that table",
+            (b'"assets"', b'"regions"')),
     _Format("CVAT's XML", "export from CVAT as COCO 1.0", (b"<annotations>", b"<image ")),
     _Format("an archive", "unpack it, and import the folder",
             endings=(".zip", ".tar", ".gz", ".tgz", ".7z", ".rar", ".bz2", ".xz")),
@@ -73,16 +80,41 @@ _FORMATS = (
 
 def head_of(file: Path) -> bytes:
     """The first bytes of a file; none if it cannot be read."""
+    return _bytes_of(file, 0)
+
+
+def _bytes_of(file: Path, start: int) -> bytes:
+    """Bytes from a start on, or counted from the end; none of a file that cannot be read."""
     try:
         with file.open("rb") as opened:
+            opened.seek(start if start >= 0 else max(0, opened.seek(0, 2) + start))
             return opened.read(_HEAD)
     except OSError:
         return b""
 
 
 def looks_like_coco(file: Path) -> bool:
-    """True if a JSON file starts with a list that COCO has, and is of no other known format."""
-    return bool(_COCO_KEY.search(head_of(file))) and _format_of(file) is None
+    """True if a JSON file is an object of two lists that COCO has, or of one with its records, by
+    its first and last bytes; and of no other known format.
+    """
+    head = head_of(file)
+    if file.suffix.lower() != ".json" or not head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
+        return False
+    lists = {*_COCO_KEY.findall(head), *_COCO_KEY.findall(_bytes_of(file, -_HEAD))}
+    is_coco = len(lists) > 1 or bool(_COCO_RECORD.search(head))
+    return is_coco and _format_of(file) is None
+
+
+def is_known(file: Path) -> bool:
+    """True for a file that is called or written as one of a format that is known and not read."""
+    return _format_of(file) is not None
+
+
+def is_voc(file: Path) -> bool:
+    """True if an XML file is an annotation of VOC: its element, and one that it has."""
+    head = head_of(file)
+    is_annotation = re.search(rb"<annotation[\s>]", head) is not None
+    return is_annotation and re.search(rb"<(object|size|filename|segmented)\b", head) is not None
 
 
 def is_yolo_label(file: Path) -> bool:

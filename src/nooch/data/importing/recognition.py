@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -12,17 +12,20 @@ from typing import TYPE_CHECKING, Any
 
 from nooch.base.errors import InputError, ParameterError, some_of, unreadable
 from nooch.base.files import DATASET_MARKER
+from nooch.base.words import counted
 from nooch.data.image_names import IMAGE_ENDINGS, MAP_ENDINGS, is_image, is_junk
+from nooch.data.importing.class_folders import NO_CLASSES, annotation_signs, folder_signs
 from nooch.data.importing.other_formats import (
     files_seen,
     head_of,
+    is_voc,
     is_yolo_label,
     looks_like_coco,
     refuse_other,
     refuse_other_folder,
 )
 from nooch.data.importing.table_roles import Hints, named_roles, table_roles
-from nooch.data.json_records import JSON_TABLES, object_keys
+from nooch.data.json_records import JSON_TABLES
 from nooch.data.readers import custom_reading, reading_of
 from nooch.data.readers.coco.reader import CocoReading
 from nooch.data.readers.cocostuff import map_values
@@ -35,9 +38,8 @@ if TYPE_CHECKING:
 
 _CLASSES = ("classes.txt", "labels.txt", "names.txt", "obj.names", "class_names.txt")
 _MAPS = ("labels", "masks", "annotations", "segmentation", "SegmentationClass", "gt")
-_COCO_KEYS = {"images", "annotations", "categories", "info", "licenses"}
-_MOST_LISTED = 20_000
-"""Files that are looked at below a folder, at most."""
+_MOST_LISTED, _MOST_READ = 20_000, 50
+"""Files below a folder whose names are looked at, and those whose content is."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,7 @@ def recognize(path: str | Path, hints: Hints | None = None) -> Recognized:
     place = Path(path)
     if not place.exists():
         raise InputError("no such file or folder", where=path)
-    if (place / DATASET_MARKER).is_file():
+    if b'"nooch-dataset"' in head_of(place / DATASET_MARKER):
         raise ParameterError("is a dataset folder already", where=path, remedy="use it as it is")
     if hints is not None and hints.reader is not None:
         reading = custom_reading(hints.reader, place)
@@ -75,16 +77,17 @@ def recognize(path: str | Path, hints: Hints | None = None) -> Recognized:
     problem = f"annotations are not called *{place.suffix}" if place.suffix else "has no ending"
     if place.is_dir():
         problem = f"contains {files_seen(place)}, and nothing that is recognized as annotations"
-    allowed = (
-        "COCO JSON, a YOLO data.yaml or label folder, Pascal VOC XML, an Open Images CSV, label"
-        " maps with classes.txt, a table with a column of ids, or a folder of images for each"
-        " class"
-    )
-    remedy = (
-        "name the format: nooch import coco, label-maps, boxes or table; or read it by a class of"
-        " yours, `reader` package.module:Name"
-    )
-    raise InputError(problem, where=path, allowed=allowed, remedy=remedy)
+    raise InputError(problem, where=path, allowed=_KNOWN, remedy=_NAME_IT)
+
+
+_NAME_IT = (
+    "name the format: nooch import coco, label-maps, boxes or table; or read it by a class of"
+    " yours, `reader` package.module:Name"
+)
+_KNOWN = (
+    "COCO JSON, a YOLO data.yaml or label folder, Pascal VOC XML, an Open Images CSV, label maps"
+    " with classes.txt, a table with a column of ids, or a folder of images for each class"
+)
 
 
 def recognize_table(path: str | Path, hints: Hints) -> Recognized:
@@ -111,13 +114,17 @@ def _found(reader: str, why: str, images: Path | None, *arguments: Any) -> Recog
 
 def _coco(files: list[Path], images: Path | None, why: str) -> Recognized:
     roles: dict[str, list[Path]] = {"things": [], "stuff": [], "captions": []}
+    names = {file.name.lower() for file in files}
     for file in files:
         name = file.name.lower()
-        # keypoints repeat instances; information on images has no annotations
-        if len(files) > 1 and name.startswith(("person_keypoints", "image_info", "panoptic")):
+        # information on images has no annotations; key points repeat the instances of that name
+        if len(files) > 1 and name.startswith("image_info"):
+            continue
+        if name.replace("person_keypoints", "instances") in names - {name}:
             continue
         role = next((role for role in ("stuff", "captions") if role in name), "things")
         roles[role].append(file)
+    left_out = [file.name for file in files if not any(file in listed for listed in roles.values())]
     if not roles["things"] and not roles["stuff"]:
         raise InputError(
             f"{some_of(file.name for file in files)}: captions, which name no classes",
@@ -131,6 +138,7 @@ def _coco(files: list[Path], images: Path | None, why: str) -> Recognized:
     # one split is none
     divided = splits if len(splits) == len(named) and len(set(splits)) > 1 else []
     read += f"; splits {', '.join(divided)} from the names" if divided else ""
+    read += f"; left out: {some_of(left_out)}" if left_out else ""
     reading = CocoReading(roles["things"], roles["stuff"], roles["captions"], splits=divided)
     return Recognized("coco", reading, f"{why}: {read}", images)
 
@@ -142,15 +150,10 @@ def _split_of(name: str) -> str | None:
 
 
 def _coco_file(file: Path, _: Hints) -> Recognized | None:
-    """COCO, by the keys of the object; other JSON is a table."""
-    if file.suffix.lower() != ".json":
-        return None
-    needed = {"annotations", "categories"}
-    keys, valid = object_keys(file, needed)
-    # its own reader tells what is wrong with damaged ones
-    if not keys & (needed if valid else _COCO_KEYS):
-        return None
-    return _coco([file], _images_near(file.parent), "a JSON file")
+    """COCO, by its lists and records; other JSON is a table."""
+    return (
+        _coco([file], _images_near(file.parent), "a JSON file") if looks_like_coco(file) else None
+    )
 
 
 def _yolo_file(file: Path, _: Hints) -> Recognized | None:
@@ -248,8 +251,7 @@ def _yolo_folder(folder: Path, hints: Hints) -> Recognized | None:
 
 def _voc_folder(folder: Path, _: Hints) -> Recognized | None:
     place = folder / "Annotations" if (folder / "Annotations").is_dir() else folder
-    first = next(_listed(place, (".xml",)), None)
-    if first is None or b"<annotations>" in head_of(first):
+    if not any(map(is_voc, islice(_listed(place, (".xml",)), _MOST_READ))):
         return None
     images = folder / "JPEGImages" if (folder / "JPEGImages").is_dir() else _images_near(folder)
     return _found("boxes", f"Pascal VOC's XML below {place.name}", None, place, "voc", None, images)
@@ -351,52 +353,74 @@ _BOXES = {b"ImageID", b"LabelName", b"XMin", b"XMax"}
 
 
 def _only_images(folder: Path, _: Hints) -> None:
-    """Refuse a folder of images without annotations."""
+    """Refuse a folder of images without annotations that are known."""
     images = list(islice(_listed(folder, IMAGE_ENDINGS), 3))
-    if images:
-        example = images[0].relative_to(folder).as_posix()
+    if not images:
+        return
+    example = images[0].relative_to(folder).as_posix()
+    signs, _table = annotation_signs(folder, _listed(folder, ("",)))
+    classes, loose = (
+        _classes_below(folder)[0],
+        [p.name for p in folder.iterdir() if is_image(p.name)],
+    )
+    if signs:
         raise InputError(
-            f"contains images, such as {example}, and no annotations; it has {files_seen(folder)}",
+            f"contains images, such as {example}, and what looks like their annotations, in a"
+            f" layout that is not known: {'; '.join(signs)}",
             where=folder,
-            allowed="a table of labels, COCO JSON, boxes, label maps, or a folder for each class"
-            " (those called after splits, or images, labels and the like, are classes only with"
-            " `reader` image-folder)",
-            remedy=f"label them with a model: nooch annotate {folder} `segmenter` MODEL; or give"
-            " the file of labels, with this folder as `images`",
+            allowed=_KNOWN,
+            remedy=_NAME_IT,
         )
+    if loose and classes and not {place.name.lower() for place in classes} & NO_CLASSES:
+        raise InputError(
+            f"has {counted(len(loose), 'image')} outside of folders, such as {loose[0]};"
+            f" {some_of(place.name for place in classes)} would be classes",
+            where=folder,
+            remedy="{}, which leaves out images outside of the folders of classes",
+            give={"reader": "image-folder"},
+        )
+    raise InputError(
+        f"contains images, such as {example}, and no annotations; it has {files_seen(folder)}",
+        where=folder,
+        allowed="a table of labels, COCO JSON, boxes, label maps, or a folder for each class"
+        " (those called after splits, or images, labels and the like, are classes only with"
+        " `reader` image-folder)",
+        remedy=f"label them with a model: nooch annotate {folder} `segmenter` MODEL; or give"
+        " the file of labels, with this folder as `images`",
+    )
+
+
+def _classes_below(folder: Path) -> tuple[list[Path], bool]:
+    """The folders that may be of a class each, and whether they are below folders of splits."""
+    tops = _with_images(sorted(folder.iterdir()))
+    if not tops or not {place.name.lower() for place in tops} <= set(SPLIT_NAMES):
+        return tops, False
+    return _with_images(entry for place in tops for entry in sorted(place.iterdir())), True
 
 
 def _image_folder(folder: Path, _: Hints) -> Recognized | None:
-    entries = [entry for entry in sorted(folder.iterdir()) if not is_junk(entry.name)]
-    if any(is_image(entry.name) for entry in entries):
-        return None
-    tops = _with_images(entries)
-    divided = {place.name.lower() for place in tops} <= set(SPLIT_NAMES)
-    classes = tops
-    if divided:
-        inner = [entry for place in tops for entry in sorted(place.iterdir())]
-        if any(is_image(entry.name) and not is_junk(entry.name) for entry in inner):
-            return None
-        classes = _with_images(inner)
+    """A folder for each class, unless anything speaks against it."""
+    classes, divided = _classes_below(folder)
     names = sorted({place.name for place in classes})
-    if not names or {name.lower() for name in names} & _NO_CLASSES:
+    tops = [folder, *({place.parent for place in classes} if divided else ())]
+    loose = any(is_image(entry.name) for place in tops for entry in place.iterdir())
+    if loose or not names or {name.lower() for name in names} & NO_CLASSES:
         return None
+    signs, table = annotation_signs(folder, _listed(folder, ("",)))
+    if signs := [*signs, *folder_signs(classes, divided)]:
+        other = f"; or import the annotations: nooch import auto {table}" if table else ""
+        raise InputError(
+            f"may be a folder of images for each class, {some_of(names)}, but: {'; '.join(signs)}",
+            where=folder,
+            allowed=_KNOWN,
+            remedy=f"{{}} if each folder is a class{other}",
+            give={"reader": "image-folder"},
+        )
     why = f"a folder of images for each class: {some_of(names)}"
-    within = {entry.name.lower() for place in classes for entry in place.iterdir()}
-    if within and within <= set(SPLIT_NAMES):
-        why += f"; the folders {some_of(sorted(within))} in them are not taken as splits"
     return _found("image-folder", why, folder, folder)
 
 
-_NO_CLASSES = {
-    "image", "images", "img", "imgs", "photos", "pictures", "jpegimages", "leftimg8bit", "gtfine",
-    "annotation", "annotations", "label", "labels", "masks", "segmentationclass", "train2017",
-    "val2017", "test2017", "train2014", "val2014", "test2014",
-}  # fmt: skip
-"""Usual names, in small letters, of folders that are not of one class."""
-
-
-def _with_images(entries: list[Path]) -> list[Path]:
+def _with_images(entries: Iterable[Path]) -> list[Path]:
     """The folders that contain an image."""
     folders = (entry for entry in entries if entry.is_dir() and not is_junk(entry.name))
     return [place for place in folders if next(_listed(place, IMAGE_ENDINGS), None) is not None]

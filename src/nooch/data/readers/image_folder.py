@@ -15,6 +15,7 @@ from blake3 import blake3
 from nooch.base.calls import Map, StepProgress
 from nooch.base.errors import InputError, some_of
 from nooch.base.split_plan import SplitPlan
+from nooch.base.words import counted
 from nooch.data.readers.image_files import FolderWalk, list_images
 from nooch.data.readers.image_rows import ScannedRows, write_rows
 from nooch.data.splits import SPLIT_NAMES
@@ -27,7 +28,8 @@ class FolderReading:
 
     An image shows the class of its folder, with unknown area, and none of the other classes. Where
     all folders below ``source`` are called after splits (train, val, test, ...), classes are the
-    folders below these. An image's id is its path relative to ``source``.
+    folders below these. An image's id is its path relative to ``source``. Images in no folder of a
+    class are left out, with a note.
     """
 
     source: str | Path
@@ -49,19 +51,22 @@ class FolderReading:
     def scan(
         self, folder: Path, map: Map, progress: StepProgress, part_size: int | None = None
     ) -> ScannedRows:
-        """List the images. Raises InputError if one is in no folder of a class."""
+        """List the images. Raises InputError if none is in a folder of a class."""
         del map, part_size
         walk = FolderWalk()
         paths = sorted(list_images(self.source, walk))
         rows = _rows(paths, self.source)
         classes = rows["keys"].explode().unique().sort().to_list()
-        source = {"role": "images", "file": Path(self.source).name, "images": len(paths)}
-        note = "an image shows the class of its folder and no other; areas are unknown"
+        source = {"role": "images", "file": Path(self.source).name, "images": rows.height}
+        notes = ["an image shows the class of its folder and no other; areas are unknown"]
+        if left := len(paths) - rows.height:
+            some = some_of(sorted({*paths} - {*rows["file_name"]}))
+            notes.append(f"left out, in no folder of a class: {counted(left, 'image')}, {some}")
         about = {
             "reader": "image-folder",
             "area": "unknown",
             "sources": [{**source, "blake3": _digest(paths)}],
-            "notes": [note, *walk.notes()],
+            "notes": [*notes, *walk.notes()],
         }
         written = write_rows(rows, folder)
         progress(1, 1)
@@ -75,15 +80,16 @@ def _digest(paths: list[str]) -> str:
 
 def _rows(paths: list[str], source: str | Path) -> pl.DataFrame:
     """Rows of ``ScannedRows``, with a split if there are folders of splits."""
-    parts = [path.split("/") for path in paths]
-    tops = {folders[0].lower() for folders in parts if len(folders) > 1}
+    tops = {path.split("/")[0].lower() for path in paths if "/" in path}
     divided = bool(tops) and tops <= set(SPLIT_NAMES)
     depth = 2 if divided else 1
-    loose = [path for path, folders in zip(paths, parts, strict=True) if len(folders) <= depth]
-    if loose or not paths:
+    loose = [path for path in paths if path.count("/") < depth]
+    if len(loose) == len(paths):
         problem = f"images lie in no folder of a class: {some_of(loose)}" if loose else "no images"
         allowed = "SOURCE/CLASS/image.jpg, or SOURCE/train/CLASS/image.jpg for each split"
         raise InputError(problem, where=source, allowed=allowed)
+    paths = sorted({*paths} - {*loose})
+    parts = [path.split("/") for path in paths]
     rows = {
         "image_id": paths,
         "file_name": paths,
