@@ -3,10 +3,12 @@
 import json
 from contextlib import redirect_stdout
 from dataclasses import replace
+from functools import partial
 from io import StringIO
 
 import numpy as np
 import pytest
+from coco_files import document, image, write
 from hypothesis import given, strategies as st
 from planted import planted_detector
 
@@ -269,3 +271,34 @@ def test_the_context_effect_of_a_real_detector(shared_data, run_cli, tmp_path):
     assert missed["low"] < 0 < missed["high"]
     assert claimed["rate_hard"] / claimed["rate_easy"] > 4
     assert claimed["p"] < 1e-5
+
+
+@pytest.mark.parametrize("names", [{4: "car"}, {4: "car", 9: "wine glass"}])
+@pytest.mark.parametrize("size", ["", "--part-size 20"])
+def test_an_image_set_without_objects_has_false_boxes(names, size, run_cli, tmp_path):
+    """Every image is easy: no criterion can be fitted, and none is said to be undefined."""
+    images, numbers = [image(i, 99, 99) for i in range(1, 51)], [*names]
+    write(tmp_path / "empty.json", document(images, categories=names))
+    found = [
+        {"image_id": i, "category_id": numbers[i % len(names)], "bbox": [9, 9, 9, 9], "score": 0.9}
+        for i in range(1, 11)
+    ]
+    write(tmp_path / "found.json", found)
+    run = partial(run_cli, cwd=tmp_path)
+    run(f"import coco --things empty.json ds {size}").ok()
+    asked = ("context", "ce", "ce & context")
+    for number, criterion in enumerate(asked):
+        made = run(f"find ds --criterion '{criterion}' --out {number}").ok()
+        assert "every image is easy, by the criterion 'no context'" in made.err.replace("\n", " ")
+        scores = run(f"evaluate {number} found.json --boxes --format json").ok().json
+        (claimed,) = [row for row in scores["box_effects"] if row["side"] == "negative"]
+        assert claimed["rate_easy"] == pytest.approx(10 / 50 / len(names))
+        assert claimed["reason"] == "nothing on hard images"
+        assert not any("nan" in line for line in scores["headlines"])
+    checked = run("check ds found.json --out checked").ok()
+    assert "no context to compare the errors" in checked.out
+    assert f"{10 // len(names)} of 50" in checked.out
+    table = nooch.load_suite(tmp_path / "checked" / "suite")
+    assert table.criteria == ("no context",)
+    slices = json.loads((tmp_path / "checked" / "findings.json").read_text())
+    assert slices["findings"] == []

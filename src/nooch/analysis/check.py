@@ -31,7 +31,7 @@ from nooch.base.calls import Count, Progress, Seed, Share, checked, no_progress
 from nooch.base.display import DisplayTable
 from nooch.base.errors import InputError, check_one_of, giving, some_of
 from nooch.base.files import DATASET_MARKER, atomic_folder, is_address
-from nooch.criteria import CE, Attribute, Context, Gist
+from nooch.criteria import CE, Context, Gist
 from nooch.criteria.context_fit import no_context
 from nooch.data import Dataset, load_dataset, parquet_bytes
 from nooch.data.dataset import no_dataset
@@ -57,7 +57,7 @@ from nooch.report.answer import Answer, notebook_html
 from nooch.report.images.sources import Sources
 from nooch.report.site.site import write_report
 from nooch.suites import Suite, save_suite
-from nooch.suites.find import find
+from nooch.suites.find import NO_CONTEXT, all_easy, find
 
 _SMALLEST = 1e-300
 
@@ -130,8 +130,6 @@ def baseline_runs(data: Dataset, tasks: Sequence[str], split: str) -> list[Predi
 PAGE = "report/index.html"
 _MARKER = "findings.json"
 _DECISIONS = ("argmax", "threshold")
-_NOTHING = "no context"
-"""Name of the criterion of labels that contain no context: no image is hard."""
 _CONTEXT = (
     "for findings by context import more labels per image, add columns such as the place (nooch"
     " tools add-attributes), or predict areas (nooch annotate)"
@@ -324,7 +322,7 @@ def check(
         judged = [verdict for verdict in scores.verdicts if verdict.run in named]
         scores = replace(scores, verdicts=judged)
         findings = Findings.from_rows([], {"split": split})
-        if [*suite.criteria] != [_NOTHING]:
+        if [*suite.criteria] != [NO_CONTEXT]:
             findings = cue_findings(suite, scored, data=data, split=split, progress=progress)
         where = None
         if slices:
@@ -418,9 +416,8 @@ def _criteria(
     elif not made:
         if len(data.classes) == 1:
             raise error
-        # all images are easy: scores, confusions and slices are left
-        # (fitted on any image: a training split is not needed)
-        made[_NOTHING] = Attribute("y < 0").fit(data)
+        # scores, confusions and slices are left
+        made |= all_easy(data)
         notes = [f"{error.problem}; {_CONTEXT}"]
     return made, notes
 
@@ -428,7 +425,7 @@ def _criteria(
 def _with_enough(suite: Suite, split: str, min_hard: int, n_tasks: int) -> tuple[Suite, str]:
     """The suite of the tasks with enough hard images on a side, and what was chosen."""
     hard, what = most_hard(suite), suite.unit_name
-    if [*suite.criteria] == [_NOTHING]:
+    if [*suite.criteria] == [NO_CONTEXT]:
         return suite, f"split {split}"
     kept = [task for task, count in hard.items() if count >= min_hard]
     if not kept:

@@ -23,6 +23,7 @@ _SKIPPED = 12
 
 def print_found(suite: Suite, out: Path, format: Format, following: str) -> None:
     """Print a suite that was written, and the next command."""
+    from nooch.suites.find import NO_CONTEXT
     from nooch.suites.suite_tables import expected_tables
     from nooch.suites.summary import fit_notes, summary
 
@@ -31,6 +32,8 @@ def print_found(suite: Suite, out: Path, format: Format, following: str) -> None
         return
     print_counts(suite)
     print_tables(expected_tables(suite))
+    if NO_CONTEXT in suite.criteria:
+        note(f"no image has a class: every image is easy, by the criterion {NO_CONTEXT!r}")
     note(*(suite.header.overlay.notes if suite.header.overlay else ()))
     note(*(text for name in suite.criteria for text in fit_notes(suite, name)))
     number = len(suite.header.sets)

@@ -65,7 +65,8 @@ class Regression(msgspec.Struct, frozen=True):
 def no_context(data: Dataset) -> InputError | None:
     """Why the labels of a dataset's training images are not context of each other; None: they are.
 
-    There is one class, or they exclude each other.
+    There is one class, or they exclude each other. Without a label nothing is known of that: of
+    each task it is a reason that no training image has the class.
     """
     split = data.fitting_split
     train = data.select(split) if split in data.splits else data
@@ -74,9 +75,11 @@ def no_context(data: Dataset) -> InputError | None:
 
 def _no_context(state: Presences, n_classes: int) -> InputError | None:
     per_image = np.diff(state.present[0])
+    if not per_image.any():
+        return None
     if n_classes == 1:
         problem = f"{state.names[0]} is the only class, so no other label is its context"
-    elif len(per_image) and (per_image <= 1).mean() >= _IMPLIES:
+    elif (per_image[per_image > 0] <= 1).mean() >= _IMPLIES:
         problem = "labels exclude each other: an image has one, and none is context of another"
     else:
         return None

@@ -30,11 +30,14 @@ from nooch.base.files import (
 from nooch.base.version import __version__
 from nooch.base.work_folder import Steps, held, remove_leftovers, work_folder
 from nooch.criteria import (
+    CE,
+    Attribute,
     Combination,
     Context,
     Criterion,
     Fitted,
     FittedCE,
+    Gist,
     MarkFitted,
     Summable,
     SupportFitted,
@@ -195,6 +198,14 @@ _ReadSet = Callable[[str, str, str], ChallengeSet]
 
 _DOING = "running nooch find for this suite"
 
+NO_CONTEXT = "no context"
+"""Name of the criterion of labels that contain no context: no image is hard."""
+
+
+def all_easy(data: Dataset) -> dict[str, Fitted]:
+    """The criterion by which every image is easy, by its name; no training split is needed."""
+    return {NO_CONTEXT: Attribute("y < 0").fit(data)}
+
 
 @checked
 def find(
@@ -215,6 +226,9 @@ def find(
     progress: Progress = no_progress,
 ) -> Suite:
     """Find the challenge sets of a dataset.
+
+    Of a dataset without any label no criterion can be fitted: in its suite every image is easy, by
+    a criterion ``no context``, so that false claims can be counted.
 
     Images of which it is unknown whether they show a task's class, or how large its cues are,
     because that was not annotated, are left out of fits and sets; sets count them (``excluded_*``).
@@ -275,7 +289,7 @@ def find(
     names, places = resolve_tasks(data.classes, tasks), splits_to_search(data.splits, splits)
     fitted, work = _fitted(_work_on(data, target, map, progress), criteria, names, places)
     labels = read_label_overlay(overlay, data) if overlay else None
-    search = Search(*fitted, names, places, match, labels)
+    search = Search(*fitted, names, places, None if NO_CONTEXT in fitted[0] else match, labels)
     if not allow_unannotated:
         for name, fitted_criterion in search.fitted.items():
             if fitted_criterion is not search.criteria[name]:
@@ -305,6 +319,11 @@ def find(
         suite = load_suite(target)
     suite.dataset = data
     return suite
+
+
+def _has_labels(data: Dataset) -> bool:
+    """True if any image has any class."""
+    return any(data.part(number, ()).areas.nnz for number in range(data.n_parts))
 
 
 @dataclass(frozen=True)
@@ -359,6 +378,9 @@ def _fitted(
     """Fitted criteria and all that were asked for, by name; and the work with what these read."""
     data = work.data
     criteria = named_criteria(given, data.embedding_names)
+    of_labels = [isinstance(c, CE | Context | Gist | Combination) for c in criteria.values()]
+    if all(of_labels) and not _has_labels(data):
+        criteria = all_easy(data)
     if data.fitting_split in splits:
         # no image has support from a regression that was fitted on it
         criteria = {

@@ -112,11 +112,12 @@ def effect_sentence(row: Mapping[str, Any]) -> str:
             rates += others
         rates += "; within class and size"
     else:
-        rates = "no image where absent objects are expected, "
-        if hard is not None:
-            rates = f"{1000 * hard:.1f} boxes of absent objects per 1,000 images where they are"
-            rates += " expected, "
-        boxes = "" if hard is not None else " boxes of absent objects per 1,000 images"
+        rates, boxes = "no image where absent objects are expected, ", ""
+        what = " boxes of absent objects per 1,000 images and class"
+        if hard is None:
+            boxes = what
+        else:
+            rates = f"{1000 * hard:.1f}{what} where they are expected, "
         rates += "none elsewhere" if easy is None else f"{1000 * easy:.1f}{boxes} elsewhere"
         rates += "; images with any, within class:"
     return f"{row['run']}, {row['criterion']}: {rates} {effect}"

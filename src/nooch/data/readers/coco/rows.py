@@ -203,7 +203,8 @@ class ScannedFile:
         category_ids = integers(self.categories, len(self.categories), self.path)
         category_index = index_of(columns["category"], category_ids, "category", self.path, numbers)
         check_areas(columns["area"], index, images, self.path, numbers)
-        has_boxes = any(part.more for part in self.annotations)
+        # of a file without annotations, the images have no object
+        has_boxes = not self.annotations or any(part.more for part in self.annotations)
         return ParsedFile(
             self.name,
             **images,
