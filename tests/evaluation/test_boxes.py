@@ -299,6 +299,6 @@ def test_an_image_set_without_objects_has_false_boxes(names, size, run_cli, tmp_
     assert "no context to compare the errors" in checked.out
     assert f"{10 // len(names)} of 50" in checked.out
     table = nooch.load_suite(tmp_path / "checked" / "suite")
-    assert table.criteria == ("no context",)
+    assert {criterion for criterion, _, _ in table.keys} == {"no context"}
     slices = json.loads((tmp_path / "checked" / "findings.json").read_text())
     assert slices["findings"] == []

@@ -322,7 +322,7 @@ def check(
         judged = [verdict for verdict in scores.verdicts if verdict.run in named]
         scores = replace(scores, verdicts=judged)
         findings = Findings.from_rows([], {"split": split})
-        if [*suite.criteria] != [NO_CONTEXT]:
+        if NO_CONTEXT not in suite.criteria:
             findings = cue_findings(suite, scored, data=data, split=split, progress=progress)
         where = None
         if slices:
@@ -425,7 +425,7 @@ def _criteria(
 def _with_enough(suite: Suite, split: str, min_hard: int, n_tasks: int) -> tuple[Suite, str]:
     """The suite of the tasks with enough hard images on a side, and what was chosen."""
     hard, what = most_hard(suite), suite.unit_name
-    if [*suite.criteria] == [NO_CONTEXT]:
+    if NO_CONTEXT in suite.criteria:
         return suite, f"split {split}"
     kept = [task for task, count in hard.items() if count >= min_hard]
     if not kept:

@@ -227,8 +227,8 @@ def find(
 ) -> Suite:
     """Find the challenge sets of a dataset.
 
-    Of a dataset without any label no criterion can be fitted: in its suite every image is easy, by
-    a criterion ``no context``, so that false claims can be counted.
+    Of a dataset without any label no criterion can be fitted: its suite also has a criterion ``no
+    context``, by which every image is easy, so that false claims can be counted.
 
     Images of which it is unknown whether they show a task's class, or how large its cues are,
     because that was not annotated, are left out of fits and sets; sets count them (``excluded_*``).
@@ -289,7 +289,7 @@ def find(
     names, places = resolve_tasks(data.classes, tasks), splits_to_search(data.splits, splits)
     fitted, work = _fitted(_work_on(data, target, map, progress), criteria, names, places)
     labels = read_label_overlay(overlay, data) if overlay else None
-    search = Search(*fitted, names, places, None if NO_CONTEXT in fitted[0] else match, labels)
+    search = Search(*fitted, names, places, match, labels)
     if not allow_unannotated:
         for name, fitted_criterion in search.fitted.items():
             if fitted_criterion is not search.criteria[name]:
@@ -380,7 +380,7 @@ def _fitted(
     criteria = named_criteria(given, data.embedding_names)
     of_labels = [isinstance(c, CE | Context | Gist | Combination) for c in criteria.values()]
     if all(of_labels) and not _has_labels(data):
-        criteria = all_easy(data)
+        criteria = {**criteria, **all_easy(data)}
     if data.fitting_split in splits:
         # no image has support from a regression that was fitted on it
         criteria = {

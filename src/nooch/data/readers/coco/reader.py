@@ -189,7 +189,13 @@ class ScannedCoco:
         from nooch.data.readers.coco.merge import merge
 
         first, last = (None if end is None else int(end) for end in (low, high))
-        parsed = [(file.role, file.read(first, last)) for file in self.files]
+        things = [file for file in self.files if file.role == "things"]
+        # without any annotation of a thing, it is known that images have none
+        bare = bool(things) and not any(file.annotations for file in things)
+        parsed = [
+            (file.role, file.read(first, last, bare=bare and file.role == "things"))
+            for file in self.files
+        ]
         if self.maps is not None:
             parsed.append(("maps", self.maps.read(first, last)))
         data, counts = merge(parsed, images)

@@ -181,8 +181,10 @@ class ScannedFile:
         """Ids of all images: int64 (n_images,)."""
         return np.concatenate([read_ids(Path(part.stem), _IMAGE) for part in self.images])
 
-    def read(self, low: int | None, high: int | None) -> ParsedFile:
-        """The content for images with ``low <= id < high``. Raises InputError for bad values."""
+    def read(self, low: int | None, high: int | None, *, bare: bool = False) -> ParsedFile:
+        """The content for images with ``low <= id < high``; of ``bare`` files, which have no
+        annotation, with boxes of none. Raises InputError for bad values.
+        """
         images = self._images(low, high)
         slices = [self._annotations(part, images, low, high) for part in self.annotations]
         rows = [np.empty(0, self._kind), *(rows for rows, _ in slices)]
@@ -203,8 +205,7 @@ class ScannedFile:
         category_ids = integers(self.categories, len(self.categories), self.path)
         category_index = index_of(columns["category"], category_ids, "category", self.path, numbers)
         check_areas(columns["area"], index, images, self.path, numbers)
-        # of a file without annotations, the images have no object
-        has_boxes = not self.annotations or any(part.more for part in self.annotations)
+        has_boxes = bare or any(part.more for part in self.annotations)
         return ParsedFile(
             self.name,
             **images,
