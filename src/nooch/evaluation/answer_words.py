@@ -80,7 +80,8 @@ class AnswerWords:
         clauses = [clause for clause in language.clauses(plain) if not clause.asked]
         only = not any(asked.others(clause.words) for clause in clauses)
         verdicts = set[bool | None]()
-        for before, clause in zip([None, *clauses], clauses, strict=False):
+        for number, clause in enumerate(clauses, 1):
+            before = clauses[number - 2] if number > 1 else None
             label = before.words if before is not None and before.label else ()
             # "Cat: no" is not about a dog, "lamp: none" neither, and "dogs: 0" is
             if not asked.is_other(label):
@@ -89,7 +90,10 @@ class AnswerWords:
                 verdicts.add(self._short(clause))
             if language.denies(clause.words) and [*asked.places(label)]:
                 verdicts.add(False)
-            verdicts |= {*self._of_object(clause, asked, only)}
+            after = clauses[number] if clause.label and number < len(clauses) else None
+            # a label such as dog_present states nothing by itself
+            if after is None or self._stated(after, letters) is None:
+                verdicts |= {*self._of_object(clause, asked, only)}
         verdicts.discard(None)
         if len(verdicts) != 1 or self._is_foreign(clauses, {*words}):
             return None
@@ -194,7 +198,8 @@ class _Object:
         nouns = [at for at, word in enumerate(asked) if word not in language.known]
         own = asked[nouns[0] : nouns[-1] + 1] if nouns else []
         # "a dog on the sofa": a noun in order and whole, else the task's
-        self.forms = [some for some in (task, own) if some]
+        whole = any(asked[at : at + len(task)] == task for at in range(len(asked))) and task
+        self.forms = [task] if whole else [some for some in (task, own) if some]
         self.owner = "_".join(task) if language.name == "en" else None
 
     def others(self, words: Sequence[str]) -> bool:

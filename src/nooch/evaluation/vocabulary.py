@@ -124,7 +124,8 @@ def is_modifier(words: Sequence[str], end: int) -> bool:
     """True if an English singular noun is part of another: "dog house", "train car"."""
     after, last = (words[end] if end < len(words) else "s"), words[end - 1]
     plurals = plural(last) == last or last.endswith("s")
-    return not (plurals or after in language_words("en").known or after.endswith(_VERBS))
+    verb = after.endswith(_VERBS) and not after.endswith(("us", "ss"))
+    return not (plurals or verb or after in language_words("en").known)
 
 
 def load_vocabulary(source: str | Path) -> Vocabulary:
