@@ -252,3 +252,17 @@ def test_every_verb_takes_the_same_groups(verb):
     assert setting.default is None
     assert setting.help.startswith("Column, or pattern of file names, of images that count as one")
     assert "by default the " in setting.help
+
+
+def test_the_command_takes_the_datasets_place(tmp_path, run_cli):
+    """A dataset that was moved is named, and its groups are too."""
+    data, runs = world(6)
+    nooch.save_dataset(data, tmp_path / "moved")
+    nooch.find(tmp_path / "moved", ["ce"], tasks=["car"], out=tmp_path / "suite")
+    (tmp_path / "moved").rename(tmp_path / "data")
+    answers = pl.DataFrame({"image_id": runs[0].image_ids, "car": runs[0].values[0]})
+    answers.write_csv(tmp_path / "model.csv")
+    words = f"evaluate {tmp_path / 'suite'} {tmp_path / 'model.csv'} --scale logit --group scene"
+    assert "was not found" in run_cli(words).err
+    done = run_cli(f"{words} --dataset {tmp_path / 'data'}").ok()
+    assert "in groups by scene" in done.err

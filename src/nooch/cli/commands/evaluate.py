@@ -73,8 +73,8 @@ def evaluate_command(
         worse = worse_contexts(found)
     with progress() as update:
         scores = evaluate(
-            scored, runs, attributes=None if data is None else data.images, reading=reading,
-            progress=update, **settings,
+            scored, runs, attributes=None if data is None else data.images, dataset=data,
+            reading=reading, progress=update, **settings,
         )  # fmt: skip
     if out is not None:
         save_scores(scores, out, metrics=metrics, overwrite=overwrite)
