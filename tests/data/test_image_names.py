@@ -149,3 +149,41 @@ def test_names_are_refused_where_no_file_is_known_and_other_ids_are_not():
     for names in ([], ["99", "100"], ["99", "a.jpg"]):
         column = pl.Series(names, dtype=pl.String)
         assert known.match(column, "x", strict=True).ids.to_list() == [None] * len(names)
+
+
+_ONE = _of(["3.jpg", "2.jpg", "1.jpg"], [1, 2, 3])
+_NUMBERS, _FILES = pl.Series([1, 2, 3]), pl.Series(["a/1.jpg", "a/2.jpg", "a/3.jpg"])
+
+
+@pytest.mark.parametrize(
+    ("columns", "best", "note"),
+    [
+        # the number of a file's name, next to that name
+        ({"image_id": _NUMBERS, "file_name": _FILES}, "file_name", "different images in 2 of 3"),
+        ({"image_id": _NUMBERS, "file_name": _FILES.reverse()}, "file_name", ""),
+        ({"image_id": _NUMBERS, "path": pl.Series(["x", "y", "z"])}, "image_id", ""),
+        ({"image_id": _NUMBERS, "path": pl.Series(["x", "2.jpg", "z"])}, "image_id", ""),
+        # the number of a row
+        ({"id": _NUMBERS, "image": _FILES}, "image", ""),
+        ({"id": _NUMBERS, "image": pl.Series(["x", "y", "z"])}, "id", ""),
+        ({"image_id": _NUMBERS + 9, "image": pl.Series(["x", "y", "z"])}, "", ""),
+    ],
+)
+def test_columns_that_name_the_same_images(columns, best, note):
+    name, text = _ONE.agreed(columns, "here")
+    assert name == best
+    assert note in text
+    assert bool(note) == bool(text)
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"image": _FILES, "path": _FILES.reverse()},
+        {"image_id": _NUMBERS, "img_id": _NUMBERS.reverse()},
+        {"image_id": _NUMBERS, "path": pl.Series(["x", "y", "3.jpg"])},
+    ],
+)
+def test_columns_that_contradict_each_other(columns):
+    text = fails(lambda: _ONE.agreed(columns, "here"), "name different images", "remove")
+    assert all(name in text for name in columns)

@@ -90,6 +90,48 @@ def test_a_perfect_model_is_perfect_however_it_is_read(suite, tmp_path, spelling
     assert "corrected labels: 24 of 24 images by file name" in overlaid.notes
 
 
+def _two_names(rows):
+    """Records with the number in a file's name, the id of another image, next to the name."""
+    return [{"image_id": int(i[-10:-4]), "file_name": i, "task": t, "yes": y} for i, t, y in rows]
+
+
+def _boxes(rows):
+    box = {"bbox": [0, 0, 9, 9], "score": 0.9}
+    return [{**row, **box, "category": row["task"]} for row in rows if row["yes"]]
+
+
+def _by_image(rows):
+    frame = pl.DataFrame(rows).group_by("image_id", "file_name", maintain_order=True).all()
+    return [
+        {"image_id": row["image_id"], "file_name": row["file_name"],
+         "boxes": [[0, 0, 9, 9]] * sum(row["yes"]), "scores": [0.9] * sum(row["yes"]),
+         "labels": [t for t, y in zip(row["task"], row["yes"], strict=True) if y]}
+        for row in frame.to_dicts()
+    ]  # fmt: skip
+
+
+def _long(rows):
+    return pl.DataFrame(rows).select("image_id", "file_name", "task", prob=pl.col("yes") * 0.9)
+
+
+def _wide(rows):
+    return _long(rows).pivot("task", index=["image_id", "file_name"], values="prob").fill_null(0)
+
+
+@pytest.mark.parametrize("way", [_boxes, _by_image, _long, _wide])
+def test_a_file_name_counts_before_the_number_in_it(suite, tmp_path, way):
+    content = way(_two_names(_rows(suite, str)))
+    file = tmp_path / ("p.json" if isinstance(content, list) else "p.csv")
+    if isinstance(content, list):
+        file.write_text(json.dumps(content))
+    else:
+        content.write_csv(file)
+    (run,) = load_predictions(file, suite)
+    assert any("name different images in" in note for note in run.notes)
+    scores = evaluate(suite, [run], metrics=["error"]).table
+    assert set(scores.drop_nulls("value")["value"]) == {0.0}
+
+
 def test_names_of_no_image_and_of_other_splits(suite, tmp_path):
     rows = list(_rows(suite, str))
     said = [{"img_id": i, "object_name": t, "answer": "No"} for i, t, _ in rows]

@@ -241,7 +241,7 @@ def test_long_tables_that_are_refused(long, tmp_path, change, parts, kept):
     ("change", "parts"),
     [
         (lambda f: f.select("image_id"), ["has columns image_id"]),
-        (lambda f: f.with_columns(file_name=pl.lit("a.jpg")), ["not numbers: file_name (String)"]),
+        (lambda f: f.with_columns(scene=pl.lit("a")), ["not numbers: scene (String)"]),
         (lambda f: f.with_columns(**{"fire hydrant": 0.5}), ["24 predictions are repeated"]),
         (without("car"), ["1 value is missing, such as image 37, task car"]),
         (lambda f: pl.concat([f, f[:1]]), ["2 predictions are repeated, such as image 37"]),

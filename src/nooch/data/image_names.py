@@ -7,7 +7,8 @@ end of file names count as ids only where every known file name ends in its own 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -24,9 +25,11 @@ MAP_ENDINGS = (".png", ".bmp", ".tif", ".tiff")
 IMAGE_ENDING = rf"(?i)({'|'.join(map(re.escape, IMAGE_ENDINGS))})$"
 FILE_COLUMNS = (
     "file_name", "filename", "img_filename", "image", "img", "path", "image_path", "img_path",
-    "image_name", "img_name", "file_path", "filepath", "file", "image_file", "photo",
+    "image_name", "img_name", "image_source", "file_path", "filepath", "file", "image_file",
+    "photo",
 )  # fmt: skip
-IMAGE_COLUMNS = ("image_id", "id", "img_id", "imageid", *FILE_COLUMNS)
+ID_COLUMNS = ("image_id", "id", "img_id", "imageid")
+IMAGE_COLUMNS = (*ID_COLUMNS, *FILE_COLUMNS)
 """Columns and fields that names of images are in: ids, or names of files."""
 
 
@@ -133,6 +136,38 @@ class ImageNames:
         ids = rows.join(table, on="name", how="left", maintain_order="left")["image_id"]
         note = f"{ids_matched.count():,} of {counted(len(texts), 'image')} {rule}"
         return MatchedNames(ids, rule, "" if rule == BY_ID and not len(unknown) else note)
+
+    def agreed(self, columns: Mapping[str, pl.Series], where: object) -> tuple[str, str]:
+        """The column that counts of several that name the images of the same rows, and a note where
+        another names other images: file names before ids, which can be the numbers in these; and
+        ``id``, which can be of the row, after all. Empty if none names a known image. Raises
+        InputError where no column decides.
+        """
+        matched: dict[str, pl.Series] = {}
+        rank = {name: (name.lower() in ID_COLUMNS) + (name.lower() == "id") for name in columns}
+        for name in sorted(rank if len(rank) > 1 else (), key=rank.__getitem__):
+            as_names = columns[name] if rank[name] else columns[name].cast(pl.String)
+            with suppress(InputError):
+                ids = self.match(as_names, where).ids
+                if ids.count() and not (matched and rank[name] == 2):
+                    matched[name] = ids
+        if not matched:
+            return "", ""
+        best, notes = max(matched, key=lambda name: matched[name].count()), []
+        for name, ids in matched.items():
+            differ = (ids != matched[best]).fill_null(value=False)
+            if differ.any():
+                row = int(differ.arg_max() or 0)
+                problem = (
+                    f"{name} and {best} name different images in {int(differ.sum()):,} of"
+                    f" {len(ids):,} rows: {columns[name][row]} is image {ids[row]}, and"
+                    f" {columns[best][row]} is image {matched[best][row]}"
+                )
+                if rank[best] >= rank[name]:
+                    remedy = f"remove {name} or {best}"
+                    raise InputError(problem, where=where, remedy=remedy)
+                notes.append(f"{problem}: {best} counts")
+        return best, "; ".join(notes)
 
     def _decided(self, texts: pl.Series, where: object) -> tuple[pl.Series, str]:
         """Images of different texts by the rule that fits the whole column, and that rule."""

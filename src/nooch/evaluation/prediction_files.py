@@ -596,7 +596,7 @@ def _read(
     if isinstance(source, Predictions):
         return [source if name is None else replace(source, run=name)]
     frame, where = pl.DataFrame(), name or "predictions"
-    found: Found | None
+    found: Found | None = None
     if isinstance(source, str | Path):
         path = Path(source)
         name, where, ending = name or path.stem, str(path), path.suffix.lower()
@@ -609,13 +609,18 @@ def _read(
             found = text_detections(folder)
         else:
             frame = read_prediction_table(path, how)
-            found = table_detections(frame, path)
     else:
         name, frame = where, _polars(source)
+    note = ""
+    if found is None:
+        frame, note = images.one_column(frame, where)
         found = table_detections(frame, where)
     if found is None:
-        return table_predictions(frame, name, tasks, how, where)
+        of_table = table_predictions(frame, name, tasks, how, where)
+        return [replace(run, notes=(*run.notes, note)) if note else run for run in of_table]
+    found, other = found.with_one_name(images)
     boxes = found.resolved(tasks, images, how)
+    boxes = replace(boxes, notes=(*boxes.notes, *filter(None, (note, other))))
     largest = _checked(boxes.largest(tasks), "score", where)
     if boxes.rows.height:
         scale_of(boxes.rows["score"].to_numpy(), "score", how, where)

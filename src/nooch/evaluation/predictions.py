@@ -20,7 +20,7 @@ from nooch.criteria.context import FOLDS
 from nooch.data import Dataset, ImageNames, class_name, id_column
 from nooch.data.arrays import box_arrays, float_array, in_main_memory
 from nooch.data.box_columns import FORMATS, are_fractions
-from nooch.data.image_names import BY_ID
+from nooch.data.image_names import BY_ID, IMAGE_COLUMNS
 from nooch.evaluation.boxes.coordinates import check_scores, checked_boxes
 from nooch.evaluation.boxes.matching import Boxes, Detections, FoundObjects
 from nooch.evaluation.metrics import SCALES
@@ -526,6 +526,22 @@ class KnownImages:
         run = run.only(images=ids.is_not_null()) if ids.null_count() else run
         read = "; ".join(filter(None, notes))
         return replace(run, image_ids=ids.drop_nulls(), read=read, images_of=suffix)
+
+    def one_column(self, frame: pl.DataFrame, where: str) -> tuple[pl.DataFrame, str]:
+        """A table without the columns that name its images besides the one that counts; and a note,
+        see ``ImageNames.agreed``.
+        """
+        named = {name.strip().lower(): name for name in reversed(frame.columns)}
+        columns = {named[name]: frame[named[name]] for name in IMAGE_COLUMNS if name in named}
+        columns = {
+            name: column
+            for name, column in columns.items()
+            if column.dtype == pl.String or column.dtype.is_integer()
+        }
+        if len(columns) < 2:
+            return frame, ""
+        best, note = self.names.agreed(columns, where)
+        return frame.drop(name for name in columns if best and name != best), note
 
     def ids_of(self, names: pl.Series, where: str, *, typed: bool = True) -> tuple[pl.Series, str]:
         """The images that names mean, and how they were matched; names that are ids stay as they

@@ -24,7 +24,7 @@ from nooch.base.text_encoding import text_lines
 from nooch.base.words import counted
 from nooch.data.arrays import box_arrays
 from nooch.data.box_columns import box_columns, box_numbers
-from nooch.data.image_names import IMAGE_COLUMNS
+from nooch.data.image_names import FILE_COLUMNS, IMAGE_COLUMNS
 from nooch.data.readers.coco.decoder import Listing, first_element, opened
 from nooch.data.table_schema import CLASS_COLUMNS, CLASS_NUMBERS
 from nooch.evaluation.boxes.found import RUN_KEYS, Found
@@ -50,28 +50,39 @@ _Integer = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 class _Columns:
     """Names of the columns of a table of boxes, or of the members of a record.
 
-    ``box``: four names, or one of lists or structures, or none; ``box_format``: empty if the names
-    leave it open.
+    ``images``: members that name the image, ``image`` first; ``box``: four names, or one of lists
+    or structures, or none; ``box_format``: empty if the names leave it open.
     """
 
-    image: str | None
+    images: tuple[str, ...]
     category: str
     score: str
     box: tuple[str, ...]
     box_format: str
 
+    @property
+    def image(self) -> str | None:
+        return next(iter(self.images), None)
+
     @classmethod
     def of(cls, names: Iterable[str], texts: Collection[str]) -> _Columns | None:
         """None where no column is a class, or none a score; ``texts`` are columns of text."""
         given = {name.strip().lower(): name for name in reversed(list(names))}
-        image = next((given[name] for name in IMAGE_COLUMNS if name in given), None)
-        classes = [given[name] for name in _CLASSES if name in given and given[name] != image]
+        images = _images(given, texts)
+        classes = [given[name] for name in _CLASSES if name in given and given[name] not in images]
         score = next((given[name] for name in _SCORES if name in given), None)
         if not classes or score is None:
             return None
         category = next((name for name in classes if name in texts), classes[0])
         box, box_format = box_columns(given)
-        return cls(image, category, score, box, box_format)
+        return cls(images, category, score, box, box_format)
+
+
+def _images(given: Mapping[str, str], texts: Collection[str]) -> tuple[str, ...]:
+    """See ``_Columns.images``; ``given``: name in lower case -> name."""
+    listed = [given[name] for name in IMAGE_COLUMNS if name in given]
+    files = [given[name] for name in FILE_COLUMNS if given.get(name) in texts]
+    return tuple(dict.fromkeys([*listed[:1], *files]))
 
 
 def table_detections(frame: pl.DataFrame, where: Path | str) -> Found | None:
@@ -136,15 +147,19 @@ def _streamed(content: Any, path: Path, columns: _Columns, first: Mapping[str, A
     members = [(name, kind if len(box) == 1 else float) for name in box]
     record = _struct(
         "_Record",
-        [(columns.image, _Integer | str), (columns.category, _Integer | str),
-         (columns.score, float), *members],
+        [(columns.category, _Integer | str), (columns.score, float),
+         (columns.image, _Integer | str),
+         *((name, str | None) for name in columns.images[1:]), *members],
     )  # fmt: skip
-    image, category, score, *numbers = map(attrgetter, record.__struct_fields__)
-    ids, categories = list[pl.Series](), list[pl.Series]()
+    category, score, *others = map(attrgetter, record.__struct_fields__)
+    images, numbers = others[: len(columns.images)], others[len(columns.images) :]
+    ids: list[list[pl.Series]] = [[] for _ in images]
+    categories = list[pl.Series]()
     scores, boxes = list[Floats](), list[Floats]()
     for records in Listing(content, path, record).slices():
         n = len(records)
-        ids.append(_ids_or_names(map(image, records)))
+        for image, parts in zip(images, ids, strict=True):
+            parts.append(_ids_or_names(map(image, records)))
         categories.append(_ids_or_names(map(category, records)))
         scores.append(np.fromiter(map(score, records), np.float64, n))
         if len(numbers) == 1:
@@ -154,12 +169,13 @@ def _streamed(content: Any, path: Path, columns: _Columns, first: Mapping[str, A
         elif numbers:
             boxes.append(np.stack([np.fromiter(map(one, records), np.float64, n)
                                    for one in numbers], axis=1))  # fmt: skip
-    rows = pl.DataFrame({"image_id": _joined(ids), "category": _joined(categories),
+    named = dict(zip(columns.images, map(_joined, ids), strict=True))
+    rows = pl.DataFrame({"image_id": named[columns.images[0]], "category": _joined(categories),
                          "score": np.concatenate(scores)})  # fmt: skip
     is_coco = (columns.image, columns.category) == ("image_id", "category_id") and not is_nested
     layout = "COCO results" if is_coco else f"records with {', '.join(box) or 'no box'}"
     written = np.concatenate(boxes) if numbers else None
-    return Found(path, layout, rows, written, box_format)
+    return Found(path, layout, rows, written, box_format, named=named)
 
 
 def _struct(name: str, members: Sequence[tuple[str | None, Any]]) -> type[Any]:
@@ -168,12 +184,13 @@ def _struct(name: str, members: Sequence[tuple[str | None, Any]]) -> type[Any]:
     return msgspec.defstruct(name, fields, gc=False)
 
 
-def _ids_or_names(values: Iterable[int | str]) -> pl.Series:
+def _ids_or_names(values: Iterable[int | str | None]) -> pl.Series:
     """Int64 where all are integers, else String."""
     listed = list(values)
     if all(type(value) is int for value in listed):
         return pl.Series(listed, dtype=pl.Int64)
-    return pl.Series([str(value) for value in listed], dtype=pl.String)
+    texts = [None if value is None else str(value) for value in listed]
+    return pl.Series(texts, dtype=pl.String)
 
 
 def _joined(parts: Sequence[pl.Series]) -> pl.Series:
@@ -183,6 +200,7 @@ def _joined(parts: Sequence[pl.Series]) -> pl.Series:
 
 def _by_image(document: Any, path: Path, how: FileFormat) -> Found:
     """Detections in a mapping from images, or in an array with an element for each image."""
+    named: dict[str, pl.Series] = {}
     if isinstance(document, dict) and {"images", "annotations"} <= document.keys():
         raise _no_layout(path, "contains COCO annotations, not detections")
     if isinstance(document, dict):
@@ -191,8 +209,10 @@ def _by_image(document: Any, path: Path, how: FileFormat) -> Found:
     elif isinstance(document, list):
         images, entries = None, document
         if entries and all(isinstance(entry, dict) for entry in entries):
-            key = next((key for key in IMAGE_COLUMNS if key in entries[0]), None)
-            images = None if key is None else [entry.get(key) for entry in entries]
+            texts = [key for key, value in entries[0].items() if isinstance(value, str)]
+            keys = _images({key: key for key in entries[0]}, texts)
+            named = {key: _ids_or_names(entry.get(key) for entry in entries) for key in keys}
+            images = [entry.get(keys[0]) for entry in entries] if keys else None
     else:
         raise _no_layout(path, f"is a {type(document).__name__}")
     listed = how.listed()
@@ -221,7 +241,8 @@ def _by_image(document: Any, path: Path, how: FileFormat) -> Found:
     written = np.concatenate([np.zeros((0, 4)), *(part[2] for part in parts)])
     box_format = formats.pop() if formats else "xyxy"
     listed = names if entries else None
-    return Found(path, "boxes of each image", rows, written, box_format, "box", listed)
+    layout = "boxes of each image"
+    return Found(path, layout, rows, written, box_format, "box", listed, named=named)
 
 
 def _entry(entry: Any, where: str) -> tuple[pl.Series, Floats, Floats, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +39,8 @@ class Found:
         images: all images that the file lists, also those without a box.
         in_fractions: whether boxes are fractions by definition; else the numbers decide.
         of_yolo: whether classes are numbered from 0 by definition.
+        named: member -> its name of the image of each row, or of each of ``images``; ``image_id``
+            is the first.
     """
 
     where: Path | str
@@ -50,10 +52,23 @@ class Found:
     images: pl.Series | None = None
     in_fractions: bool = False
     of_yolo: bool = False
+    named: Mapping[str, pl.Series] = field(default_factory=dict)
 
     def place(self, row: int) -> str:
         """The file, unit and image of a detection, for errors."""
         return f"{self.where}, {self.unit} {row + 1}, image {self.rows['image_id'][row]}"
+
+    def with_one_name(self, images: KnownImages) -> tuple[Found, str]:
+        """With the member that counts as ``image_id``, and a note; see ``ImageNames.agreed``."""
+        several = len(self.named) > 1
+        best, note = images.names.agreed(self.named, self.where) if several else ("", "")
+        if not best:
+            return self, ""
+        names, listed = self.named[best], self.images
+        if listed is not None:
+            listed, names = names, names.gather(positions(self.rows["image_id"], listed))
+        rows = self.rows.with_columns(names.alias("image_id"))
+        return replace(self, rows=rows, images=listed), note
 
     def resolved(self, tasks: Sequence[str], images: KnownImages, how: FileFormat) -> DetectedBoxes:
         """The boxes of tasks, checked; of all classes if no task is given. Raises InputError."""
