@@ -79,3 +79,13 @@ def test_images_next_to_folders_of_classes_are_left_out(tmp_path, top):
     data = read(FolderReading(source))
     assert list(data.image_ids) == [f"{top}cat/2.jpg", f"{top}dog/3.jpg"]
     assert f"left out, in no folder of a class: 1 image, {top}1.jpg" in data.provenance["notes"]
+
+
+def test_other_endings_of_jpeg_are_read_and_other_formats_counted(tmp_path):
+    source = images(tmp_path, ["cat/1.jfif", "cat/2.JPE", "dog/3.jpg"])
+    for name in ("cat/4.heic", "dog/5.AVIF", "dog/6.avif"):
+        (source / name).write_bytes(b"")
+    data = read(FolderReading(source))
+    assert len(data) == 3
+    left = "left out, in formats that are not read: 3 files, .avif 2, .heic 1"
+    assert left in data.provenance["notes"]

@@ -276,6 +276,31 @@ def test_coco_called_as_a_dataset_of_nooch_is_coco(tmp_path, run_cli):
     assert len(nooch.load_dataset(tmp_path / "out")) == 1
 
 
+@pytest.mark.parametrize(
+    ("own", "other", "root"),
+    [
+        ("mine/photos/1.jpg", "images/1.jpg", "mine"),
+        ("mine/images/1.jpg", "mine/1.jpg", "mine"),
+        ("mine/images/1.jpg", "images/1.jpg", "mine/images"),
+        ("images/1.jpg", "labels/other.md", None),
+    ],
+)
+def test_images_are_below_the_folder_of_their_annotations(own, other, root, tmp_path):
+    """Where both are below it, the names in the annotations decide."""
+    written(tmp_path, [own, other])
+    write(tmp_path / "mine" / "coco.json", document([image(1, file_name="1.jpg")], []))
+    for path in (tmp_path / "mine", tmp_path / "mine" / "coco.json"):
+        assert recognize(path).images == (root and tmp_path / root)
+
+
+def test_images_next_to_a_folder_of_annotations_are_its(tmp_path, run_cli):
+    file = coco_file(tmp_path / "in")
+    for number, path in enumerate((file, file.parent, file.parent.parent)):
+        assert recognize(path).images == tmp_path / "in" / "images"
+        done = run_cli(f"import auto {path} {tmp_path}/{number}").ok()
+        assert f"all 1 files are below {tmp_path}/in/images" in " ".join(done.err.split())
+
+
 def test_key_points_are_instances_where_no_file_has_these(tmp_path):
     def things():
         return [file.name for role, file in recognize(tmp_path).reading.files()]

@@ -12,8 +12,11 @@ from refusals import fails
 
 from nooch.base.errors import ParameterError
 from nooch.base.split_plan import SplitPlan
-from nooch.data import Dataset, apply_split, named_splits
-from nooch.data.importing.import_dataset import with_split
+from nooch.data import Dataset, apply_split, load_dataset, named_splits
+from nooch.data.importing.import_dataset import import_dataset, with_split
+from nooch.data.readers.contract import read
+from nooch.data.readers.table_layouts import Columns, LongTable
+from nooch.data.readers.tables import TableReading
 from nooch.data.table_schema import check_split
 
 _no_parameter = partial(fails, kind=ParameterError)
@@ -65,6 +68,36 @@ def test_a_seed_decides_and_the_order_of_input_does_not(ids, seed, rng):
     for plan in (SplitPlan("60/20/20", seed), SplitPlan("60/20/20", seed, "group")):
         first = _sides(apply_split(_images(sorted(ids), group=[i % 7 for i in sorted(ids)]), plan))
         assert _sides(apply_split(_images(shuffled, group=group), plan)) == first
+
+
+@given(
+    st.lists(st.sampled_from([None, *"abcdefghij"]), min_size=12, max_size=40), st.integers(1, 9)
+)
+@settings(deadline=None)
+def test_the_ids_of_one_photograph_are_in_one_split(tmp_path_factory, files, part_size):
+    """Of a table in one part and in several, and of a dataset in memory."""
+    folder = tmp_path_factory.mktemp("twice")
+    rows = pl.DataFrame({"id": range(len(files)), "file": files, "class": "cat"})
+    rows.write_csv(folder / "t.csv")
+    reading = TableReading(folder / "t.csv", Columns("id", "file"), LongTable("class"))
+    plan = SplitPlan("50/25/25", seed=part_size)
+    made = [
+        load_dataset(import_to(reading, folder / f"{size}", split=plan, part_size=size))
+        for size in (None, part_size)
+    ]
+    made.append(with_split(read(reading), plan))
+    for data in made:
+        splits = data.images.drop_nulls("file_name").group_by("file_name").agg(pl.col("split"))
+        assert all(len({*found}) == 1 for found in splits["split"])
+        assert data.fingerprint == made[0].fingerprint
+    is_repeated = any(files.count(file) > 1 for file in files if file)
+    assert made[0].group == made[1].group == ("file_name" if is_repeated else None)
+    assert is_repeated == any("file of another" in n for n in made[0].provenance["notes"])
+
+
+def import_to(reading, out, **options):
+    import_dataset(reading, out, **options)
+    return out
 
 
 def test_seeds_differ_and_text_ids_are_divided_too():

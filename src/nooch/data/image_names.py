@@ -19,7 +19,14 @@ import polars as pl
 from nooch.base.errors import InputError, some_of
 from nooch.base.words import counted
 
-IMAGE_ENDINGS = (".jpg", ".jpeg", ".png", ".bmp", ".webp", ".tif", ".tiff", ".gif", ".ppm")
+IMAGE_ENDINGS = (
+    ".jpg", ".jpeg", ".png", ".bmp", ".webp", ".tif", ".tiff", ".gif", ".ppm", ".jfif", ".jpe",
+)  # fmt: skip
+UNREAD_ENDINGS = (
+    ".avif", ".heic", ".heif", ".pgm", ".pbm", ".pnm", ".jp2", ".jxl", ".svg", ".tga", ".exr",
+    ".hdr", ".psd", ".dcm", ".raw", ".dng", ".cr2", ".nef", ".arw", ".ico", ".eps",
+)  # fmt: skip
+"""Endings of images in formats that are not read."""
 MAP_ENDINGS = (".png", ".bmp", ".tif", ".tiff")
 """For label maps: formats that keep every value."""
 IMAGE_ENDING = rf"(?i)({'|'.join(map(re.escape, IMAGE_ENDINGS))})$"

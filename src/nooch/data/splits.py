@@ -32,7 +32,12 @@ def apply_split(images: pl.DataFrame, plan: SplitPlan | None) -> pl.DataFrame:
     if plan is None:
         return images
     order = images["image_id"].arg_sort()
-    groups = None if plan.group is None else group_names(images, plan.group)[order]
+    group = plan.group
+    if plan.shares is not None and group is None and "file_name" in images.columns:
+        # ids of one photograph stay together
+        repeated = images["file_name"].drop_nulls().is_duplicated().any()
+        group = "file_name" if repeated else None
+    groups = None if group is None else group_names(images, group)[order]
     codes = np.empty(images.height, dtype=np.int8)
     codes[order] = split_codes(images["image_id"][order], plan, groups)
     return images.with_columns(split=pl.Series(SPLITS, dtype=pl.String).gather(codes))

@@ -128,6 +128,8 @@ def print_imported(out: Path, imported: Imported, format: str) -> None:
     """Print what was written."""
     header = imported.header
     note(*header.provenance.get("notes", []))
+    if header.image_root and not imported.missing:
+        note(f"images: all {header.n_images:,} files are below {header.image_root}")
     if format == "json":
         print_json({"dataset": str(out), **imported.facts})
         return

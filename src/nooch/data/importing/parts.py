@@ -17,7 +17,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from nooch.base.calls import Map, Progress
-from nooch.base.errors import InputError
+from nooch.base.errors import InputError, some_of
 from nooch.base.files import replacing
 from nooch.base.split_plan import SplitPlan
 from nooch.base.work_folder import Batches, Steps
@@ -86,6 +86,7 @@ class Work:
         plan: how images are divided.
         group: by which images are grouped, see ``Dataset.group``.
         n_parts: number of parts.
+        notes: of what was found when all parts were written.
     """
 
     folder: Path
@@ -94,6 +95,7 @@ class Work:
     plan: SplitPlan | None
     group: str | None
     n_parts: int
+    notes: tuple[str, ...] = ()
 
     @property
     def divides_groups(self) -> bool:
@@ -125,10 +127,9 @@ class PartJob(NumberedJob):
         work = self.work
         data, counts = work.scanned.read(self.part.low, self.part.high, work.images)
         # a name that is wrong is refused
-        names = None if work.group is None else group_names(data.images, work.group).to_frame()
-        if names is not None and work.divides_groups:
-            work.kept.put(_groups_file(self.number), [names])
-        elif work.plan is not None:
+        names = group_names(data.images, work.group or _PHOTOGRAPH)
+        work.kept.put(_groups_file(self.number), [names.to_frame()])
+        if work.plan is not None and not work.divides_groups:
             data = replace(data, images=self.divided(data.images))
         data, broken = without_broken(data)
         unknown = int(np.isnan(data.areas.data).sum())
@@ -157,6 +158,7 @@ class SplitJob(PartJob):
         """Write the table of images."""
         work, number = self.work, self.number
         written: Written = PartJob(self.folder, number, work, self.part).result()
+        written.fingerprint = None
         record = written.record
         name = next(name for name in record.files if name.startswith("images"))
         images = self.divided(pl.read_parquet(work.dataset / name, glob=False), written.broken)
@@ -164,6 +166,10 @@ class SplitJob(PartJob):
         record.files[name] = file_record(file)
         record.splits = dict(images["split"].value_counts().iter_rows())
         return written
+
+
+_PHOTOGRAPH = "file_name"
+"""Column that groups the ids of one image file."""
 
 
 def _groups_file(part: int) -> str:
@@ -200,13 +206,32 @@ def write_parts(
     work.dataset.mkdir(exist_ok=True)
     jobs = [PartJob(folder, number, work, part) for number, part in enumerate(parts)]
     written = results_of(jobs, map, partial(progress, "putting parts together"))
-    if plan is not None and plan.group is not None:
-        groups = groups_of([work.kept.read(_groups_file(job.number)) for job in jobs])
+    batches = [work.kept.read(_groups_file(job.number)) for job in jobs]
+    if group is None:
+        work = _of_photographs(work, [batch[0]["group"] for batch in batches])
+    if work.plan is not None and work.divides_groups:
+        groups = groups_of(batches)
         # only the number of ids is used
-        _save_splits(work, plan, split_codes(groups, plan, groups))
+        _save_splits(work, work.plan, split_codes(groups, work.plan, groups))
         again = [SplitJob(folder, job.number, work, job.part) for job in jobs]
         written = results_of(again, map, partial(progress, "splitting parts"))
     return work, written
+
+
+def _of_photographs(work: Work, files: Sequence[pl.Series]) -> Work:
+    """The work with the ids of one image file as a group, if a file has several."""
+    # hashes: names of all files take much memory
+    known = pl.concat(some.is_not_null() for some in files)
+    repeated = pl.concat(some.hash() for some in files).is_duplicated() & known
+    if not repeated.any():
+        return work
+    some = some_of(work.scanned.ids().filter(repeated))
+    note = f"{int(repeated.sum())} images have the file of another: {some}; each file is one"
+    plan = work.plan
+    if plan is not None and plan.shares is not None:
+        plan = replace(plan, group=_PHOTOGRAPH)
+    notes = (f"{note} group, {_PHOTOGRAPH}",)
+    return replace(work, plan=plan, group=_PHOTOGRAPH, notes=notes)
 
 
 def _listing(images: str | Path, folder: Path) -> ImageListing:
@@ -238,6 +263,7 @@ class Imported:
         captions: number of captions.
         attributes: names of the attribute columns.
         has_areas: whether every present class has a known area.
+        missing: number of images whose file is not below the folder of images.
     """
 
     header: Header
@@ -245,6 +271,7 @@ class Imported:
     captions: int
     attributes: list[str]
     has_areas: bool
+    missing: int = 0
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -282,7 +309,7 @@ def seal(
     if value_range is not None:
         provenance["range"] = list(value_range)
     listed = () if work.images is None else work.images.notes
-    provenance["notes"] = [*notes, *provenance["notes"], *listed]
+    provenance["notes"] = [*notes, *provenance["notes"], *listed, *work.notes]
     if left_out:
         kept = bool(work.scanned.broken)
         check_broken(left_out, n_images, written[0].image_root, broken, kept)
@@ -303,6 +330,7 @@ def seal(
         sum(record.captions or 0 for record in records),
         first.attributes,
         not any(part.unknown for part in written),
+        counts.get("missing", 0) + counts.get("files", 0),
     )
 
 

@@ -152,7 +152,9 @@ def _split_of(name: str) -> str | None:
 def _coco_file(file: Path, _: Hints) -> Recognized | None:
     """COCO, by its lists and records; other JSON is a table."""
     return (
-        _coco([file], _images_near(file.parent), "a JSON file") if looks_like_coco(file) else None
+        _coco([file], _images_near(file.parent, file), "a JSON file")
+        if looks_like_coco(file)
+        else None
     )
 
 
@@ -226,7 +228,7 @@ def _coco_folder(folder: Path, _: Hints) -> Recognized | None:
     places = folder.glob("annotations/*.json"), folder.glob("*.json")
     listed = (sorted(file for file in files if looks_like_coco(file)) for files in places)
     files = next(filter(None, listed), [])
-    return _coco(files, _images_near(folder), "JSON files") if files else None
+    return _coco(files, _images_near(folder, files[0]), "JSON files") if files else None
 
 
 def _yolo_folder(folder: Path, hints: Hints) -> Recognized | None:
@@ -438,12 +440,21 @@ def _class_list(folder: Path) -> Path | None:
     return next((folder / name for name in _CLASSES if (folder / name).is_file()), None)
 
 
-def _images_near(folder: Path) -> Path | None:
-    """The folder of images next to annotations, if one contains any."""
-    for place in (folder / "images", folder.parent / "images", folder):
-        if place.is_dir() and next(_listed(place, IMAGE_ENDINGS), None) is not None:
-            return place
-    return None
+def _images_near(folder: Path, file: Path | None = None) -> Path | None:
+    """The folder of the images of annotations that are below a folder, or of a COCO ``file`` of
+    it, whose names of images decide; next to it only where it is called after annotations.
+    """
+    for name in _FILE_NAME.findall(b"" if file is None else head_of(file))[:1]:
+        if (folder / os.fsdecode(name)).is_file():
+            return folder
+    is_next = folder.name.lower() in ("annotations", "labels")
+    near = [folder / "images", folder, *(folder.parent / name for name in _PHOTOS if is_next)]
+    images = (place for place in near if place.is_dir())
+    return next((p for p in images if next(_listed(p, IMAGE_ENDINGS), None) is not None), None)
+
+
+_PHOTOS = ("images", "JPEGImages")
+_FILE_NAME = re.compile(rb'"file_name"\s*:\s*"([^"\\]{1,200})"')
 
 
 def _listed(folder: Path, endings: tuple[str, ...]) -> Iterator[Path]:

@@ -101,7 +101,7 @@ def files_of(folder: Path, ending: str) -> list[str]:
     """The files below a folder with an ending, sorted. Raises InputError if there is none."""
     if not folder.is_dir():
         raise InputError("is not a folder", where=folder, allowed=f"a folder of {ending} files")
-    files = files_below(folder, lambda name: name.endswith(ending))
+    files = files_below(folder, lambda name: name.lower().endswith(ending))
     if not files:
         raise InputError(f"contains no {ending} file", where=folder)
     return files

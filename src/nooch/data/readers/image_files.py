@@ -6,6 +6,7 @@ import os
 import re
 import stat
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -21,8 +22,9 @@ from PIL import Image, UnidentifiedImageError
 
 from nooch.base.errors import InputError, ParameterError, some_of, unreadable
 from nooch.base.limits import usable_cpus
+from nooch.base.words import counted
 from nooch.data.dataset import Dataset, ImageId
-from nooch.data.image_names import IMAGE_ENDINGS, is_junk
+from nooch.data.image_names import IMAGE_ENDINGS, UNREAD_ENDINGS, is_junk
 
 _COCO_PREFIXES = ("", "COCO_val2014_", "COCO_train2014_", "COCO_test2014_")
 
@@ -156,19 +158,26 @@ class FolderWalk:
         follow: whether links that lead out of the folder are followed.
         wanted: whether a file of this name is listed; image files by default.
         left_out: entries that were left out, each with the reason.
+        unread: ending -> number of the images in formats that are not read.
         led_out: links that led out of the folder and were followed.
     """
 
     follow: bool = True
     wanted: Callable[[str], bool] = lambda name: name.lower().endswith(IMAGE_ENDINGS)
     left_out: list[str] = field(default_factory=list)
+    unread: Counter[str] = field(default_factory=Counter)
     led_out: list[str] = field(default_factory=list)
 
     def left_notes(self) -> list[str]:
         """A note on what was left out, if anything was."""
         # a folder's entries come in any order
         left = sorted(self.left_out)
-        return [f"left out of the folder of images: {len(left)}: {some_of(left)}"] if left else []
+        notes = [f"left out of the folder of images: {len(left)}: {some_of(left)}"] if left else []
+        if self.unread:
+            kinds = ", ".join(f"{ending} {count}" for ending, count in sorted(self.unread.items()))
+            files = counted(sum(self.unread.values()), "file")
+            notes.append(f"left out, in formats that are not read: {files}, {kinds}")
+        return notes
 
     def notes(self) -> list[str]:
         """Notes on what was left out, and on links that were followed."""
@@ -189,6 +198,8 @@ class FolderWalk:
                 is_folder = place is not None and (place.is_dir() if link else entry.is_dir())
                 # what leads nowhere may have been a folder
                 if not (matches or is_folder or (place is None and "." not in entry.name)):
+                    ending = os.path.splitext(entry.name)[1].lower()  # noqa: PTH122 - fast
+                    self.unread.update([ending] if ending in UNREAD_ENDINGS else [])
                     continue
                 if why := self._why_left_out(path, entry, place, is_folder, seen):
                     shown = path.encode("utf-8", "backslashreplace").decode()
