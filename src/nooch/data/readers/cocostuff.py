@@ -29,6 +29,9 @@ COCOSTUFF_IDS: dict[str, int] = {row["name"]: int(row["id"]) for row in _rows()}
 THINGS = tuple(name for name, kind in COCOSTUFF.items() if kind == "thing")
 """The 80 classes of things, in the order of COCO ids: the labels of most detectors."""
 
+COCO_THINGS = {COCOSTUFF_IDS[name]: name for name in THINGS}
+"""COCO's ids of these, 1 to 90 with gaps -> name."""
+
 MAP_VALUES = {
     # the maps of things and stuff: value = id - 1, 255 = unlabeled
     "cocostuff": {number - 1: name for name, number in COCOSTUFF_IDS.items()},

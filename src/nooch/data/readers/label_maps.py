@@ -182,23 +182,53 @@ def means_void(name: str) -> bool:
 
 def class_list(path: Path) -> dict[int, str]:
     """Number -> class name from a text file: ``NUMBER NAME`` on all lines, or names on all, counted
-    from 0. Raises InputError: neither; a number or name twice.
+    from 0; or from JSON: ``{"0": NAME}``, also as ``id2label`` or ``names``, or an array of names.
+    Raises InputError: neither; a number or name twice.
     """
-    lines = text_lines(path, allowed=f"a text file of classes, or one of {', '.join(MAP_VALUES)}")
-    lines = [line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#")]
-    heads = [line.replace(":", " ", 1).replace(",", " ", 1).split(None, 1) for line in lines]
-    # superscripts are also digits, and Python refuses numbers of thousands of digits
-    numbered = [len(h) == 2 and h[0].isdecimal() and len(h[0]) < 20 for h in heads]
-    allowed = "'value name' on every line, or names on every line"
-    if any(numbered) and not all(numbered):
-        bare = [repr(line) for line, has in zip(lines, numbered, strict=True) if not has]
-        problem = f"{sum(numbered)} lines have a value and a name, and {some_of(bare)} not"
-        raise InputError(problem, where=path, allowed=allowed, remedy="fix these lines")
-    values = [int(head[0]) for head in heads] if any(numbered) else [*range(len(lines))]
-    texts = [head[1] for head in heads] if any(numbered) else lines
+    if path.suffix.lower() == ".json":
+        values, texts = _json_list(path)
+        allowed = _JSON_LISTS
+    else:
+        values, texts = _text_list(path)
+        allowed = _TEXT_LISTS
     names = [class_name(text, path) for text in texts]
     twice = [value for value, n in Counter([*values, *names]).items() if n > 1]
     if not values or twice:
         problem = f"names {some_of(twice)} twice" if twice else "names no class"
         raise InputError(problem, where=path, allowed=allowed)
     return dict(zip(values, names, strict=True))
+
+
+_JSON_LISTS = 'COCO\'s categories, {"0": NAME, "1": NAME}, also as id2label or names, or [NAME, NAME]'
+_TEXT_LISTS = "'value name' on every line, or names on every line"
+
+
+def _json_list(path: Path) -> tuple[list[int], list[str]]:
+    listed = read_json(path, "list of classes", "JSON")
+    for member in ("id2label", "names"):
+        listed = listed.get(member, listed) if isinstance(listed, dict) else listed
+    listed = dict(enumerate(listed)) if isinstance(listed, list) else listed
+    is_named = isinstance(listed, dict) and all(isinstance(name, str) for name in listed.values())
+    if not is_named or not all(str(number).isdecimal() for number in listed):
+        raise InputError("lists no classes", where=path, allowed=_JSON_LISTS)
+    return [int(number) for number in listed], [*listed.values()]
+
+
+def _text_list(path: Path) -> tuple[list[int], list[str]]:
+    lines = text_lines(path, allowed=f"a text file of classes, or one of {', '.join(MAP_VALUES)}")
+    lines = [line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#")]
+    heads = [line.replace(":", " ", 1).replace(",", " ", 1).split(None, 1) for line in lines]
+    # superscripts are also digits, and Python refuses numbers of thousands of digits
+    numbered = [len(h) == 2 and h[0].isdecimal() and len(h[0]) < 20 for h in heads]
+    if any(numbered) and not all(numbered):
+        bare = [repr(line) for line, has in zip(lines, numbered, strict=True) if not has]
+        problem = f"{sum(numbered)} lines have a value and a name, and {some_of(bare)} not"
+        raise InputError(problem, where=path, allowed=_TEXT_LISTS, remedy="fix these lines")
+    if any(numbered):
+        return [int(head[0]) for head in heads], [head[1] for head in heads]
+    return [*range(len(lines))], lines
+
+
+def is_numbered(path: Path) -> bool:
+    """Whether a text file of ``class_list`` has a number on each line, next to the name."""
+    return _text_list(path)[1] != [line.strip() for line in text_lines(path) if line.strip()]

@@ -1,0 +1,273 @@
+"""Which class does a number mean? Readings of detections' numbers, checked by annotated objects.
+
+The numbers of one detector's file follow the categories of a dataset, COCO's ids (1 to 90), or an
+order of names, from 0 or 1. Boxes that overlap objects of other classes betray a wrong reading.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from nooch.base.errors import Give, InputError, some_of
+from nooch.data import Dataset
+from nooch.data.objects import BOX
+from nooch.data.readers.cocostuff import COCO_THINGS
+from nooch.evaluation.boxes.matching import Boxes, Floats, Integers, match_boxes
+from nooch.evaluation.prediction_format import FileFormat
+from nooch.evaluation.predictions import KnownImages, positions
+
+_MOST = 50_000
+"""Boxes of the largest scores that are checked."""
+_FEWEST = 3
+"""Boxes more, and twice as many, and half of all: a reading fits far better than another."""
+_SAME = 0.8
+"""Share of a number's boxes on objects of one class from which this is what the number means."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What class numbers may mean.
+
+    Attributes:
+        words: for readers, "counted from 1 in the order of data.yaml".
+        names: number -> class.
+        give: parameters that choose it.
+        is_stated: whether numbers stand next to the names; else it is one of several.
+    """
+
+    words: str
+    names: Mapping[int, str]
+    give: Give
+    is_stated: bool = False
+
+    def names_of(self, numbers: Sequence[int]) -> list[str]:
+        return [self.names[number] for number in numbers]
+
+
+def _counted(names: Sequence[str], owner: str, more: Give, *, stated: int = -1) -> list[Reading]:
+    return [
+        Reading(f"counted from {first} in the order of {owner}",
+                dict(enumerate(names, first)), {**more, "first_class": first}, first == stated)
+        for first in (0, 1)
+    ]  # fmt: skip
+
+
+def readings_of(
+    how: FileFormat, images: KnownImages, own: Mapping[int, str] | None, *, of_yolo: bool
+) -> list[Reading]:
+    """What numbers may mean, the most likely reading first.
+
+    Args:
+        how: with the classes that are given, if any.
+        images: known ones, and the classes and recorded categories of their dataset.
+        own: number -> name as the file of the detections itself has it.
+        of_yolo: whether numbers count from 0 by definition.
+    """
+    recorded = {} if images.data is None else images.data.categories
+    # of a number that a thing and stuff share, the thing: it comes first
+    of_data = {number: name for name, (number, _) in reversed(recorded.items())}
+    names, owner, give = how.named(), "`classes`", dict[str, object]()
+    if isinstance(how.classes, str | Path):
+        owner = Path(how.classes).name
+    is_stated = names is not None and how.is_numbered()
+    if names is None and (own or of_data):
+        names, is_stated = own or of_data, not of_yolo
+        owner = "the file itself" if own else "the dataset"
+    of_coco = {*COCO_THINGS.values()} & {*images.classes}
+    if names is None and of_coco == {*COCO_THINGS.values()}:
+        names, owner, give = COCO_THINGS, "COCO", {"classes": "coco"}
+    if names is None:
+        return []
+    order = [names[number] for number in sorted(names)]
+    counted = _counted(order, owner, give, stated=0 if of_yolo else -1)
+    if how.first_class is not None:
+        return [counted[how.first_class]]
+    if not is_stated and how.classes is not None:
+        return counted
+    listed = Reading(f"as {owner} numbers them", names, give, is_stated)
+    found = [*counted, listed] if of_yolo and not is_stated else [listed, *counted]
+    if how.classes is None and names is not COCO_THINGS and of_coco:
+        things, coco = [*COCO_THINGS.values()], {"classes": "coco"}
+        found += [Reading("as COCO numbers them", COCO_THINGS, coco)]
+        found += _counted(things, "COCO", coco)
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """What is annotated where the boxes are.
+
+    Attributes:
+        numbers: of the boxes, ascending.
+        classes: of the dataset.
+        counts: int64 (n_numbers, n_classes), boxes of a number with this class.
+        total: boxes that were counted.
+        words: what they are, "boxes that overlap an object".
+        by_objects: whether classes are of the objects; else of the whole images.
+    """
+
+    numbers: Sequence[int]
+    classes: Sequence[str]
+    counts: Integers
+    total: int
+    words: str
+    by_objects: bool
+
+    @classmethod
+    def of(
+        cls, categories: pl.Series, rows: Integers, boxes: Floats | None, scores: Floats,
+        data: Dataset,
+    ) -> Seen:  # fmt: skip
+        """Count boxes by number and by the class of the object that they overlap; without objects,
+        or boxes in their units, the box of the largest score of each image, by its classes.
+
+        Args:
+            categories: numbers (n,).
+            rows: of the images in the dataset (n,), -1 for none.
+            boxes: in the units of the objects (n, 4), NaN where these are not known; or None.
+            scores: (n,).
+            data: the dataset.
+        """
+        numbers = categories.unique().sort()
+        number = positions(categories, numbers)
+        counts = np.zeros((len(numbers), len(data.classes)), np.int64)
+        best = best_boxes(rows, boxes, scores)
+        objects = None if boxes is None else nearest_objects(rows, boxes, scores, data)
+        if objects is not None:
+            box, label = objects
+            np.add.at(counts, (number[box], label), 1)
+            return cls([*numbers], data.classes, counts, len(box),
+                       "boxes that overlap an object", by_objects=True)  # fmt: skip
+        _, first = np.unique(rows[best], return_index=True)
+        best = best[first]
+        present = data.areas[rows[best]].tocoo()
+        np.add.at(counts, (number[best][present.row], present.col), 1)
+        words = "images' boxes with the largest score"
+        return cls([*numbers], data.classes, counts, len(best), words, by_objects=False)
+
+    def own(self, names: Sequence[str]) -> int:
+        """Boxes of the class that is annotated, with these names of the numbers."""
+        places = {name: place for place, name in enumerate(self.classes)}
+        at = [(row, places[name]) for row, name in enumerate(names) if name in places]
+        return int(sum(self.counts[row, column] for row, column in at))
+
+    def is_far_better(self, many: int, few: int) -> bool:
+        return many - few >= _FEWEST and many >= 2 * few and 2 * many >= self.total
+
+    def told(self, reading: Reading) -> str:
+        return f"{self.own(reading.names_of(self.numbers))} {reading.words}"
+
+    def meant(self, names: Sequence[str]) -> dict[int, str]:
+        """Number -> class of its objects, if numbers other than these ``names`` say are certain:
+        two or more that are permuted, or far more boxes than have the class of their name.
+        """
+        of_number = self.counts.sum(axis=1)
+        most = self.counts.max(axis=1, initial=0)
+        is_sure = (of_number >= _FEWEST) & (most >= _SAME * of_number)
+        meant = {row: self.classes[int(self.counts[row].argmax())] for row in np.flatnonzero(is_sure)}
+        wrong = {row: name for row, name in meant.items() if name != names[row]}
+        if not self.by_objects or len(wrong) < 2 or len({*wrong.values()}) < len(wrong):
+            return {}
+        permuted = {*wrong.values()} == {names[row] for row in wrong}
+        right = int(sum(self.counts[row].max() for row in meant))
+        if not permuted and not self.is_far_better(right, self.own(names)):
+            return {}
+        return {self.numbers[row]: name for row, name in meant.items()}
+
+
+def best_boxes(rows: Integers, boxes: Floats | None, scores: Floats) -> Integers:
+    """Positions of the boxes in known images, the largest scores first; at most ``_MOST``."""
+    known = rows >= 0 if boxes is None else (rows >= 0) & np.isfinite(boxes).all(axis=1)
+    kept = np.flatnonzero(known)
+    return np.asarray(kept[np.argsort(-scores[kept], kind="stable")][:_MOST])
+
+
+def nearest_objects(
+    rows: Integers, boxes: Floats, scores: Floats, data: Dataset
+) -> tuple[Integers, Integers] | None:
+    """Boxes that overlap an object of any class, and the column of its class, (n,) each, one to one
+    and the largest scores first; None without objects. Arguments as of ``Seen.of``.
+    """
+    table = data.objects
+    if table is None or not table.height:
+        return None
+    best = best_boxes(rows, boxes, scores)
+    image = positions(table["image_id"], data.images["image_id"])
+    counts = ~(table["crowd"] | table["ignore"]).to_numpy() & np.isin(image, rows[best])
+    table, image = table.filter(pl.Series(counts)), image[counts]
+    none, nothing = np.zeros(len(image), np.int64), np.zeros(len(image), bool)
+    objects = Boxes(image, none, table.select(BOX).to_numpy().astype(np.float64))
+    found = Boxes(rows[best], np.zeros(len(best), np.int64), boxes[best])
+    matched = match_boxes(found, scores[best], objects, nothing, nothing).matched[0]
+    label = positions(table["class"].cast(pl.String), pl.Series(data.classes, dtype=pl.String))
+    hits = np.flatnonzero((matched >= 0) & (label[matched] >= 0 if len(label) else False))
+    return best[hits], label[matched[hits]]
+
+
+def class_of_numbers(
+    found: Sequence[int],
+    readings: Sequence[Reading],
+    seen: Seen | None,
+    how: FileFormat,
+    where: object,
+) -> Reading:
+    """What the numbers that were ``found`` mean. Raises InputError: none of the readings names
+    them, several do and nothing decides, or what is annotated fits another one far better.
+    """
+    distinct: dict[tuple[str, ...], Reading] = {}
+    for reading in readings:
+        if all(number in reading.names for number in found):
+            distinct.setdefault(tuple(reading.names_of(found)), reading)
+    fitting = [*distinct.values()]
+    first = fitting[0] if fitting else None
+    given = how.classes is not None or how.first_class is not None
+    if first is None or (given and readings[0].is_stated and first is not readings[0]):
+        unnamed = [n for n in found if not readings or n not in readings[0].names]
+        raise InputError(
+            f"no class name is known for category ids {some_of(unnamed)}",
+            where=where,
+            remedy="{}: a COCO file with categories, a data.yaml, or NUMBER NAME per line",
+            give={"classes": ...},
+        )
+    if seen is not None and seen.total:
+        own = [seen.own(reading.names_of(found)) for reading in fitting]
+        best = max(range(len(own)), key=own.__getitem__)
+        others = max((n for at, n in enumerate(own) if at != best), default=0)
+        chosen = fitting[best]
+        if chosen is not first and seen.is_far_better(own[best], own[0]) and first.is_stated:
+            raise InputError(
+                f"{seen.told(first)}, and {seen.told(chosen)}, of {seen.total} {seen.words} are"
+                " of its class: the numbers of classes mean something else",
+                where=where, allowed="numbers whose boxes overlap objects of their class",
+                give=chosen.give,
+            )  # fmt: skip
+        if not first.is_stated and seen.is_far_better(own[best], others):
+            first, fitting = chosen, [chosen]
+        if meant := seen.meant(first.names_of(found)):
+            right = sum(seen.counts[found.index(n)].max() for n in meant)
+            lines = some_of((f"{number} {name}" for number, name in meant.items()), 12)
+            raise InputError(
+                f"{seen.told(first)}, and {right} if they meant {lines}, of"
+                f" {seen.total} {seen.words} are of its class",
+                where=where, allowed="numbers whose boxes overlap objects of their class",
+                remedy=f"write a file with NUMBER NAME per line ({lines}), and {{}}",
+                give={"classes": ...},
+            )  # fmt: skip
+    if len(fitting) > 1 and not first.is_stated:
+        counts = ""
+        if seen is not None and seen.total:
+            told = " or ".join(map(seen.told, fitting))
+            counts = f": {told} of {seen.total} {seen.words} are of its class"
+        raise InputError(
+            f"category ids {some_of(found)} can be numbers {' or '.join(r.words for r in fitting)}"
+            f"{counts}",
+            where=where,
+            remedy=" or ".join(f"{{}} if {reading.words}" for reading in fitting),
+            give=[reading.give for reading in fitting],
+        )  # fmt: skip
+    return first
