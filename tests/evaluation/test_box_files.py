@@ -261,7 +261,7 @@ def test_boxes_of_another_order_are_named(tmp_path):
     fails(lambda: load_predictions(frame, data=DATA), "row 1, image 1: 2 boxes with a negative",
           "pass box_format='xywh'")  # fmt: skip
     # one of 100 may leave the image, and any by some pixels
-    few = [{**GOOD[0], "bbox": [300, 200, 380, 220]}] * 99
+    few = [{**GOOD[0], "bbox": [300, 200, 380, 220 - i]} for i in range(99)]
     few += [{**GOOD[0], "bbox": [300, 200, 640, 480]}]
     (run,) = load_predictions(_json(tmp_path, few), **read)
     assert (len(run.boxes.boxes), run.notes) == (100, ())
@@ -357,7 +357,8 @@ def test_a_real_detector(shared_data):
     rows = json.loads(file.read_text())
     classes = real / "coco128" / "annotations" / "instances_train2017.json"
     (run,) = load_predictions(file, ids=sorted(ids), classes=classes)
-    assert "288 images, 20,294 boxes (COCO results), 1 image without any" in described([run])
+    read = "COCO results, classes as instances_train2017.json numbers them"
+    assert f"288 images, 20,294 boxes ({read}), 1 image without any" in described([run])
     boxes = run.boxes.boxes
     assert [run.image_ids[int(i)] for i in boxes.image] == [row["image_id"] for row in rows]
     assert [run.tasks[i] for i in boxes.label] == [names[row["category_id"]] for row in rows]

@@ -452,6 +452,7 @@ def load_predictions(
     percent: bool = False,
     classes: str | Path | Sequence[str] | None = None,
     ids: object = None,
+    first_class: Annotated[int, (0, 1)] | None = None,
     box_format: Annotated[str, FORMATS] | None = None,
     ignore_unknown: bool = False,
     questions: str | Path | None = None,
@@ -475,8 +476,11 @@ def load_predictions(
         decimal: decimal separator of text tables: ``.`` or ``,``.
         percent: values are percentages.
         classes: class names of an array's columns or of detections' categories: names, or a file
-            with one per line, ``NUMBER NAME`` per line, a ``data.yaml`` of YOLO, or a COCO file
-            with ``categories``.
+            with one per line, ``NUMBER NAME`` per line, a ``data.yaml`` of YOLO, a COCO file with
+            ``categories``, JSON ``{"0": NAME}`` (also as ``id2label``); or ``coco``, its 80 names.
+        first_class: number of the first class of detections, 0 or 1, if they are numbered without
+            gaps in the order of ``classes``, or of the dataset's category ids; by default what
+            ``classes`` or the dataset say, checked by the objects that boxes overlap.
         ids: image ids of an array's rows, or of all images that a detector was run on: ids, or a
             file with one per line.
         box_format: order of the numbers of detections' boxes, where their layout leaves it open or
@@ -507,7 +511,7 @@ def load_predictions(
     answer_words(language)
     images, how = (
         KnownImages(suite, data),
-        FileFormat(scale, decimal, percent, classes, ids, box_format),
+        FileFormat(scale, decimal, percent, classes, ids, box_format, first_class),
     )
     tasks = tasks or (images.classes if suite is None else suite.tasks)
     ignore = ignore_unknown or (suite is not None and suite.header.hard_only)

@@ -12,10 +12,12 @@ from typing import Any
 import msgspec
 import polars as pl
 
+from nooch.base.limits import BROKEN_JSON
 from nooch.base.text_encoding import text_lines, utf8_bytes
 from nooch.data import class_name, id_column
 from nooch.data.readers.coco.structure import Category, categories_of, decode
-from nooch.data.readers.label_maps import class_list
+from nooch.data.readers.cocostuff import COCO_THINGS
+from nooch.data.readers.label_maps import class_list, is_numbered
 from nooch.data.readers.yolo import YAML_ENDINGS, read_yolo_data
 from nooch.data.table_files import checked_read
 
@@ -33,6 +35,7 @@ class FileFormat:
     classes: str | Path | Sequence[str] | None
     ids: object
     box_format: str | None = None
+    first_class: int | None = None
 
     def named(self) -> dict[int, str] | None:
         """Number -> name of the given classes, or None."""
@@ -40,15 +43,28 @@ class FileFormat:
             return None
         if not isinstance(self.classes, str | Path):
             return dict(enumerate(map(class_name, self.classes)))
+        if str(self.classes) == "coco":
+            return COCO_THINGS
         path = Path(self.classes)
         if path.suffix.lower() in YAML_ENDINGS:
             return {int(number): name for number, name in read_yolo_data(path).names.items()}
-        if path.suffix.lower() != ".json":
+        if path.suffix.lower() != ".json" or not _has_categories(path):
             return class_list(path)
         file = decode(utf8_bytes(checked_read(path, path.read_bytes), path), _Categories, path)
         return {
             k: class_name(name, path) for k, name in categories_of(file.categories, path).items()
         }
+
+    def is_numbered(self) -> bool:
+        """Whether a number stands next to each name of the given classes, and means the number of
+        a detector's file; those of a ``data.yaml`` are of its labels, which begin at 0.
+        """
+        if not isinstance(self.classes, str | Path):
+            return False
+        path = Path(self.classes)
+        if path.suffix.lower() in YAML_ENDINGS:
+            return False
+        return path.suffix.lower() == ".json" or str(path) == "coco" or is_numbered(path)
 
     def listed(self) -> pl.Series | None:
         """The given image ids, or None."""
@@ -56,6 +72,18 @@ class FileFormat:
         if isinstance(ids, str | Path):
             ids = [line.strip() for line in text_lines(Path(ids)) if line.strip()]
         return None if ids is None else id_column(pl.Series(ids), "`ids`")
+
+
+def _has_categories(path: Path) -> bool:
+    """Whether JSON has COCO's categories, or else is a list of names."""
+    try:
+        return bool(msgspec.json.decode(path.read_bytes(), type=_Member).categories)
+    except (OSError, *BROKEN_JSON):
+        return False
+
+
+class _Member(msgspec.Struct):
+    categories: Any = None
 
 
 class _Categories(msgspec.Struct):

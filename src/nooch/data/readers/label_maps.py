@@ -12,11 +12,13 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import polars as pl
 
 from nooch.base.calls import Map, StepProgress
-from nooch.base.errors import InputError, ParameterError, some_of
+from nooch.base.errors import InputError, ParameterError, some_of, unreadable
+from nooch.base.limits import BROKEN_JSON
 from nooch.base.split_plan import SplitPlan
 from nooch.base.text_encoding import text_lines
 from nooch.data.dataset import Dataset
@@ -199,12 +201,15 @@ def class_list(path: Path) -> dict[int, str]:
     return dict(zip(values, names, strict=True))
 
 
-_JSON_LISTS = 'COCO\'s categories, {"0": NAME, "1": NAME}, also as id2label or names, or [NAME, NAME]'
+_JSON_LISTS = (
+    'COCO\'s categories, {"0": NAME, "1": NAME}, also as id2label or names, or [NAME, NAME]'
+)
 _TEXT_LISTS = "'value name' on every line, or names on every line"
 
 
 def _json_list(path: Path) -> tuple[list[int], list[str]]:
-    listed = read_json(path, "list of classes", "JSON")
+    with unreadable(path, _JSON_LISTS, (OSError, *BROKEN_JSON)):
+        listed = msgspec.json.decode(path.read_bytes())
     for member in ("id2label", "names"):
         listed = listed.get(member, listed) if isinstance(listed, dict) else listed
     listed = dict(enumerate(listed)) if isinstance(listed, list) else listed

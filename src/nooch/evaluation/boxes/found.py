@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -10,14 +11,20 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from nooch.base.errors import InputError, some_of
+from nooch.base.errors import Give, InputError, some_of
 from nooch.base.words import counted
-from nooch.data import class_name, id_column
-from nooch.data.box_columns import are_fractions, check_inside
+from nooch.data import Dataset, class_name, id_column
+from nooch.data.box_columns import FORMATS, NUMBERS, are_fractions, as_boxes, check_inside
 from nooch.data.image_names import UNTYPED
-from nooch.data.readers.cocostuff import COCOSTUFF_IDS, THINGS
 from nooch.evaluation.boxes.coordinates import check_scores, checked_boxes
-from nooch.evaluation.boxes.matching import Boxes, Detections, Floats
+from nooch.evaluation.boxes.matching import Boxes, Detections, Floats, Integers
+from nooch.evaluation.boxes.readings import (
+    Seen,
+    best_boxes,
+    check_boxes,
+    class_of_numbers,
+    readings_of,
+)
 from nooch.evaluation.prediction_format import FileFormat
 from nooch.evaluation.predictions import KnownImages, Predictions, positions
 
@@ -41,6 +48,7 @@ class Found:
         of_yolo: whether classes are numbered from 0 by definition.
         named: member -> its name of the image of each row, or of each of ``images``; ``image_id``
             is the first.
+        classes: number -> class, as the file itself has it.
     """
 
     where: Path | str
@@ -53,6 +61,7 @@ class Found:
     in_fractions: bool = False
     of_yolo: bool = False
     named: Mapping[str, pl.Series] = field(default_factory=dict)
+    classes: Mapping[int, str] | None = None
 
     def place(self, row: int) -> str:
         """The file, unit and image of a detection, for errors."""
@@ -82,7 +91,8 @@ class Found:
         check_scores(scores, self.place)
         written, box_format = self.written, how.box_format or self.box_format
         rows = self.rows.with_columns(id_column(self.rows["image_id"], self.where), score=scores)
-        notes, fractions = [], self.in_fractions
+        notes, fractions = [self._repeated()], self.in_fractions
+        places = self._places(rows["image_id"], images)
         if written is not None:
             if not box_format:
                 raise InputError(
@@ -92,23 +102,46 @@ class Found:
                 )  # fmt: skip
             boxes = checked_boxes(written, box_format, self.place)
             fractions = fractions or are_fractions(written)
-            extent = None if fractions else self._extent(rows["image_id"], images)
-            if fractions or extent is not None:
-                extent = np.ones((1, 2)) if extent is None else extent
+            if fractions or images.data is not None:
+                data = None if fractions else images.data
+                extent = np.ones((1, 2)) if data is None else self._extent(places, data)
                 notes.append(check_inside(written, box_format, extent, self.where))
             written = boxes
-        names = self._names(rows["category"], images, how)
-        rows = rows.with_columns(_named(rows["category"], names).alias("task")).drop("category")
+        layout, known = self.layout, [*tasks, *images.classes]
+        categories, seen = _as_numbers(rows["category"], known), None
+        numbers = categories.unique().sort()
+        few = best_boxes(places, scores)
+        if images.data is not None and len(few):
+            raw = None if self.written is None else self.written[few]
+            seen = Seen.of(
+                categories.gather(few), numbers, places[few], scores[few], images.data,
+                self._in_units(None if raw is None else as_boxes(raw, box_format), fractions,
+                               places[few], images.data),
+            )  # fmt: skip
+            others = self._others(raw, rows["image_id"].gather(few), box_format, fractions,
+                                  places[few], images.data)  # fmt: skip
+            notes.append(check_boxes(seen, others, scores[few], images.data, self.where))
+        if categories.dtype != pl.String and len(categories):
+            readings = readings_of(how, images, self.classes, of_yolo=self.of_yolo)
+            reading = class_of_numbers(numbers.to_list(), readings, seen, how, self.where)
+            names = {number: reading.names[number] for number in numbers}
+            layout = f"{layout}, classes {reading.words}"
+        else:
+            names = {name: class_name(str(name), self.where) for name in numbers}
+            meant = seen and seen.meant(as_known([*names.values()], known))
+            notes += [f"warning: boxes called otherwise overlap {meant[1]}"] if meant else []
+        names = dict(zip(names, as_known([*names.values()], known), strict=True))
+        rows = rows.with_columns(_named(categories, names).alias("task")).drop("category")
         if tasks:
             wanted = rows["task"].is_in(list(tasks))
-            notes.append(self._unknown(rows["task"], [*tasks, *images.classes]))
+            notes.append(self._unknown(rows["task"], known, is_named=categories.dtype == pl.String))
             rows, written = rows.filter(wanted), _kept(written, wanted)
         listed = self.images
         if not rows.height:
             rows, listed = self._empty(rows, listed, tasks, images, how)
         return DetectedBoxes(
             str(self.where),
-            self.layout,
+            layout,
             rows,
             written,
             fractions,
@@ -116,56 +149,77 @@ class Found:
             tuple(filter(None, notes)),
         )
 
-    def _names(self, categories: pl.Series, images: KnownImages, how: FileFormat) -> dict[Any, str]:
-        """Category -> class name. Raises InputError for numbers without one."""
-        found = categories.unique().sort().to_list()
-        if categories.dtype == pl.String:
-            return {name: class_name(name, self.where) for name in found}
-        things = {COCOSTUFF_IDS[name]: name for name in THINGS}
-        things = dict(enumerate(THINGS)) if self.of_yolo else things
-        recorded = {} if self.of_yolo or images.data is None else images.data.categories
-        # of a number that a thing and stuff share, the thing: it comes first
-        own = {number: name for name, (number, _) in reversed(recorded.items())}
-        names = how.named() or own or (things if {*things.values()} <= {*images.classes} else {})
-        unnamed = [number for number in found if number not in names]
-        # names without numbers are counted from 0, and numbers may start at 1
-        counts = not self.of_yolo and not str(how.classes).endswith(("json", "yaml", "yml"))
-        if counts and not unnamed and 0 in names and 0 not in found:
-            unnamed = found
-        if unnamed:
-            raise InputError(
-                f"no class name is known for category ids {some_of(unnamed)}",
-                where=self.where,
-                remedy="{}: a COCO file with categories, a data.yaml, or NUMBER NAME per line",
-                give={"classes": ...},
-            )
-        return {number: names[number] for number in found}
+    def _repeated(self) -> str:
+        """A note on boxes that are there twice."""
+        if self.written is None or not len(self.written):
+            return ""
+        table = self.rows.hstack(pl.DataFrame(self.written))
+        if not (n := len(table) - table.hash_rows().n_unique()):
+            return ""
+        what = "have the image, class, score and place of another one"
+        return f"{counted(n, 'box')} {what}: each counts, as in pycocotools"
 
-    def _unknown(self, tasks: pl.Series, known: Sequence[str]) -> str:
+    def _unknown(self, tasks: pl.Series, known: Sequence[str], *, is_named: bool) -> str:
         """A note on names of classes that are not known. Raises InputError if all are unknown."""
         unknown = tasks.filter(~tasks.is_in(known))
         if len(unknown) and len(unknown) == len(tasks):
-            raise InputError(f"no box is of a known class, but of {some_of(tasks.unique().sort())}",
-                             where=self.where, allowed=some_of(known, 12))  # fmt: skip
-        if not len(unknown) or self.rows["category"].dtype != pl.String:
+            problem = f"no box is of a known class, but of {some_of(tasks.unique().sort())}"
+            raise InputError(problem, where=self.where, allowed=some_of(dict.fromkeys(known), 12))
+        if not len(unknown) or not is_named:
             return ""
         names = some_of(unknown.unique().sort())
         return f"{counted(len(unknown), 'box')} of classes that are not known are left out: {names}"
 
-    def _extent(self, ids: pl.Series, images: KnownImages) -> Floats | None:
-        """Width and height of each box's image in pixels, NaN unknown: float64 (n, 2)."""
-        data = images.data
-        if data is None:
-            return None
+    def _places(self, ids: pl.Series, images: KnownImages) -> Integers:
+        """Row of each box's image in the dataset, int64 (n,), -1 for none."""
+        if images.data is None:
+            return np.full(len(ids), -1)
         typed = Path(self.where).suffix.lower() not in UNTYPED
         names = ids.unique()
         matched, _ = images.ids_of(names, str(self.where), typed=typed)
-        known = data.images["image_id"]
+        known = images.data.images["image_id"]
+        rows = positions(matched.cast(known.dtype, strict=False), known)
+        return np.asarray(rows[positions(ids, names)])
+
+    @staticmethod
+    def _extent(places: Integers, data: Dataset) -> Floats:
+        """Width and height of each box's image in pixels, NaN unknown: float64 (n, 2)."""
         sizes = data.images.select(pl.col("width", "height").cast(pl.Float64)).to_numpy()
         # position -1, no image, is the last element
-        sizes = np.vstack([sizes, [[np.nan, np.nan]]])
-        of_names = sizes[positions(matched.cast(known.dtype, strict=False), known)]
-        return np.asarray(of_names[positions(ids, names)])
+        return np.asarray(np.vstack([sizes, [[np.nan, np.nan]]])[places])
+
+    @classmethod
+    def _in_units(
+        cls, boxes: Floats | None, fractions: bool, places: Integers, data: Dataset
+    ) -> Floats | None:
+        """Boxes in the units of the objects: pixels where the image's size is known, NaN where
+        pixels are not known.
+        """
+        if boxes is None:
+            return None
+        extent = np.tile(cls._extent(places, data), (1, 2))
+        return boxes * np.nan_to_num(extent, nan=1.0) if fractions else boxes + 0 * extent
+
+    def _others(
+        self, written: Floats | None, ids: pl.Series, box_format: str, fractions: bool,
+        places: Integers, data: Dataset,
+    ) -> Iterator[tuple[str, Integers, Floats, Give]]:  # fmt: skip
+        """Other readings of the boxes, see ``check_boxes``: of each order of numbers, and of the
+        images before and behind.
+        """
+        if written is None:
+            return
+        of_form = {form: self._in_units(as_boxes(written, form), fractions, places, data)
+                   for form in FORMATS}  # fmt: skip
+        for form, boxes in of_form.items():
+            if boxes is not None and form != box_format:
+                is_sane = (boxes[:, 2:] >= 0).all(axis=1, keepdims=True)
+                give = {"box_format": form}
+                yield f"{NUMBERS[form]} ({form})", places, np.where(is_sane, boxes, np.nan), give
+        known, own = data.images["image_id"], of_form[box_format]
+        if own is not None and ids.dtype == known.dtype == pl.Int64:
+            for step in (1, -1):
+                yield f"of the image with the id {step:+}", positions(ids + step, known), own, {}
 
     def _empty(
         self,
@@ -188,6 +242,31 @@ class Found:
                 give={"ids": ...},
             )
         return rows.clear().with_columns(pl.Series("image_id", [], listed.dtype)), listed
+
+
+def _as_numbers(categories: pl.Series, known: Collection[str]) -> pl.Series:
+    """Text of integers, such as "3" or "3.0", as numbers, unless classes are called so."""
+    if categories.dtype != pl.String or categories.is_in(list(known)).any():
+        return categories
+    if not categories.str.contains(r"^[0-9]{1,18}(\.0+)?$").all():
+        return categories
+    return categories.str.replace(r"\.0+$", "").cast(pl.Int64)
+
+
+def as_known(names: Sequence[str], known: Iterable[str]) -> list[str]:
+    """Names as known ones are spelled that differ only in case, spaces, ``_`` and ``-``; others,
+    and those that several known ones are alike, as they are.
+    """
+    spelled: dict[str, set[str]] = {}
+    for name in known:
+        spelled.setdefault(_bare(name), set()).add(name)
+    alike = [spelled.get(_bare(name), {name}) for name in names]
+    return [name if name in one or len(one) > 1 else min(one)
+            for name, one in zip(names, alike, strict=True)]  # fmt: skip
+
+
+def _bare(name: str) -> str:
+    return re.sub(r"[\s_-]+", "", name).casefold()
 
 
 def _named(categories: pl.Series, names: Mapping[Any, str]) -> pl.Series:

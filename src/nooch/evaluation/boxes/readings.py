@@ -1,12 +1,13 @@
-"""Which class does a number mean? Readings of detections' numbers, checked by annotated objects.
+"""What the numbers of detections mean, classes, images and boxes, checked by annotated objects.
 
-The numbers of one detector's file follow the categories of a dataset, COCO's ids (1 to 90), or an
-order of names, from 0 or 1. Boxes that overlap objects of other classes betray a wrong reading.
+The classes of a detector's file are numbered as the categories of a dataset, by COCO's ids (1 to
+90), or in an order of names, from 0 or 1. Boxes that overlap objects of other classes, or none,
+betray a wrong reading.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +15,7 @@ import numpy as np
 import polars as pl
 
 from nooch.base.errors import Give, InputError, some_of
+from nooch.base.words import counted
 from nooch.data import Dataset
 from nooch.data.objects import BOX
 from nooch.data.readers.cocostuff import COCO_THINGS
@@ -25,8 +27,13 @@ _MOST = 50_000
 """Boxes of the largest scores that are checked."""
 _FEWEST = 3
 """Boxes more, and twice as many, and half of all: a reading fits far better than another."""
+_MANY = 20
+"""Boxes of which some overlap an object, as a rule."""
 _SAME = 0.8
 """Share of a number's boxes on objects of one class from which this is what the number means."""
+
+
+_FITTING = "numbers whose boxes overlap objects of their class"
 
 
 @dataclass(frozen=True)
@@ -46,6 +53,7 @@ class Reading:
     is_stated: bool = False
 
     def names_of(self, numbers: Sequence[int]) -> list[str]:
+        """Names of some numbers."""
         return [self.names[number] for number in numbers]
 
 
@@ -71,20 +79,23 @@ def readings_of(
     recorded = {} if images.data is None else images.data.categories
     # of a number that a thing and stuff share, the thing: it comes first
     of_data = {number: name for name, (number, _) in reversed(recorded.items())}
-    names, owner, give = how.named(), "`classes`", dict[str, object]()
+    names: Mapping[int, str] | None = how.named()
+    owner, give = "`classes`", dict[str, object]()
     if isinstance(how.classes, str | Path):
-        owner = Path(how.classes).name
+        owner = "COCO" if names is COCO_THINGS else Path(how.classes).name
     is_stated = names is not None and how.is_numbered()
     if names is None and (own or of_data):
         names, is_stated = own or of_data, not of_yolo
         owner = "the file itself" if own else "the dataset"
-    of_coco = {*COCO_THINGS.values()} & {*images.classes}
-    if names is None and of_coco == {*COCO_THINGS.values()}:
+    things = [*COCO_THINGS.values()]
+    of_coco = {*things} & {*images.classes}
+    if names is None and len(of_coco) == len(things):
         names, owner, give = COCO_THINGS, "COCO", {"classes": "coco"}
     if names is None:
         return []
     order = [names[number] for number in sorted(names)]
-    counted = _counted(order, owner, give, stated=0 if of_yolo else -1)
+    by_definition = of_yolo and (how.classes is not None or len(of_coco) == len(things))
+    counted = _counted(order, owner, give, stated=0 if by_definition else -1)
     if how.first_class is not None:
         return [counted[how.first_class]]
     if not is_stated and how.classes is not None:
@@ -92,9 +103,9 @@ def readings_of(
     listed = Reading(f"as {owner} numbers them", names, give, is_stated)
     found = [*counted, listed] if of_yolo and not is_stated else [listed, *counted]
     if how.classes is None and names is not COCO_THINGS and of_coco:
-        things, coco = [*COCO_THINGS.values()], {"classes": "coco"}
-        found += [Reading("as COCO numbers them", COCO_THINGS, coco)]
-        found += _counted(things, "COCO", coco)
+        coco = {"classes": "coco"}
+        by_coco = [Reading("as COCO numbers them", COCO_THINGS, coco)]
+        found += [*by_coco, *_counted(things, "COCO", coco)]
     return found
 
 
@@ -109,6 +120,7 @@ class Seen:
         total: boxes that were counted.
         words: what they are, "boxes that overlap an object".
         by_objects: whether classes are of the objects; else of the whole images.
+        most: the largest ``total`` that is possible.
     """
 
     numbers: Sequence[int]
@@ -117,38 +129,38 @@ class Seen:
     total: int
     words: str
     by_objects: bool
+    most: int
 
     @classmethod
     def of(
-        cls, categories: pl.Series, rows: Integers, boxes: Floats | None, scores: Floats,
-        data: Dataset,
+        cls, categories: pl.Series, numbers: pl.Series, rows: Integers, scores: Floats,
+        data: Dataset, boxes: Floats | None,
     ) -> Seen:  # fmt: skip
         """Count boxes by number and by the class of the object that they overlap; without objects,
         or boxes in their units, the box of the largest score of each image, by its classes.
 
         Args:
-            categories: numbers (n,).
+            categories: numbers or names (n,).
+            numbers: all that there are, ascending.
             rows: of the images in the dataset (n,), -1 for none.
-            boxes: in the units of the objects (n, 4), NaN where these are not known; or None.
-            scores: (n,).
+            scores: (n,), descending.
             data: the dataset.
+            boxes: in the units of the objects (n, 4), NaN where these are not known; or None.
         """
-        numbers = categories.unique().sort()
         number = positions(categories, numbers)
         counts = np.zeros((len(numbers), len(data.classes)), np.int64)
-        best = best_boxes(rows, boxes, scores)
         objects = None if boxes is None else nearest_objects(rows, boxes, scores, data)
         if objects is not None:
-            box, label = objects
+            box, label, most = objects
             np.add.at(counts, (number[box], label), 1)
             return cls([*numbers], data.classes, counts, len(box),
-                       "boxes that overlap an object", by_objects=True)  # fmt: skip
-        _, first = np.unique(rows[best], return_index=True)
-        best = best[first]
-        present = data.areas[rows[best]].tocoo()
-        np.add.at(counts, (number[best][present.row], present.col), 1)
+                       "boxes that overlap an object", True, most)  # fmt: skip
+        images, first = np.unique(rows, return_index=True)
+        images, first = images[images >= 0], first[images >= 0]
+        present = data.areas[images].tocoo()
+        np.add.at(counts, (number[first][present.row], present.col), 1)
         words = "images' boxes with the largest score"
-        return cls([*numbers], data.classes, counts, len(best), words, by_objects=False)
+        return cls([*numbers], data.classes, counts, len(first), words, False, len(first))
 
     def own(self, names: Sequence[str]) -> int:
         """Boxes of the class that is annotated, with these names of the numbers."""
@@ -157,46 +169,49 @@ class Seen:
         return int(sum(self.counts[row, column] for row, column in at))
 
     def is_far_better(self, many: int, few: int) -> bool:
+        """Whether a reading with many boxes of their class fits far better than one with few."""
         return many - few >= _FEWEST and many >= 2 * few and 2 * many >= self.total
 
     def told(self, reading: Reading) -> str:
+        """How many boxes are of their class, and by which reading."""
         return f"{self.own(reading.names_of(self.numbers))} {reading.words}"
 
-    def meant(self, names: Sequence[str]) -> dict[int, str]:
-        """Number -> class of its objects, if numbers other than these ``names`` say are certain:
-        two or more that are permuted, or far more boxes than have the class of their name.
+    def meant(self, names: Sequence[str]) -> tuple[int, str] | None:
+        """What numbers certainly mean instead of these ``names``, as lines NUMBER NAME, and how
+        many boxes then have their class: two or more are permuted, or far more boxes have it.
         """
         of_number = self.counts.sum(axis=1)
-        most = self.counts.max(axis=1, initial=0)
+        most, at = self.counts.max(axis=1, initial=0), self.counts.argmax(axis=1)
         is_sure = (of_number >= _FEWEST) & (most >= _SAME * of_number)
-        meant = {row: self.classes[int(self.counts[row].argmax())] for row in np.flatnonzero(is_sure)}
+        meant = {row: self.classes[int(at[row])] for row in np.flatnonzero(is_sure).tolist()}
         wrong = {row: name for row, name in meant.items() if name != names[row]}
         if not self.by_objects or len(wrong) < 2 or len({*wrong.values()}) < len(wrong):
-            return {}
+            return None
         permuted = {*wrong.values()} == {names[row] for row in wrong}
-        right = int(sum(self.counts[row].max() for row in meant))
+        right = int(most[[*meant]].sum())
         if not permuted and not self.is_far_better(right, self.own(names)):
-            return {}
-        return {self.numbers[row]: name for row, name in meant.items()}
+            return None
+        lines = some_of((f"{self.numbers[row]} {name}" for row, name in wrong.items()), 100)
+        return right, lines
 
 
-def best_boxes(rows: Integers, boxes: Floats | None, scores: Floats) -> Integers:
-    """Positions of the boxes in known images, the largest scores first; at most ``_MOST``."""
-    known = rows >= 0 if boxes is None else (rows >= 0) & np.isfinite(boxes).all(axis=1)
-    kept = np.flatnonzero(known)
+def best_boxes(rows: Integers, scores: Floats) -> Integers:
+    """Positions of at most ``_MOST`` boxes in known images, the largest scores first."""
+    kept = np.flatnonzero(rows >= 0)
     return np.asarray(kept[np.argsort(-scores[kept], kind="stable")][:_MOST])
 
 
 def nearest_objects(
     rows: Integers, boxes: Floats, scores: Floats, data: Dataset
-) -> tuple[Integers, Integers] | None:
+) -> tuple[Integers, Integers, int] | None:
     """Boxes that overlap an object of any class, and the column of its class, (n,) each, one to one
-    and the largest scores first; None without objects. Arguments as of ``Seen.of``.
+    and the largest scores first, and how many there can be; None without objects. Arguments as of
+    ``Seen.of``.
     """
     table = data.objects
     if table is None or not table.height:
         return None
-    best = best_boxes(rows, boxes, scores)
+    best = np.flatnonzero((rows >= 0) & np.isfinite(boxes).all(axis=1))
     image = positions(table["image_id"], data.images["image_id"])
     counts = ~(table["crowd"] | table["ignore"]).to_numpy() & np.isin(image, rows[best])
     table, image = table.filter(pl.Series(counts)), image[counts]
@@ -206,7 +221,45 @@ def nearest_objects(
     matched = match_boxes(found, scores[best], objects, nothing, nothing).matched[0]
     label = positions(table["class"].cast(pl.String), pl.Series(data.classes, dtype=pl.String))
     hits = np.flatnonzero((matched >= 0) & (label[matched] >= 0 if len(label) else False))
-    return best[hits], label[matched[hits]]
+    return best[hits], label[matched[hits]], min(len(best), len(objects))
+
+
+def check_boxes(
+    seen: Seen,
+    others: Iterable[tuple[str, Integers, Floats, Give]],
+    scores: Floats,
+    data: Dataset,
+    where: object,
+) -> str:
+    """A warning where next to no box overlaps an object of any class, else nothing.
+
+    Args:
+        seen: what is annotated where the boxes are.
+        others: other readings: in words, images and boxes as of ``Seen.of``, and parameters,
+            empty if it has none.
+        scores: (n,).
+        data: the dataset.
+        where: the file, for errors.
+
+    Raises:
+        InputError: far more boxes overlap an object in another reading.
+    """
+    if not seen.by_objects or 2 * seen.total >= seen.most or seen.most < _FEWEST:
+        return ""
+    told = f"{counted(seen.total, 'box')} of {seen.most:,} that could"
+    for words, rows, boxes, give in others:
+        objects = nearest_objects(rows, boxes, scores, data)
+        many, most = (0, 0) if objects is None else (len(objects[0]), objects[2])
+        if many >= 2 * seen.total + _FEWEST and 2 * many >= most:
+            remedy = None if give else f"write them so that they are {words}, as all others are"
+            raise InputError(
+                f"{told} overlap an object of any class, and {many:,} if they are {words}",
+                where=where, allowed="boxes that overlap objects",
+                remedy=remedy, give=[give] if give else [],
+            )  # fmt: skip
+    if seen.most >= _MANY and seen.total * 100 <= seen.most:
+        return f"warning: {told} overlap an object: are they of these images, at their full size?"
+    return ""
 
 
 def class_of_numbers(
@@ -228,8 +281,10 @@ def class_of_numbers(
     given = how.classes is not None or how.first_class is not None
     if first is None or (given and readings[0].is_stated and first is not readings[0]):
         unnamed = [n for n in found if not readings or n not in readings[0].names]
+        meant = None if seen is None else seen.meant([""] * len(found))
+        lines = "" if meant is None else f"; by the objects that boxes overlap they are {meant[1]}"
         raise InputError(
-            f"no class name is known for category ids {some_of(unnamed)}",
+            f"no class name is known for category ids {some_of(unnamed)}{lines}",
             where=where,
             remedy="{}: a COCO file with categories, a data.yaml, or NUMBER NAME per line",
             give={"classes": ...},
@@ -243,19 +298,16 @@ def class_of_numbers(
             raise InputError(
                 f"{seen.told(first)}, and {seen.told(chosen)}, of {seen.total} {seen.words} are"
                 " of its class: the numbers of classes mean something else",
-                where=where, allowed="numbers whose boxes overlap objects of their class",
-                give=chosen.give,
+                where=where, allowed=_FITTING, give=chosen.give,
             )  # fmt: skip
         if not first.is_stated and seen.is_far_better(own[best], others):
             first, fitting = chosen, [chosen]
-        if meant := seen.meant(first.names_of(found)):
-            right = sum(seen.counts[found.index(n)].max() for n in meant)
-            lines = some_of((f"{number} {name}" for number, name in meant.items()), 12)
+        if (meant := seen.meant(first.names_of(found))) is not None:
+            right, lines = meant
             raise InputError(
-                f"{seen.told(first)}, and {right} if they meant {lines}, of"
-                f" {seen.total} {seen.words} are of its class",
-                where=where, allowed="numbers whose boxes overlap objects of their class",
-                remedy=f"write a file with NUMBER NAME per line ({lines}), and {{}}",
+                f"{seen.told(first)}, and {right} if {lines} are meant, of {seen.total}"
+                f" {seen.words} are of its class", where=where, allowed=_FITTING,
+                remedy=f"write NUMBER NAME per line into a file ({lines}), and {{}}",
                 give={"classes": ...},
             )  # fmt: skip
     if len(fitting) > 1 and not first.is_stated:
