@@ -37,7 +37,7 @@ _FITTING = "numbers whose boxes overlap objects of their class"
 
 
 @dataclass(frozen=True)
-class Reading:
+class Numbering:
     """What class numbers may mean.
 
     Attributes:
@@ -57,9 +57,9 @@ class Reading:
         return [self.names[number] for number in numbers]
 
 
-def _counted(names: Sequence[str], owner: str, more: Give, *, stated: int = -1) -> list[Reading]:
+def _counted(names: Sequence[str], owner: str, more: Give, *, stated: int = -1) -> list[Numbering]:
     return [
-        Reading(f"counted from {first} in the order of {owner}",
+        Numbering(f"counted from {first} in the order of {owner}",
                 dict(enumerate(names, first)), {**more, "first_class": first}, first == stated)
         for first in (0, 1)
     ]  # fmt: skip
@@ -67,7 +67,7 @@ def _counted(names: Sequence[str], owner: str, more: Give, *, stated: int = -1) 
 
 def readings_of(
     how: FileFormat, images: KnownImages, own: Mapping[int, str] | None, *, of_yolo: bool
-) -> list[Reading]:
+) -> list[Numbering]:
     """What numbers may mean, the most likely reading first.
 
     Args:
@@ -100,11 +100,11 @@ def readings_of(
         return [counted[how.first_class]]
     if not is_stated and how.classes is not None:
         return counted
-    listed = Reading(f"as {owner} numbers them", names, give, is_stated)
+    listed = Numbering(f"as {owner} numbers them", names, give, is_stated)
     found = [*counted, listed] if of_yolo and not is_stated else [listed, *counted]
     if how.classes is None and names is not COCO_THINGS and of_coco:
         coco = {"classes": "coco"}
-        by_coco = [Reading("as COCO numbers them", COCO_THINGS, coco)]
+        by_coco = [Numbering("as COCO numbers them", COCO_THINGS, coco)]
         found += [*by_coco, *_counted(things, "COCO", coco)]
     return found
 
@@ -172,7 +172,7 @@ class Seen:
         """Whether a reading with many boxes of their class fits far better than one with few."""
         return many - few >= _FEWEST and many >= 2 * few and 2 * many >= self.total
 
-    def told(self, reading: Reading) -> str:
+    def told(self, reading: Numbering) -> str:
         """How many boxes are of their class, and by which reading."""
         return f"{self.own(reading.names_of(self.numbers))} {reading.words}"
 
@@ -264,15 +264,15 @@ def check_boxes(
 
 def class_of_numbers(
     found: Sequence[int],
-    readings: Sequence[Reading],
+    readings: Sequence[Numbering],
     seen: Seen | None,
     how: FileFormat,
     where: object,
-) -> Reading:
+) -> Numbering:
     """What the numbers that were ``found`` mean. Raises InputError: none of the readings names
     them, several do and nothing decides, or what is annotated fits another one far better.
     """
-    distinct: dict[tuple[str, ...], Reading] = {}
+    distinct: dict[tuple[str, ...], Numbering] = {}
     for reading in readings:
         if all(number in reading.names for number in found):
             distinct.setdefault(tuple(reading.names_of(found)), reading)
