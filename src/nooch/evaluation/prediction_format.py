@@ -56,7 +56,7 @@ class FileFormat:
         }
 
     def is_numbered(self) -> bool:
-        """Whether a number stands next to each name of the given classes, and means the number of
+        """True if a number stands next to each name of the given classes, and means the number of
         a detector's file; those of a ``data.yaml`` are of its labels, which begin at 0.
         """
         if not isinstance(self.classes, str | Path):
@@ -75,7 +75,7 @@ class FileFormat:
 
 
 def _has_categories(path: Path) -> bool:
-    """Whether JSON has COCO's categories, or else is a list of names."""
+    """True if JSON has COCO's categories, or else is a list of names."""
     try:
         return bool(msgspec.json.decode(path.read_bytes(), type=_Member).categories)
     except (OSError, *BROKEN_JSON):

@@ -235,5 +235,5 @@ def _text_list(path: Path) -> tuple[list[int], list[str]]:
 
 
 def is_numbered(path: Path) -> bool:
-    """Whether a text file of ``class_list`` has a number on each line, next to the name."""
+    """True if a text file of ``class_list`` has a number on each line, next to the name."""
     return _text_list(path)[1] != [line.strip() for line in text_lines(path) if line.strip()]

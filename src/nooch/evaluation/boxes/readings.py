@@ -68,7 +68,7 @@ def _counted(names: Sequence[str], owner: str, more: Give, *, stated: int = -1) 
 def readings_of(
     how: FileFormat, images: KnownImages, own: Mapping[int, str] | None, *, of_yolo: bool
 ) -> list[Numbering]:
-    """What numbers may mean, the most likely reading first.
+    """Readings of the numbers of classes, the most likely first.
 
     Args:
         how: with the classes that are given, if any.
@@ -169,16 +169,16 @@ class Seen:
         return int(sum(self.counts[row, column] for row, column in at))
 
     def is_far_better(self, many: int, few: int) -> bool:
-        """Whether a reading with many boxes of their class fits far better than one with few."""
+        """True if a reading with many boxes of their class fits far better than one with few."""
         return many - few >= _FEWEST and many >= 2 * few and 2 * many >= self.total
 
     def told(self, reading: Numbering) -> str:
-        """How many boxes are of their class, and by which reading."""
+        """The number of boxes that are of their class, and the reading."""
         return f"{self.own(reading.names_of(self.numbers))} {reading.words}"
 
     def meant(self, names: Sequence[str]) -> tuple[int, str] | None:
-        """What numbers certainly mean instead of these ``names``, as lines NUMBER NAME, and how
-        many boxes then have their class: two or more are permuted, or far more boxes have it.
+        """Classes that numbers certainly mean instead of these ``names``, as lines NUMBER NAME, and
+        the boxes that then have their class: two or more are permuted, or far more boxes have it.
         """
         of_number = self.counts.sum(axis=1)
         most, at = self.counts.max(axis=1, initial=0), self.counts.argmax(axis=1)
@@ -269,7 +269,7 @@ def class_of_numbers(
     how: FileFormat,
     where: object,
 ) -> Numbering:
-    """What the numbers that were ``found`` mean. Raises InputError: none of the readings names
+    """The meaning of the numbers that were ``found``. Raises InputError: no reading names all of
     them, several do and nothing decides, or what is annotated fits another one far better.
     """
     distinct: dict[tuple[str, ...], Numbering] = {}
