@@ -56,8 +56,8 @@ class FileFormat:
         }
 
     def is_numbered(self) -> bool:
-        """True if a number stands next to each name of the given classes, and means the number of
-        a detector's file; those of a ``data.yaml`` are of its labels, which begin at 0.
+        """True if a number of a detector's file stands next to each name of the given classes; a
+        ``data.yaml`` has numbers of labels, which begin at 0.
         """
         if not isinstance(self.classes, str | Path):
             return False

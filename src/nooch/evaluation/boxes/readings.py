@@ -1,4 +1,4 @@
-"""What the numbers of detections mean, classes, images and boxes, checked by annotated objects.
+"""The meaning of the numbers of detections: classes, images and boxes, checked by annotated objects.
 
 The classes of a detector's file are numbered as the categories of a dataset, by COCO's ids (1 to
 90), or in an order of names, from 0 or 1. Boxes that overlap objects of other classes, or none,
@@ -38,7 +38,7 @@ _FITTING = "numbers whose boxes overlap objects of their class"
 
 @dataclass(frozen=True)
 class Numbering:
-    """What class numbers may mean.
+    """A meaning of class numbers.
 
     Attributes:
         words: for readers, "counted from 1 in the order of data.yaml".
@@ -111,7 +111,7 @@ def readings_of(
 
 @dataclass(frozen=True, eq=False)
 class Seen:
-    """What is annotated where the boxes are.
+    """Annotations at the boxes.
 
     Attributes:
         numbers: of the boxes, ascending.
