@@ -1,4 +1,4 @@
-"""The meaning of the numbers of detections: classes, images and boxes, checked by annotated objects.
+"""Meaning of the numbers of detections, classes, images and boxes, by the annotated objects.
 
 The classes of a detector's file are numbered as the categories of a dataset, by COCO's ids (1 to
 90), or in an order of names, from 0 or 1. Boxes that overlap objects of other classes, or none,
