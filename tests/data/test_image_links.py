@@ -145,3 +145,50 @@ def test_label_maps_are_not_left_out_silently(tmp_path, odd):
     (tmp_path / "classes.txt").write_text("sky\n")
     problem = "1 entries cannot be read: ", "remedy: repair, rename or remove them"
     fails(lambda: read_label_maps(maps, tmp_path / "classes.txt"), *problem)
+
+
+FILES = [
+    "a/0001.jpg", "a/img/7.JPG", "b/img/7.png", "b/u\u0308ber.jpg", "c/Straße.jpg", "c/x.y.jpg",
+    "d/two.jpg", "e/two.jpg", "f/010.jpg",
+]  # fmt: skip
+NAMES = {
+    "a/0001.jpg": "a/0001.jpg",
+    "0001.jpg": "a/0001.jpg",
+    "1.jpg": "a/0001.jpg",
+    "a/1.jpg": "a/0001.jpg",
+    "b/1.jpg": None,
+    "a\\img\\7.JPG": "a/img/7.JPG",
+    "img/7.jpg": "a/img/7.JPG",
+    "C:\\data\\img\\7.png": "b/img/7.png",
+    "/data/elsewhere/7.png": "b/img/7.png",
+    "../../img/7.png": "b/img/7.png",
+    "data/elsewhere/7.png": None,
+    "./d/two.jpg": "d/two.jpg",
+    "/data/e/two.jpg": "e/two.jpg",
+    "b/\u00fcber.jpg": "b/u\u0308ber.jpg",
+    "B/\u00dcBER.JPG": "b/u\u0308ber.jpg",
+    "x.y.jpg": "c/x.y.jpg",
+    "x.jpg": None,
+    "10.jpg": "f/010.jpg",
+    "100.jpg": None,
+    "7": None,
+}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_name_means_the_file_with_the_longest_common_end_in_its_first_form(tmp_path, name):
+    index = ImageIndex(tmp_path, FILES)
+    assert index.by_file_name(name) == NAMES[name]
+    stem = name.rsplit(".", 1)[0]
+    if NAMES[name] is not None and name.count("7") == 0:
+        assert index.by_stem(stem) == NAMES[name]
+
+
+def test_names_of_several_files_are_refused_and_ids_have_zeros(tmp_path):
+    index = ImageIndex(tmp_path, FILES)
+    for name in ("two.jpg", "TWO.jpg", "/data/two.jpg"):
+        fails(lambda: index.by_file_name(name), f"several files are called {name}")  # noqa: B023
+    fails(lambda: index.by_stem("7"), "several files are called 7")
+    assert [index.by_id(i) for i in (1, 10, 100, "0001", "c/x.y", "d/x.y")] == [
+        "a/0001.jpg", "f/010.jpg", None, "a/0001.jpg", "c/x.y.jpg", None
+    ]  # fmt: skip

@@ -195,11 +195,11 @@ def test_a_label_file_may_lack_its_image(tmp_path):
 
 def test_what_the_file_says_is_not_given_again(tmp_path):
     file = _dataset(tmp_path, TRAIN + NAMES)
-    both = "leave classes and images out"
+    both = "leave out"
     refused(lambda: read_boxes(file, "yolo", images=tmp_path), both)
     refused(lambda: read_boxes(file, "yolo", classes=file), both)
     again = {"classes": file, "images": tmp_path}
-    refused(lambda: read_boxes(tmp_path, "yolo", **again), "leave images out")
+    refused(lambda: read_boxes(tmp_path, "yolo", **again), "leave out images")
 
 
 def test_a_file_of_aliases_is_harmless(tmp_path):

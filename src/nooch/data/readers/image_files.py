@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import re
 import stat
+import unicodedata
 import warnings
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import takewhile
 from pathlib import Path
 from types import MappingProxyType
@@ -48,12 +50,7 @@ class ImageIndex:
     ) -> None:
         self.root, self.walk = Path(root), FolderWalk(follow)
         self.paths = set(list_images(root, self.walk) if paths is None else paths)
-        self._by_name: dict[str, list[str]] = {}
-        self._by_stem: dict[str, list[str]] = {}
-        for path in sorted(self.paths):
-            name = path.rsplit("/", 1)[-1]
-            self._by_name.setdefault(name, []).append(path)
-            self._by_stem.setdefault(name.rsplit(".", 1)[0], []).append(path)
+        self._called: dict[int, dict[str, list[str]]] = {}
 
     @classmethod
     def from_dataset(cls, data: Dataset, images: str | Path | None, option: str) -> Self:
@@ -91,16 +88,36 @@ class ImageIndex:
     def by_file_name(self, name: str) -> str | None:
         """Relative path of a file of this name: as given, below another folder, or without the
         first folders of the name; never one in another folder than the name's, except that an
-        absolute name, of another machine, belongs to the file with the longest common end.
+        absolute name, of another machine, or one with ``..`` belongs to the file with the longest
+        common end. Names may differ in their separators, else in Unicode form, else in small and
+        capital letters, else in zeros before a number.
         """
-        if name in self.paths:
-            return name
-        paths = self._by_name.get(name.rsplit("/", 1)[-1], [])
-        alike = [p for p in paths if f"/{p}".endswith(f"/{name}") or f"/{name}".endswith(f"/{p}")]
-        if not alike and re.match(r"/|[A-Za-z]:/", name):
-            common = [_n_common(path, name) for path in paths]
-            alike = [p for p, n in zip(paths, common, strict=True) if n == max(common)]
-        return _only(alike, name)
+        return name if name in self.paths else self._found(name, written)
+
+    def _found(self, name: str, form_of: Callable[[str, int], str]) -> str | None:
+        is_away = re.match(r"[/\\]|[A-Za-z]:[/\\]|[a-z]+://", name) or re.search(_UP, name)
+        asked = re.sub(rf".*{_UP}|^\./", "", name.replace("\\", "/"))
+        for form in range(len(_FORMS)):
+            end = form_of(asked, form)
+            ends = [(path, form_of(path, form)) for path in self._files(asked, form)]
+            ends = [(path, other) for path, other in ends if _base(other) == _base(end)]
+            alike = [
+                p for p, o in ends if f"/{o}".endswith(f"/{end}") or f"/{end}".endswith(f"/{o}")
+            ]
+            if not alike and is_away:
+                common = [_n_common(other, end) for _, other in ends]
+                alike = [p for (p, _), n in zip(ends, common, strict=True) if n == max(common)]
+            if alike:
+                return _only(alike, name)
+        return None
+
+    def _files(self, name: str, form: int) -> list[str]:
+        """The files whose names without ending are the same in a form of ``written``."""
+        if form not in self._called:
+            called = self._called[form] = defaultdict(list)
+            for path in sorted(self.paths):
+                called[stem_of(path, form)].append(path)
+        return self._called[form].get(stem_of(name, form), [])
 
     def by_file_names(self, names: Sequence[str | None]) -> list[str | None]:
         """The path of each name, by ``by_file_name``. Raises InputError if two names that differ
@@ -116,15 +133,46 @@ class ImageIndex:
         return paths
 
     def by_stem(self, stem: str) -> str | None:
-        """Relative path of the image with this name and any ending."""
-        return _only(self._by_stem.get(stem, []), stem)
+        """Relative path of the image with this name and any ending, as ``by_file_name``."""
+        return self._found(f"{stem}.", lambda path, form: written(path, form).rsplit(".", 1)[0])
 
     def by_id(self, image_id: ImageId) -> str | None:
         """Relative path of the file called after an id, also by COCO's names of 2014 and 2017."""
-        stems = [str(image_id)]
         if isinstance(image_id, int):
-            stems += [f"{prefix}{image_id:012d}" for prefix in _COCO_PREFIXES]
-        return next((path for stem in stems if (path := self.by_stem(stem))), None)
+            for prefix in _COCO_PREFIXES:
+                if paths := self._files(f"{prefix}{image_id:012d}.", 0):
+                    return _only(paths, paths[0])
+        return self.by_stem(str(image_id))
+
+
+_UP = r"(?:^|[/\\])\.\.[/\\]"
+_FORMS: tuple[Callable[[str], str], ...] = (
+    lambda path: path.replace("\\", "/"),
+    partial(unicodedata.normalize, "NFC"),
+    str.lower,
+    lambda path: re.sub(r"(?<![^/])0+(?=\d+(\.[^./]*)?$)", "", path),
+)
+"""Forms of names, each applied to the one before: as written, in one Unicode form, in small
+letters, a number without the zeros before it.
+"""
+
+
+def written(path: str, form: int) -> str:
+    """A path in one of ``_FORMS``."""
+    for change in _FORMS[: form + 1]:
+        path = change(path)
+    return path
+
+
+def _base(path: str) -> str:
+    return path.rsplit("/", 1)[-1]
+
+
+def stem_of(path: str, form: int = len(_FORMS) - 1) -> str:
+    """The name of a file without its ending in one of ``_FORMS``; by default in the last, in which
+    all names that may mean one file are equal.
+    """
+    return _base(written(path, form)).rsplit(".", 1)[0]
 
 
 def files_of(

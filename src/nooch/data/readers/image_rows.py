@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
@@ -23,7 +23,7 @@ from nooch.base.errors import InputError, some_of, unreadable
 from nooch.data.dataset import Dataset, ImageId
 from nooch.data.objects import objects_table, rescaled
 from nooch.data.readers.contract import ImageListing, in_range
-from nooch.data.readers.image_files import FolderWalk, sizes_of
+from nooch.data.readers.image_files import FolderWalk, ImageIndex, sizes_of, stem_of
 from nooch.data.readers.jobs import NumberedJob, results_of
 from nooch.data.table_schema import CORE_COLUMNS
 
@@ -357,15 +357,12 @@ def located(frame: pl.DataFrame, listing: ImageListing) -> tuple[pl.DataFrame, l
     key = next(name for name in ("stem", "file_name", "image_id") if name in frame.columns)
     names = frame[key].to_list()
     if key == "file_name":
-        bases = {name.rsplit("/", 1)[-1] for name in names if name is not None}
-        paths = listing.index(lambda name: name in bases).by_file_names(names)
+        paths = _index(listing, filter(None, names)).by_file_names(names)
         files = [path or name for path, name in zip(paths, names, strict=True)]
     else:
-        stems = {*map(str, names), *(f"{i:012d}" for i in names if isinstance(i, int))}
         # ids may be file names, also of another machine
-        texts = [name.replace("\\", "/") if isinstance(name, str) else "" for name in names]
-        bases = {name.rsplit("/", 1)[-1] for name in texts}
-        index = listing.index(lambda name: name.rsplit(".", 1)[0] in stems or name in bases)
+        texts = [name if isinstance(name, str) else "" for name in names]
+        index = _index(listing, {*texts, *(f"{name}." for name in names)})
         if key == "stem":
             paths = [index.by_stem(name) for name in names]
         else:
@@ -377,3 +374,9 @@ def located(frame: pl.DataFrame, listing: ImageListing) -> tuple[pl.DataFrame, l
         files = paths
     missing = [name for path, name in zip(paths, names, strict=True) if path is None]
     return frame.with_columns(file_name=pl.Series(files, dtype=pl.String)), missing
+
+
+def _index(listing: ImageListing, names: Iterable[str]) -> ImageIndex:
+    """The image files that may be called so."""
+    wanted = {stem_of(name) for name in names}
+    return listing.index(lambda name: stem_of(name) in wanted)

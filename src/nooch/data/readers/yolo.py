@@ -286,7 +286,7 @@ def _images_of(data: YoloData, source: Path, images: Path | None) -> Listed | No
     listed = find_images(data, source) if data.entries and source.is_dir() else None
     if listed is not None and images is not None:
         raise ParameterError(
-            f"{data.file.name} names the images below {source}", remedy="leave images out"
+            f"{data.file.name} names the images below {source}", give={"images": None}
         )
     return listed
 
