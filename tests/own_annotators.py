@@ -61,6 +61,12 @@ class Colors:
         return PredictedClasses(confidences, masks.mean(axis=(1, 2)), places)
 
 
+class Boats(Colors):
+    """Classes that scenes have."""
+
+    classes = ("car", "boat")
+
+
 class Presence(Colors):
     """As ``Colors``, without areas."""
 

@@ -1,6 +1,7 @@
-"""The lines of docs/start.md, run one after the other on generated scenes; README's words."""
+"""The lines of README.md and docs/start.md, run one after the other on generated scenes."""
 
 import json
+import os
 import re
 import shutil
 from pathlib import Path
@@ -9,27 +10,41 @@ import numpy as np
 import polars as pl
 import pytest
 from answering import save_classifier
+from tiny_vlm import save_llava
 
 import nooch
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "start.md").read_text("utf-8")
 TASKS = ["car", "boat", "cow"]
-# models and data that a test does not download
+MAPPED = f"--skip-unmapped --tasks {','.join(TASKS[:2])}"
+ASKED = "ask nooch-coco --limit 4 --device cpu --overwrite --model llava"
+# what a test does not download, less work, and places that another line wrote to
 STANDS_FOR = {
-    "nvidia/segformer-b0-finetuned-ade-512-512": "own_annotators:Colors",
-    "--model model.onnx": "--model classifier",
-    "--map synonyms": f"--skip-unmapped --tasks {','.join(TASKS)}",
+    "nvidia/segformer-b0-finetuned-ade-512-512": "own_annotators:Boats",
+    "--segmenter MODEL": "--segmenter own_annotators:Boats",
+    "--model model.onnx --map synonyms": f"--model classifier {MAPPED}",
+    "--model model.onnx": f"--model classifier {MAPPED}",
+    "intervene suite --model MODEL": "intervene suite --model classifier",
+    "ask nooch-coco --model MODEL": ASKED,
+    "ask nooch-coco --model llava-hf/llava-1.5-7b-hf": ASKED,
+    "evaluate nooch-coco predictions.csv": "evaluate nooch-coco coco.parquet --split test",
+    "--pool more": "--pool pool",
+    "--engine slurm:cpu": "--engine local:1 --tasks car --overwrite",
+    "train bench dataset suite": "train bench dataset suite --set 'methods=[erm]' --set epochs=1",
 }
-LEFT_OUT = (
-    "nooch ask", "answers.parquet", "nooch captions", "predict annotated", "check annotated"
-)  # fmt: skip
-"""Not run: they need downloads, or the classes that a real segmenter predicts."""
+# what a line reads that the page does not make
+NEEDS = {
+    "find big": "import coco --things instances.json --images photos --split 70/10/20 big",
+    "leaderboard": "ask suite --model llava --device cpu --out models/mine/answers.parquet",
+    "collect-next": "import coco --things more/things.json --stuff more/stuff.json pool",
+    "repair suite": "train features dataset --backbone config:classifier --out features",
+}
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """Scenes as a table, COCO files, boxes and photos; predictions and answers about them."""
+    pytest.importorskip("transformers", reason="transformers is not installed (nooch[train])")
     from commands import completed
 
     path = tmp_path_factory.mktemp("start")
@@ -53,7 +68,11 @@ def folder(tmp_path_factory):
     answers.write_csv(path / "predictions.csv")
     said = pl.when(pl.col("probability") > 0.5).then(pl.lit("Yes.")).otherwise(pl.lit("No."))
     answers.select("image_id", "task", answer=said).write_ndjson(path / "answers.jsonl")
-    _boxes(path, json.loads(things.read_text()))
+    content = json.loads(things.read_text())
+    _boxes(path, content)
+    _for_readme(path, content, things.with_name("stuff_scenes.json"))
+    save_classifier(path / "classifier", (*TASKS, "street"))
+    save_llava(path / "llava", sure=True)
     return path
 
 
@@ -80,22 +99,60 @@ def _boxes(path, content):
     (path / "boxes" / "data.yaml").write_text(listed)
 
 
-def test_every_line_works(folder, run_cli, monkeypatch):
-    pytest.importorskip("transformers", reason="transformers is not installed (nooch[train])")
-    monkeypatch.chdir(folder)
-    save_classifier(folder / "classifier", (*TASKS, "street"))
-    lines = [
-        line
-        for block in re.findall(r"^```bash\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
-        for line in block.splitlines()
-    ]
+def _for_readme(path, content, stuff):
+    """COCO files and a detector's; the images, answers and captions of the paper's sets."""
+    (path / "instances.json").write_text(json.dumps(content))
+    shutil.copy(stuff, path / "stuff.json")
+    parts = ("image_id", "category_id", "bbox")
+    boxes = [{name: box[name] for name in parts} | {"score": 0.9} for box in content["annotations"]]
+    (path / "detections.json").write_text(json.dumps(boxes))
+    (path / "more").mkdir()
+    for name, part in (("things", content), ("stuff", json.loads(stuff.read_text()))):
+        images, boxes = part["images"], part["annotations"]
+        moved = [{**image, "id": -image["id"], "file_name": f"{-image['id']}"} for image in images]
+        boxes = [{**box, "image_id": -box["image_id"]} for box in boxes]
+        text = json.dumps({**part, "images": moved, "annotations": boxes})
+        (path / "more" / f"{name}.json").write_text(text)
+    (path / "models" / "mine").mkdir(parents=True)
+    (path / "models" / "mine" / "model.yaml").write_text("name: mine\nkind: answers\n")
+    suite = nooch.load_suite("nooch-coco")
+    ids = suite.image_ids(key for key in suite.keys if key[2] == "test")
+    (path / "coco").mkdir()
+    photo = path / "photos" / content["images"][0]["file_name"]
+    for image in ids:
+        os.link(photo, path / "coco" / f"{image:012}.jpg")
+    answers = {"image_id": ids, "probability": np.random.default_rng(0).random(len(ids))}
+    pl.concat([pl.DataFrame({**answers, "task": task}) for task in suite.tasks]).write_parquet(
+        path / "coco.parquet"
+    )
+    captions = [{"image_id": image, "caption": "A car on a road."} for image in ids[:300].to_list()]
+    (path / "captions.json").write_text(json.dumps(captions))
+
+
+def _lines(page):
+    """The commands of a page: of its blocks, then of its table of jobs."""
+    blocks = re.findall(r"^```(?:bash)?\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    lines = [line for block in blocks for line in block.replace("\\\n", "").splitlines()]
+    jobs = page.partition("| job | command | details |")[2]
+    return [line for line in lines + re.findall("`([^`]*)`", jobs) if line.startswith("nooch ")]
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/start.md"])
+def test_every_line_works(page, folder, run_cli, monkeypatch, tmp_path):
+    for path in folder.iterdir():
+        (tmp_path / path.name).symlink_to(path)
+    monkeypatch.chdir(tmp_path)
+    lines = _lines((ROOT / page).read_text("utf-8"))
     assert len(lines) >= 10
     for line in lines:
-        if any(words in line for words in LEFT_OUT):
-            continue
         typed = line.removeprefix("nooch ")
         for words, instead in STANDS_FOR.items():
             typed = typed.replace(words, instead)
+        if "--image 285" in typed:
+            image = nooch.load_suite("suite").set("ce", "car", "test").image_ids[0]
+            typed = typed.replace("--image 285", f"--image {image}")
+        for before in (text for words, text in NEEDS.items() if words in line):
+            run_cli(before).ok()
         shutil.rmtree("check", ignore_errors=True)
         if " predict " in line:
             Path("predictions.parquet").unlink(missing_ok=True)
