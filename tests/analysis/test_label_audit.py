@@ -160,7 +160,7 @@ class TestFolder:
         said = np.where(rows.labels("car"), "Yes", "No")
         answers = {"image_id": rows.image_ids, "task": "car", "answer": said}
         pl.DataFrame(answers).write_csv("answers.csv")
-        command = "audit suite --answers answers.csv --most 5 --out audited --format json"
+        command = "audit suite --predictions answers.csv --most 5 --out audited --format json"
         done = run_cli(command).ok()
         table = pl.read_parquet("audited/audit.parquet")
         assert table.columns[3:] == ["score", "context", "answers"]

@@ -15,7 +15,7 @@ from nooch.data.readers.table_layouts import Columns
 from nooch.data.readers.tables import read_long_table
 from nooch.data.table_files import read_table
 from nooch.evaluation import evaluate
-from nooch.evaluation.answers import holds_answers
+from nooch.evaluation.answer_files import holds_answers
 from nooch.suites import save_suite
 
 TEXT = "image_id,class\n1,Café\n2,Straße\n"

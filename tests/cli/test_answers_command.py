@@ -34,7 +34,7 @@ def test_the_official_benchmark_in_two_lines(images, run_cli, tmp_path):
     assert done.out.startswith(line)
     assert done.out.splitlines()[0].endswith("without; 0.0% unknown")
     assert line not in done.err
-    assert "answers in words (tolerant)" in done.err
+    assert "answers in words (tolerant, column answer)" in done.err
     scores = json.loads((tmp_path / "s.json").read_text())["scores"]
     average = {
         (row["subset"], row["metric"]): row["value"] for row in scores if row["task"] == "average"

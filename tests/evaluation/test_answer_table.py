@@ -1,6 +1,8 @@
 """Files of answers joined with the questions that they belong to."""
 
+import gzip
 import json
+from zipfile import ZipFile
 
 import numpy as np
 import openpyxl
@@ -8,7 +10,9 @@ import polars as pl
 import pytest
 from refusals import fails, refused
 
-from nooch.evaluation.answers import FORMATS, read_answers
+from nooch.evaluation import load_predictions
+from nooch.evaluation.answer_files import FORMATS
+from nooch.evaluation.answers import read_answers
 from nooch.suites import load_suite
 from nooch.suites.questions import Draw, draw_questions
 
@@ -51,7 +55,12 @@ def _pope_by_id(rows):
 
 def _llava(rows):
     return [
-        {"question_id": q["question_id"], "prompt": f"{q['text']}\nAnswer briefly.", "text": a}
+        {
+            "question_id": q["question_id"],
+            "prompt": f"{q['text']}\nAnswer briefly.",
+            "text": a,
+            "answer_id": "x",
+        }
         for q, a in rows
     ]
 
@@ -88,8 +97,8 @@ def _nooch(rows):
 
 
 WAYS = {
-    _pope: "pope", _pope_by_id: "pope", _llava: "llava", _lmms_eval: "lmms-eval",
-    _lmms_eval_by_document: "lmms-eval", _amber: "amber", _dash: "dash-b", _nooch: "nooch",
+    _pope: "", _pope_by_id: "", _llava: "llava", _lmms_eval: "lmms-eval",
+    _lmms_eval_by_document: "lmms-eval", _amber: "", _dash: "dash-b", _nooch: "nooch",
 }  # fmt: skip
 
 
@@ -109,7 +118,7 @@ def test_every_format_gives_the_same_answers(way, suite, questions, said, tmp_pa
 
 
 def test_every_format_has_a_way():
-    assert set(WAYS.values()) | {"vlmevalkit"} == set(FORMATS)
+    assert set(WAYS.values()) | {"vlmevalkit"} == {*FORMATS, ""}
 
 
 def test_vlmevalkit_tables(suite, questions, said, tmp_path):
@@ -169,13 +178,15 @@ def test_questions_in_popes_format_and_names_of_files(suite, questions, said, tm
 def test_several_phrasings_are_averaged_and_unknown_answers_counted(suite, tmp_path):
     ids = suite.set("ce", "car", "test").ids("hard")[:3]
     rows = [
-        {"image_id": image, "task": "car", "answer": text, "probability": p}
-        for image, text, p in [
-            (ids[0], "yes", 0.9),
-            (ids[0], "no", 0.4),
-            (ids[1], "perhaps", None),
-            (ids[2], "Yes.", None),
-        ]
+        {"image_id": image, "task": "car", "answer": text, "probability": p, "question_id": number}
+        for number, (image, text, p) in enumerate(
+            [
+                (ids[0], "yes", 0.9),
+                (ids[0], "no", 0.4),
+                (ids[1], "perhaps", None),
+                (ids[2], "Yes.", None),
+            ]
+        )
     ]
     read = read_answers(_lines(tmp_path / "a.jsonl", rows), suite)
     assert read.frame["yes"].to_list() == [0.5, None, 1.0]
@@ -199,9 +210,12 @@ class TestRefusals:
         ("change", "part"),
         [
             (lambda rows: [{"question_id": 99999, "answer": "no"}, *rows], "99999"),
-            (lambda rows: [rows[0], *rows], "1 questions are answered twice"),
+            (
+                lambda rows: [{**rows[0], "answer": "?"}, *rows],
+                "1 questions are answered twice: rows 1 and 2",
+            ),
             (lambda rows: [{"no": 1}], "no answers that are recognized"),
-            (lambda rows: [], "no answers that are recognized"),
+            (lambda rows: [], "contains no record"),
             (lambda rows: [*rows, {"question_id": 3}], "has no field answer"),
             (lambda rows: [*rows, {"question_id": 3, "answer": 4}], "is int"),
             (lambda rows: [{"question_id": "x", "answer": "no"}], "fit no question: x"),
@@ -282,3 +296,98 @@ def test_answers_of_llava_on_the_published_sets(shared_data, criterion, rates):
                 pairs = ((image, key[1]) for image in challenge.ids(name))
                 of[name] += [said[pair] for pair in pairs if pair in said]
     assert [(round(np.mean(of[name]), 3), len(of[name])) for name in names] == rates
+
+
+def _truth(questions, said):
+    return [("no", "yes")[q["label"]] for q in questions.iter_rows(named=True)]
+
+
+@pytest.mark.parametrize("name", ["prediction", "response", "pred", "text", "output"])
+@pytest.mark.parametrize("layout", ["json", "csv"])
+def test_the_truth_is_never_read_as_the_answer(suite, questions, tmp_path, name, layout):
+    """A model that always says yes, next to the true answers."""
+    rows = pl.DataFrame({"question_id": questions["question_id"], "question": questions["text"],
+                         "Answer": _truth(questions, None), name: "Yes"})  # fmt: skip
+    file = tmp_path / f"a.{layout}"
+    (rows.write_json if layout == "json" else rows.write_csv)(file)
+    fails(lambda: load_predictions(file, suite), f"answer ('no') and {name} ('Yes')", "`answers`")
+    read = read_answers(file, suite, answers=name)
+    assert read.frame["yes"].to_list() == [1.0] * len(questions)
+    assert not any("warning" in note for note in read.notes)
+    # the other reading is the labels, which is noticed
+    (run,) = load_predictions(file, suite, answers="Answer")
+    assert "column answer" in run.read
+    assert any("1,200 answers (column answer) are the labels of the suite" in n for n in run.notes)
+    refused(lambda: load_predictions(file, suite, answers="none"), "has no column none")
+
+
+@pytest.mark.parametrize("answer", ["answer", "label", "gt_answer", "target"])
+def test_formats_of_tools_and_columns_of_truth_need_no_question(suite, questions, tmp_path, answer):
+    frame = questions.select(index="question_id", question="text", category=pl.lit("x"))
+    frame = frame.with_columns(pl.lit("No").alias("prediction"), pl.lit("Yes").alias(answer))
+    frame.write_csv(tmp_path / "a.csv")
+    assert set(read_answers(tmp_path / "a.csv", suite).frame["yes"]) == {0.0}
+
+
+def _named_rows(questions, said):
+    image = "COCO_val2014_{:012d}.jpg".format
+    return [{"image": image(q["image_id"]), "text": q["text"], "label": "no", "response": a,
+             "question_id": q["question_id"]} for q, a in _rows(questions, said)]  # fmt: skip
+
+
+@pytest.mark.parametrize("ids", ["right", "of the order", "none"])
+def test_image_and_question_join_answers_in_any_order(suite, questions, said, tmp_path, ids):
+    rows = _named_rows(questions, said)[::-1]
+    for number, row in enumerate(rows):
+        if ids != "right":
+            row["question_id"] = number + 1
+        if ids == "none":
+            del row["question_id"]
+    questions.write_parquet(tmp_path / "asked.parquet")
+    file = _lines(tmp_path / "a.jsonl", rows)
+    for given in ({"questions": tmp_path / "asked.parquet"}, {}):
+        read = read_answers(file, suite, **given)
+        expected = questions.with_columns(yes=pl.Series(said) == "Yes").sort("image_id", "task")
+        assert read.column == "response"
+        assert (read.frame["yes"] == 1).equals(expected["yes"])
+        assert read.frame["weight"].equals(expected["weight"])
+
+
+def test_rows_that_are_there_twice(suite, questions, said, tmp_path):
+    rows = _named_rows(questions, said)
+    once = read_answers(_lines(tmp_path / "a.jsonl", rows), suite)
+    twice = read_answers(_lines(tmp_path / "b.jsonl", [*rows, *rows[3:5]]), suite)
+    assert twice.frame.equals(once.frame)
+    assert "2 answers that are there twice count once: rows 4 and 1201" in twice.notes
+    other = {**rows[3], "response": "Perhaps"}
+    file = _lines(tmp_path / "c.jsonl", [*rows, other])
+    fails(lambda: read_answers(file, suite), "rows 4 and 1201", "Perhaps", "remove one")
+
+
+def test_truth_values_and_packed_files(suite, questions, said, tmp_path):
+    rows = [{**row, "response": row["response"] == "Yes"} for row in _named_rows(questions, said)]
+    plain = _lines(tmp_path / "a.jsonl", rows)
+    (tmp_path / "b.jsonl.gz").write_bytes(gzip.compress(plain.read_bytes()))
+    with ZipFile(tmp_path / "c.zip", "w") as archive:
+        archive.write(plain, "folder/c.jsonl")
+        archive.writestr("__MACOSX/._c.jsonl", "x")
+    (tmp_path / "d.json").write_text(json.dumps({"results": rows, "model": "x"}))
+    mme = [f"{r['image']}\t{r['text']} Please answer yes or no.\tNo\t{a}"
+           for r, a in zip(rows, said, strict=True)]  # fmt: skip
+    (tmp_path / "e.txt").write_text("\n".join(mme))
+    runs = load_predictions([*sorted(tmp_path.iterdir())], suite)
+    assert [run.run for run in runs] == ["a", "b", "c", "d", "e"]
+    expected = questions.with_columns(yes=pl.Series(said) == "Yes").sort("image_id", "task")
+    for run in runs:
+        assert run.said.sort("image_id", "task")["yes"].eq(1).equals(expected["yes"])
+
+
+def test_packed_files_that_are_refused(suite, tmp_path):
+    with ZipFile(tmp_path / "a.zip", "w") as archive:
+        archive.writestr("a.json", "[]")
+        archive.writestr("b.json", "[]")
+    fails(lambda: read_answers(tmp_path / "a.zip", suite), "contains 2 files: a.json, b.json")
+    (tmp_path / "a.json.gz").write_bytes(b"no gzip")
+    fails(lambda: read_answers(tmp_path / "a.json.gz", suite), "is damaged")
+    (tmp_path / "b.json.gz").write_bytes(gzip.compress(b"{"))
+    fails(lambda: read_answers(tmp_path / "b.json.gz", suite), f"{tmp_path / 'b.json.gz'}: record")

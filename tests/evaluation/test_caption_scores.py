@@ -243,7 +243,7 @@ def test_captions_of_no_scored_image_are_refused(suite, written):
 @pytest.mark.parametrize(
     ("records", "part"),
     [
-        ([], "contains no caption"),
+        ([], "contains no record"),
         ([{"image_id": 9}], "record 1 has image_id"),
         ([{"caption": "x"}], "record 1 has caption"),
         ([{"image_id": 9, "caption": 4}], "record 1 has no text as caption"),

@@ -329,9 +329,8 @@ def audit(
         runs += read_predictions(predictions, suite, dataset, reading)
     if captions:
         words = load_vocabulary(synonyms)
-        runs += [
-            mentions(captions_run, words, tasks) for captions_run in read_captions(captions, suite)
-        ]
+        said = read_captions(captions, suite, (reading or {}).get("answers"))
+        runs += [mentions(captions_run, words, tasks) for captions_run in said]
     notes = suite.unit_notes + run_notes(runs)
     if dataset is not None:
         progress("fitting contexts", 0, 1)

@@ -20,13 +20,14 @@ from nooch.base.version import __version__
 from nooch.base.words import counted
 from nooch.base.yaml_files import read_yaml
 from nooch.data import csv_bytes
+from nooch.evaluation.answer_files import read_raw_answers
 from nooch.evaluation.answer_sample import (
     answers_as_predictions,
     answers_in,
     weighted_as_sample,
     with_unanswered,
 )
-from nooch.evaluation.answers import read_answers, read_raw_answers
+from nooch.evaluation.answers import read_answers
 from nooch.evaluation.captions import ModelCaptions, mentions, read_captions
 from nooch.evaluation.context_rates import answer_rates
 from nooch.evaluation.metrics.proportions import (
@@ -151,6 +152,7 @@ def leaderboard(
     out: str | Path | None = None,
     criterion: str | None = None,
     split: str | Sequence[str] | None = None,
+    answers: str | None = None,
     questions: str | Path | None = None,
     least_coverage: Share = 0.95,
     synonyms: str | Path = COCO,
@@ -174,6 +176,8 @@ def leaderboard(
         criterion: which of the suite's criteria decides where an object is expected; by default
             ``context``, or else the first.
         split: one or several; by default ``test``, or the only one.
+        answers: column of the models' words, where several could have them, such as ``prediction``
+            next to the true ``answer``.
         questions: file of the questions that all models were asked, as of ``nooch.export``; by
             default those that are drawn by default.
         least_coverage: share of the questions (of captions: of their images) that must have an
@@ -202,24 +206,24 @@ def leaderboard(
         asked = asked_of(draw_questions(suite, suite.select_keys(splits=splits), Draw()))
     else:
         asked, _ = asked_questions(questions, suite)
-    runs = _runs(entries, suite, asked, synonyms, progress)
+    runs = _runs(entries, suite, asked, synonyms, answers, progress)
     cells = suite.cells(keys)
     rows, counted_as = [], {}
     for entry, said in tracked([*zip(entries, runs, strict=True)], len(runs), "scoring", progress):
-        answers = answers_in(said, cells)
-        if not len(answers):
+        answered = answers_in(said, cells)
+        if not len(answered):
             problem = "has no answer about an image of the challenge sets"
             raise _refused(entry, problem, give=({"criterion": ...}, {"split": ...}))
-        row = _row(entry, answers, least_coverage)
-        sure = answers[:0]
+        row = _row(entry, answered, least_coverage)
+        sure = answered[:0]
         if suite.suspects is not None:
-            sure = answers.join(suite.suspects, on=_PAIR, how="anti")
+            sure = answered.join(suite.suspects, on=_PAIR, how="anti")
         estimates = answer_rates(sure, bootstrap=0).estimates if len(sure) else {}
         for cell in _ORDER[:2]:
             row[f"{cell}{_SURE}"] = estimates["rate", cell].value if estimates else None
         wrong = pl.col("cell").str.ends_with("negative")
         yes = pl.when("unknown").then(wrong).otherwise("yes").cast(pl.Float64)
-        counted_as[entry.folder] = answers.with_columns(yes=yes)
+        counted_as[entry.folder] = answered.with_columns(yes=yes)
         row |= _sensitivity(counted_as[entry.folder])
         rows.append(row)
     order = ("hard_negative", "unknown", "folder")
@@ -289,6 +293,7 @@ def _runs(
     suite: Suite,
     asked: pl.DataFrame,
     synonyms: str | Path,
+    answers: str | None,
     progress: Progress,
 ) -> list[pl.DataFrame]:
     """Answers of each model, as ``Predictions.said``, about all that was ``asked``; captions are
@@ -296,20 +301,22 @@ def _runs(
     """
     words = load_vocabulary(synonyms)
     files = [entry.file for entry in entries if entry.card.kind == "captions"]
-    captions = iter(read_captions(files, suite) if files else ())
+    captions = iter(read_captions(files, suite, answers) if files else ())
     runs = []
     for entry in tracked(entries, len(entries), "reading", progress):
         if entry.card.kind == "captions":
             runs.append(_mentioned(next(captions), suite, asked, words))
             continue
-        _, raw = read_raw_answers(entry.file)
+        raw = read_raw_answers(entry.file, answers).frame
         if all(raw[name].null_count() for name in ("question_id", "image", "question")):
             problem = "names neither questions nor images: their order cannot be checked"
             raise _refused(entry, problem, "give question_id with each answer")
         named = raw.drop_nulls("image").select("image", "task", "question")
         if named.is_duplicated().any():
             raise _refused(entry, "has several answers to one question", "give one of each")
-        read = read_answers(entry.file, suite, questions=asked, ignore_unknown=True)
+        read = read_answers(
+            entry.file, suite, answers=answers, questions=asked, ignore_unknown=True
+        )
         said = answers_as_predictions(read).said
         assert said is not None  # noqa: S101 - they are answers
         _check_asked(entry, said, asked)

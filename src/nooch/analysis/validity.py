@@ -154,6 +154,7 @@ def validity(
     data: Dataset | str | Path | None = None,
     split: str | Sequence[str] | None = None,
     tasks: Sequence[str] | None = None,
+    answers: str | None = None,
     group: str | None = None,
     seed: Seed = 0,
     progress: Progress = no_progress,
@@ -172,6 +173,8 @@ def validity(
             records, if it is there.
         split: one or several; ``test`` by default, or the only one.
         tasks: names; all of the suite's by default.
+        answers: column of the models' words, where several could have them, such as ``prediction``
+            next to the true ``answer``.
         group: column, or pattern of file names, of images that count as one in intervals and tests,
             such as ``scene``; by default the suite's.
         seed: of the resamples of images, or groups.
@@ -190,11 +193,11 @@ def validity(
     suite.require_easy("comparing hard with easy images")
     dataset = suite.found_in() if data is None else suite.require_dataset(data)
     keys = suite.select_keys((), tasks or (), suite.splits_to_score(split))
-    runs = load_predictions(predictions, suite, dataset) if predictions else []
+    runs = load_predictions(predictions, suite, dataset, answers=answers) if predictions else []
     notes = []
     if captions:
         words, task_names = load_vocabulary(synonyms), list(dict.fromkeys(key[1] for key in keys))
-        read = read_captions(captions, suite)
+        read = read_captions(captions, suite, answers)
         runs += asked_alike([mentions(one, words, task_names) for one in read])
         notes = [f"{one.run}: {note}" for one in read for note in one.notes]
         notes.append(f"tasks are mentioned by the words of {synonyms} (`synonyms`)")

@@ -33,17 +33,25 @@ JSON_TABLES = (
 """JSON that is a table, for errors."""
 
 
+_LISTS = ("annotations", "results", "answers", "captions", "predictions", "questions", "logs")
+"""Members of an object that its records can be in: of COCO, of leaderboards, of lmms-eval."""
+
 _REWRITE = 'write it as a list of objects, such as {"file": "a.jpg", "labels": ["sky"]}'
 
 
 def json_records(path: str | Path) -> list[dict[str, Any]]:
-    """The objects of a file: a JSON array of them, JSON lines, or objects one after the other."""
+    """The objects of a file: a JSON array of them, JSON lines, or objects one after the other; or
+    an object with such an array.
+    """
     with unreadable(path, errors=(OSError,)):
         content = utf8_bytes(read_bytes(Path(path)), path)
     records: list[Any]
     try:
         whole = msgspec.json.decode(content)
         records = whole if isinstance(whole, list) else [whole]
+        lists = [whole[key] for key in _LISTS if key in whole] if isinstance(whole, dict) else []
+        if len(lists) == 1 and isinstance(lists[0], list):
+            records = lists[0]
     except BROKEN_RECORDS:
         try:
             records = msgspec.json.Decoder().decode_lines(content)

@@ -5,14 +5,16 @@ from __future__ import annotations
 import codecs
 import contextlib
 import csv
+import gzip
 import io
 import re
 import zlib
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import IO, Any, TypeVar
 from zipfile import BadZipFile, ZipFile
 
@@ -22,6 +24,7 @@ import polars as pl
 import polars.selectors as cs
 from numpy.typing import NDArray
 
+from nooch.base.download import zips
 from nooch.base.errors import (
     FormatError,
     InputError,
@@ -33,7 +36,7 @@ from nooch.base.errors import (
 )
 from nooch.base.files import check_output_file, local_path, read_bytes, replacing, writing
 from nooch.base.limits import MOST_RATIO, MOST_ROWS, MOST_UNPACKED, MOST_WORKBOOK
-from nooch.base.text_encoding import transcoded, utf8_bytes
+from nooch.base.text_encoding import text_lines, transcoded, utf8_bytes
 from nooch.data.arrays import UNREADABLE_ARRAY
 from nooch.data.image_names import IMAGE_COLUMNS
 from nooch.data.json_records import BROKEN_RECORDS, json_lines, json_records, records_frame
@@ -467,14 +470,77 @@ _TABLES = {".parquet", ".csv", ".tsv", ".xlsx"}
 
 
 def file_records(path: str | Path) -> list[dict[str, Any]]:
-    """The rows of a table (Parquet, CSV, TSV, XLSX) as records, or the records of
-    ``json_records``.
+    """The rows of a table (Parquet, CSV, TSV, XLSX) as records, the lines of MME's text, or the
+    records of ``json_records``; also packed, see ``unpacked``.
     """
-    ending = Path(path).suffix.lower()
-    if ending not in _TABLES:
-        return json_records(path)
-    # dates that Python does not have are found where rows are made
-    return checked_read(path, read_table(path, names=IMAGE_COLUMNS).to_dicts)
+    with unpacked(Path(path)) as file:
+        ending = file.suffix.lower()
+        if ending == ".txt" and (records := _mme_records(file)):
+            return records
+        if ending not in _TABLES:
+            return json_records(file)
+        # dates that Python does not have are found where rows are made
+        return checked_read(file, read_table(file, names=IMAGE_COLUMNS).to_dicts)
+
+
+_MME = ("image", "question", "label", "response")
+
+
+def _mme_records(path: Path) -> list[dict[str, Any]]:
+    """MME's lines of image, question and label, with a response behind them in answers; none of
+    another text.
+    """
+    rows = [line.split("\t") for line in text_lines(path) if line.strip()]
+    if {len(row) for row in rows} not in ({3}, {4}):
+        return []
+    return [dict(zip(_MME, row, strict=False)) for row in rows]
+
+
+_PACKED = (".gz", ".zip")
+
+
+def unpacked_stem(path: Path) -> str:
+    """The name of a file without its ending, and without .gz or .zip."""
+    return (path.with_suffix("") if path.suffix.lower() in _PACKED else path).stem
+
+
+@contextlib.contextmanager
+def unpacked(path: Path) -> Iterator[Path]:
+    """The file itself; of a ``.gz``, or a ``.zip`` of one file, what it has, in a temporary folder
+    that is gone afterwards. Raises InputError.
+    """
+    if path.suffix.lower() not in _PACKED:
+        yield path
+        return
+    broken = (OSError, EOFError, BadZipFile, RuntimeError, zlib.error)
+    with contextlib.ExitStack() as stack:
+        with unreadable(path, errors=broken, problem="is damaged", remedy="fetch it again"):
+            name = path.stem
+            if path.suffix.lower() == ".gz":
+                source: Any = stack.enter_context(gzip.open(path))
+            else:
+                archive = stack.enter_context(ZipFile(path))
+                members = zips.listed(archive, MOST_UNPACKED, path)
+                if len(members) > 1:
+                    problem = (
+                        f"contains {len(members)} files: {some_of([m.filename for m in members])}"
+                    )
+                    raise InputError(problem, where=path, allowed="one", remedy="unpack it")
+                name = Path(members[0].filename).name
+                source = stack.enter_context(archive.open(members[0]))
+            content = source.read(MOST_UNPACKED + 1)
+        if len(content) > MOST_UNPACKED:
+            allowed = f"at most {MOST_UNPACKED:,} bytes unpacked"
+            raise InputError("is too large", where=path, allowed=allowed, remedy="unpack it")
+        file = Path(stack.enter_context(TemporaryDirectory())) / name
+        file.write_bytes(content)
+        try:
+            yield file
+        except InputError as error:
+            # what is in the packed file, not where it was unpacked
+            where = str(error.where).replace(str(file), str(path))
+            raise type(error)(error.problem, where=where, allowed=error.allowed,
+                              remedy=error.remedy, give=error.give) from error  # fmt: skip
 
 
 TABLE_FILES: dict[str, Callable[[pl.DataFrame], bytes]] = {

@@ -42,7 +42,8 @@ def answers_as_predictions(answers: Answers, unknown: str = "wrong") -> Predicti
         raise ParameterError(problem, where="`unknown`", allowed="wrong, or another `rule`")
     in_words = bool(frame["probability"].has_nulls())
     said = said.with_columns(value=decided.cast(pl.Float64) if in_words else probability)
-    read = f"answers in words ({answers.rule})" if in_words else "answers with probabilities"
+    kind = f"answers in words ({answers.rule}" if in_words else "answers with probabilities ("
+    read = f"{kind}{', ' if in_words else ''}column {answers.column})"
     run = said_as_predictions(answers.run, said, in_words=in_words, read=read)
     notes = (*answers.notes, *_unknown_notes(said))
     return replace(run, notes=notes, listed=answers.listed)

@@ -1,22 +1,18 @@
-"""Files of answers as the tools of the field write them, recognized by their fields."""
+"""Answers of a model -> one row for each image and task that it was asked about."""
 
 from __future__ import annotations
 
-import json
-import math
-import re
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import polars as pl
 
-from nooch.base.errors import InputError, check_one_of, some_of, unreadable
-from nooch.base.text_encoding import decoded
-from nooch.base.words import cell_text, counted_are, printable
-from nooch.data import Dataset, name_column
-from nooch.data.table_files import file_records
+from nooch.base.errors import InputError, check_one_of, some_of
+from nooch.base.words import cell_text, counted, printable
+from nooch.data import Dataset, ImageNames
+from nooch.data.table_files import unpacked_stem
+from nooch.evaluation.answer_files import RawAnswers, read_raw_answers
 from nooch.evaluation.answer_rules import RULES, TOLERANT, read_verdicts
 from nooch.evaluation.answer_words import AskedQuestion
 from nooch.suites import Suite
@@ -30,190 +26,6 @@ from nooch.suites.questions import (
 )
 
 _PAIR = ("image_id", "task")
-_FIRST = 1 << 20
-"""Bytes within which a file's first record ends."""
-
-_COLUMNS: Mapping[str, type[pl.DataType]] = {
-    "answer": pl.String,
-    "question_id": pl.String,
-    "question": pl.String,
-    "image": pl.String,
-    "task": pl.String,
-    "category": pl.String,
-    "position": pl.Int64,
-    "probability": pl.Float64,
-    "mass": pl.Float64,
-    "weight": pl.Float64,
-    "images_there": pl.Float64,
-}
-
-
-@dataclass(frozen=True)
-class AnswerFormat:
-    """Format of a tool's files.
-
-    Attributes:
-        fields: alternatives of fields that identify it; each record has all fields of one
-            alternative.
-        columns: column of ``read_raw_answers`` -> fields that contain it; the first present one
-            counts.
-        letters: whether answers may be A for yes and B for no.
-    """
-
-    fields: tuple[str, ...]
-    columns: Mapping[str, str]
-    letters: bool = False
-
-    def lacking(self, fields: set[str]) -> set[str]:
-        """The fields that a record lacks; none if it is in this format."""
-        return min((set(some.split()) - fields for some in self.fields), key=len)
-
-
-_OWN = ("answer", "question_id", "task", "probability", "mass", "weight", "images_there")
-
-FORMATS: Mapping[str, AnswerFormat] = {
-    "lmms-eval": AnswerFormat(
-        ("doc_id filtered_resps", "doc_id resps"),
-        {"answer": "filtered_resps resps", "position": "doc_id"},
-    ),
-    "vlmevalkit": AnswerFormat(
-        ("index question prediction",),
-        {"answer": "prediction", "question_id": "index", "question": "question"},
-        letters=True,
-    ),
-    "dash-b": AnswerFormat(
-        ("img_id object_name response", "img_id object_name answer"),
-        {"answer": "response answer", "image": "img_id", "task": "object_name"},
-    ),
-    "nooch": AnswerFormat(
-        ("image_id task answer",),
-        {"image": "image_id", "question": "text"} | {name: name for name in _OWN},
-    ),
-    "pope": AnswerFormat(
-        ("question answer", "question_id answer"),
-        {name: name for name in ("answer", "question_id", "question", "probability")},
-    ),
-    "llava": AnswerFormat(
-        ("question_id text",),
-        {"answer": "text", "question_id": "question_id", "question": "prompt"}
-        | {"category": "category"},
-    ),
-    "amber": AnswerFormat(("id response",), {"answer": "response", "question_id": "id"}),
-}
-"""Name -> format; the first whose fields a file has is its format."""
-
-
-def recognized_format(fields: set[str]) -> str | None:
-    """Name of the format whose fields are all there, or None."""
-    return next((name for name, kind in FORMATS.items() if not kind.lacking(fields)), None)
-
-
-def holds_answers(path: str | Path) -> bool:
-    """True if a file's first record has the fields of an answer; False if it cannot be read."""
-    path = Path(path)
-    ending = path.suffix.lower()
-    if not path.is_file():
-        return False
-    try:
-        if ending == ".parquet":
-            fields = set(pl.read_parquet_schema(path))
-        elif ending == ".xlsx":
-            return True
-        else:
-            with path.open("rb") as file:
-                head = file.read(_FIRST)
-            # not within a character: tables end lines, and records end in what is ASCII
-            end = len(head) if len(head) < _FIRST else max(map(head.rfind, (b"\n", b"}"))) + 1
-            start = decoded(head[: end + end % 2 if b"\0" in head else end], path)
-            if ending in {".csv", ".tsv"}:
-                fields = set(re.split(r"[,;\t]", start.partition("\n")[0].strip()))
-            else:
-                record, _ = json.JSONDecoder().raw_decode(start.lstrip("[ \t\r\n"))
-                fields = set(record) if isinstance(record, dict) else set()
-    except (OSError, ValueError, RecursionError, InputError, pl.exceptions.PolarsError):
-        return False
-    return recognized_format(fields) is not None
-
-
-def read_raw_answers(path: str | Path) -> tuple[str, pl.DataFrame]:
-    """Name of the format of a file, and its answers in order.
-
-    Returns the name, and one row for each answer, null where the file has no value: ``answer`` (the
-    model's words), ``question_id`` (in its file of questions), ``question`` (its text), ``image``
-    (name; Int64 where all are ids) and ``task``, where the answer itself names them, ``category``
-    (part of the file of questions), ``position`` (Int64, from 0, in that file), ``probability``
-    (Float64, of yes), ``mass`` (Float64, of yes and no at the answer's token), ``weight`` (Float64,
-    images that the question stands for), ``images_there`` (Float64, see ``Questions``). All others
-    are String.
-    """
-    records = file_records(path)
-    name = recognized_format(set(records[0])) if records else None
-    if name is None:
-        formats = (f"{kind}: {' or '.join(fmt.fields)}" for kind, fmt in FORMATS.items())
-        fields = ", ".join(sorted(records[0])) if records else "no record"
-        problem = f"contains no answers that are recognized: its first record has {fields}"
-        raise InputError(problem, where=path, allowed="; ".join(formats))
-    if name == "llava" and {"image", "image_id"} & set(records[0]):
-        raise InputError(
-            "contains questions or captions, which have an image, and no answers",
-            where=path,
-            allowed="answers of a model",
-            remedy="give questions as `questions`, and captions to nooch captions",
-        )
-    kind = FORMATS[name]
-    for number, record in enumerate(records, 1):
-        if lacking := kind.lacking(set(record)):
-            problem = f"record {number} has no field {some_of(sorted(lacking))}"
-            raise InputError(problem, where=path, allowed=f"the fields of {name} in every record")
-    columns = {column: _values(records, fields) for column, fields in kind.columns.items()}
-    if name == "lmms-eval":
-        columns["answer"] = [_only(value) for value in columns["answer"]]
-        columns["question_id"] = [_of_metric(record) for record in records]
-    for number, text in enumerate(columns["answer"], 1):
-        if text is not None and not isinstance(text, str):
-            problem = f"the answer of record {number} is {type(text).__name__}"
-            raise InputError(problem, where=path, allowed="text")
-    return name, _frame(columns, len(records), path)
-
-
-def _values(records: Sequence[Mapping[str, Any]], fields: str) -> list[Any]:
-    names = fields.split()
-    return [next((r[name] for name in names if r.get(name) is not None), None) for r in records]
-
-
-def _only(value: Any) -> Any:
-    """The only element of nested lists, as lmms-eval writes single responses."""
-    while isinstance(value, list) and len(value) == 1:
-        value = value[0]
-    return value
-
-
-def _of_metric(record: Mapping[str, Any]) -> Any:
-    """The question id that our functions for lmms-eval put into each metric."""
-    metrics = [value for value in record.values() if isinstance(value, dict)]
-    return next((m["question_id"] for m in metrics if "question_id" in m), None)
-
-
-def _frame(columns: Mapping[str, list[Any]], n: int, path: str | Path) -> pl.DataFrame:
-    series = []
-    for name, kind in _COLUMNS.items():
-        if name == "image" and name in columns:
-            series.append(name_column(columns[name], path))
-            continue
-        values = columns.get(name, [None] * n)
-        errors = (TypeError, OverflowError)
-        with unreadable(path, "numbers", errors, problem=f"{name} is not a number"):
-            # ids and names may be numbers
-            series.append(pl.Series(name, values, kind, strict=kind != pl.String))
-    frame = pl.DataFrame(series).with_columns(pl.col("weight").fill_null(1.0))
-    for name, most in (("probability", 1.0), ("mass", math.inf)):
-        wrong = frame.filter(~pl.col(name).is_between(0, most))
-        if wrong.height:
-            problem = f"{counted_are(wrong.height, 'value')} not a {name}, such as {wrong[name][0]}"
-            raise InputError(problem, where=path, allowed="0 to 1")
-    return frame
-
-
 _MOST = 0.5
 """Least probability of yes and no together at which the probability of yes counts."""
 
@@ -235,6 +47,7 @@ class Answers:
         rule: name of the rule.
         notes: counts of what was left out, answered in other ways, or differs.
         listed: whether a list of questions was given: ``frame`` has all that the model was asked.
+        column: field of the file that the words were read from.
     """
 
     run: str
@@ -242,12 +55,14 @@ class Answers:
     rule: str
     notes: list[str] = field(default_factory=list)
     listed: bool = False
+    column: str = "answer"
 
 
 def read_answers(
     path: str | Path,
     about: Suite | Dataset,
     *,
+    answers: str | None = None,
     questions: str | Path | pl.DataFrame | None = None,
     rule: str | None = None,
     language: str = "en",
@@ -256,42 +71,27 @@ def read_answers(
 ) -> Answers:
     """Answers of a model in words, joined with the images and tasks that they are about.
 
-    ``questions``: those that it was asked, a file or the frame of ``asked_questions``; the result
-    also has those without an answer.
+    ``answers``: field of the model's words; ``questions``: those that it was asked, a file or the
+    frame of ``asked_questions``; the result also has those without an answer.
     """
-    kind, raw = read_raw_answers(path)
+    known = (
+        about.image_names() if isinstance(about, Suite) else ImageNames.from_images(about.images)
+    )
+    read = read_raw_answers(path, answers, known)
     rule = check_one_of("rule", rule or TOLERANT, RULES)
     asked, notes = _listed(path, about, questions, ignore_unknown)
-    listed, by_image = asked is not None, raw["image"][0] is not None
-    if by_image:
-        matched = match_images(raw["image"], about, path, ignore_unknown=ignore_unknown)
-        columns, label = (matched.ids, match_tasks(raw["task"], about)), pl.lit(None, pl.Int8)
-        own = raw.select(
-            "question_id", *columns, "weight", "images_there", text="question", label=label
-        )
-        notes += [matched.note] if matched.note else []
-        row_numbers = pl.Series(range(len(raw)))
-        asked = own if asked is None else asked
-        if questions is None and _unanswered(asked, own).height:
-            # a file next to the answers that is not about them
-            asked, listed = own, False
-    else:
-        if asked is None:
-            asked, note = _drawn(path, about)
-            notes.append(note)
-        own, row_numbers = asked, _matched(raw, asked, path)
-        if not listed and len(raw) < len(asked) and raw["question"].has_nulls():
-            raise InputError(
-                f"{len(raw):,} answers, without the texts of their questions, may not be to those"
-                f" that are drawn by default, which are {len(asked):,}",
-                where=path,
-                remedy="{}, the file that the model was asked",
-                give={"questions": ...},
-            )
+    notes += [read.note] if read.note else []
+    given = questions is not None
+    joined = _by_image(read.frame, about, asked, path, given=given, ignore_unknown=ignore_unknown)
+    joined = joined or _by_question(read.frame, about, asked, path)
+    once, repeated = _once(joined.raw, joined.keys, path)
+    notes += filter(None, (joined.note, repeated))
+    asked, listed = joined.asked, asked is not None and joined.listed
+    raw, own = joined.raw.filter(once), joined.own.filter(once)
     kept = "image_id", "task", "weight", "images_there", "label"
-    answers = own.select(*kept, question="text")[row_numbers]
-    answers = answers.hstack(raw.select("answer", "probability", "mass"))
-    identified = answers.drop_nulls(_PAIR)
+    answered = own.select(*kept, question="text")
+    answered = answered.hstack(raw.select("answer", "probability", "mass"))
+    identified = answered.drop_nulls(_PAIR)
     if not identified.height:
         raise InputError("no answer is about an image and task of the suite", where=path)
     if identified.height < len(raw):
@@ -305,14 +105,132 @@ def read_answers(
         pl.col("question").fill_null(""), "task"
     ).iter_rows()]  # fmt: skip
     texts = identified["answer"].fill_null("").to_list()
-    letters = FORMATS[kind].letters
-    words = read_verdicts(texts, about_each, rule=rule, language=language, letters=letters)
+    words = read_verdicts(texts, about_each, rule=rule, language=language, letters=read.letters)
     judged, doubts = _judged(identified, pl.Series("words", words, pl.Boolean))
     frame, counts = _averaged(judged, unanswered.select(*kept, question="text"), rule)
     counts += doubts
-    if isinstance(about, Suite):
-        counts += _disagreeing(frame, about)
-    return Answers(run or Path(path).stem, frame, rule, notes + counts, listed)
+    counts += _about_labels(frame, about, read)
+    name = run or unpacked_stem(Path(path))
+    return Answers(name, frame, rule, notes + counts, listed, read.column)
+
+
+class _Joined(NamedTuple):
+    """Answers with their questions: ``raw`` and ``own`` have the same rows, ``keys`` tell a
+    question from others, ``asked`` has all of them, also those without an answer.
+    """
+
+    raw: pl.DataFrame
+    own: pl.DataFrame
+    keys: pl.DataFrame
+    asked: pl.DataFrame
+    note: str
+    listed: bool = True
+
+
+def _by_image(
+    raw: pl.DataFrame,
+    about: Suite | Dataset,
+    asked: pl.DataFrame | None,
+    path: str | Path,
+    *,
+    given: bool,
+    ignore_unknown: bool,
+) -> _Joined | None:
+    """Answers that name their images and objects; None where they do not, or where only the ids of
+    questions say it. Of a file of questions next to them (not ``given``) that is not about them,
+    nothing is taken.
+    """
+    if raw["image"].has_nulls():
+        return None
+    others = not raw["question_id"].has_nulls()
+    matched = match_images(raw["image"], about, path, ignore_unknown=ignore_unknown or others)
+    names = (match_tasks(raw[column], about) for column in ("task", "question"))
+    own = raw.select(
+        "question_id", matched.ids, pl.coalesce(*names).alias("task"), "category", "position",
+        "weight", "images_there", text="question",
+    )  # fmt: skip
+    ids = pl.col("image_id").cast(matched.ids.dtype, strict=False)
+    if asked is not None and own["task"].has_nulls():
+        texts = asked.select(ids, "text", of="task").drop_nulls().unique(["image_id", "text"])
+        own = own.join(texts, on=["image_id", "text"], how="left", maintain_order="left")
+        own = own.with_columns(task=pl.coalesce("task", "of")).drop("of")
+    if others and not own.drop_nulls(_PAIR).height:
+        return None
+    if others and not ignore_unknown:
+        match_images(raw["image"], about, path)
+    keys = own.select("question_id", *_PAIR, "category", "position", "text")
+    # names distinguish what the suite does not have
+    keys = keys.hstack(raw.select(_image="image", _task="task"))
+    listed = asked is not None and not (not given and _unanswered(asked, own).height)
+    if asked is None or not listed:
+        asked = _drawn_alike(own, about)
+    of_asked = asked.unique(_PAIR, keep="first").select(*_PAIR, _w="weight", _l="label")
+    own = own.join(of_asked.with_columns(ids), on=_PAIR, how="left", maintain_order="left")
+    weight = pl.coalesce("weight", "_w", pl.lit(1.0))
+    own = own.with_columns(weight=weight, label=pl.col("_l")).drop("_w", "_l")
+    return _Joined(raw, own, keys, asked, matched.note, listed)
+
+
+def _by_question(
+    raw: pl.DataFrame, about: Suite | Dataset, asked: pl.DataFrame | None, path: str | Path
+) -> _Joined:
+    """Answers to listed questions, or to those that are drawn by default."""
+    listed, note = asked is not None, ""
+    if asked is None:
+        asked, note = _drawn(path, about)
+    numbers = _matched(raw, asked, path)
+    if not listed and len(raw) < len(asked) and raw["question"].has_nulls():
+        raise InputError(
+            f"{len(raw):,} answers, without the texts of their questions, may not be to those"
+            f" that are drawn by default, which are {len(asked):,}",
+            where=path,
+            remedy="{}, the file that the model was asked",
+            give={"questions": ...},
+        )
+    return _Joined(raw, asked[numbers], numbers.alias("number").to_frame(), asked, note, listed)
+
+
+def _once(raw: pl.DataFrame, keys: pl.DataFrame, path: str | Path) -> tuple[pl.Series, str]:
+    """Mask of answers without those that are there again, and a note on these. Raises InputError
+    for a question that is answered twice.
+    """
+    values = raw.select("answer", "probability", "mass")
+    rows = keys.hstack(values).with_row_index("row", offset=1)
+    first = ~rows.select(pl.struct(keys.columns).is_first_distinct()).to_series()
+    if not first.any():
+        return ~first, ""
+    again = rows.filter(first)
+    pairs = again.join(rows.filter(~first), on=keys.columns, nulls_equal=True, suffix="_first",
+                       maintain_order="left")  # fmt: skip
+    other = pl.any_horizontal(pl.col(c).ne_missing(pl.col(f"{c}_first")) for c in values.columns)
+    if (differ := pairs.filter(other)).height:
+        row = differ.row(0, named=True)
+        raise InputError(
+            f"{differ.height:,} questions are answered twice: rows {row['row_first']} and"
+            f" {row['row']} are to one, and are {row['answer_first']!r:.60} and"
+            f" {row['answer']!r:.60}",
+            where=path,
+            allowed="one answer for each question; of several wordings their question or"
+            " question_id",
+            remedy="remove one",
+        )
+    row = pairs.row(0, named=True)
+    example = f"rows {row['row_first']} and {row['row']}"
+    return ~first, f"{counted(again.height, 'answer')} that are there twice count once: {example}"
+
+
+def _drawn_alike(own: pl.DataFrame, about: Suite | Dataset) -> pl.DataFrame:
+    """The questions that are drawn by default, if the answers are to these; else their own."""
+    own = own.with_columns(label=pl.lit(None, pl.Int8), weight=pl.col("weight").fill_null(1.0))
+    if isinstance(about, Dataset) or own["text"].has_nulls():
+        return own
+    drawn = asked_of(
+        draw_questions(about, about.select_keys(splits=about.splits_to_score()), Draw())
+    )
+    pairs = drawn.select(*_PAIR).unique()
+    there = own.drop_nulls(_PAIR).select(*_PAIR).unique()
+    alike = len(pairs) == len(there) == len(pairs.join(there, on=_PAIR, how="semi"))
+    return drawn if alike else own
 
 
 def _listed(
@@ -381,10 +299,6 @@ def _matched(raw: pl.DataFrame, questions: pl.DataFrame, path: str | Path) -> pl
     if stray.height:
         problem = f"{stray.height:,} answers fit no question: {some_of(stray.to_series())}"
         raise InputError(problem, where=path, **cure)
-    twice = numbers.filter(numbers.is_duplicated()).unique(maintain_order=True)
-    if len(twice):
-        problem = f"{len(twice):,} questions are answered twice: {some_of(ids[twice])}"
-        raise InputError(problem, where=path, allowed="one answer for each question")
     pairs = raw.select("question").hstack(questions.select("question_id", "text")[numbers])
     same = pl.col("question").str.contains(pl.col("text").str.strip_chars(), literal=True)
     other = pairs.filter(~same)
@@ -405,18 +319,41 @@ def _looked_up(raw: pl.DataFrame, questions: pl.DataFrame, keys: list[str]) -> p
     return rows["at"].cast(pl.Int64)
 
 
-def _disagreeing(answers: pl.DataFrame, suite: Suite) -> list[str]:
-    """A note where the file of questions labels images in another way than the suite."""
-    labeled = answers.drop_nulls("label")
-    tasks, wrong = set(labeled["task"]), []
-    # criteria differ only in which images they cover
-    for key in {key[1:]: key for key in suite.keys if key[1] in tasks}.values():
-        rows = labeled.join(suite.set(*key).cell_frame, on=["image_id", "task"])
-        positive = pl.col("cell").str.ends_with("positive")
-        wrong.append(rows.filter((pl.col("label") == 1) != positive))
-    differ = [f"{row['task']} {row['image_id']}" for some in wrong for row in some.to_dicts()]
-    text = f"{len(differ):,} labels of the questions are not the suite's, which stand"
-    return [f"{text}: {some_of(differ)}"] if differ else []
+def _about_labels(answers: pl.DataFrame, about: Suite | Dataset, read: RawAnswers) -> list[str]:
+    """Notes where the questions label images in another way than the suite, and where the words are
+    the labels, in all of more than ``_ALIKE``.
+    """
+    parts = []
+    if isinstance(about, Suite):
+        # criteria differ only in which images they cover
+        for key in {key[1:]: key for key in about.keys if key[1] in answers["task"]}.values():
+            cells = about.set(*key).cell_frame
+            positive = pl.col("cell").str.ends_with("positive")
+            parts.append(answers.join(cells, on=["image_id", "task"]).with_columns(truth=positive))
+    notes, rows = (
+        [],
+        pl.concat(parts) if parts else answers.with_columns(truth=pl.col("label") == 1),
+    )
+    wrong = rows.filter((pl.col("label") == 1) != pl.col("truth"))
+    if wrong.height:
+        differ = [f"{row['task']} {row['image_id']}" for row in wrong.to_dicts()]
+        text = f"{len(differ):,} labels of the questions are not the suite's, which stand"
+        notes.append(f"{text}: {some_of(differ)}")
+    for name, truth in (("suite", "truth"), ("questions", pl.col("label") == 1)):
+        labels = rows.select("yes", truth=truth).drop_nulls("truth")
+        same = ((labels["yes"] == 1) == labels["truth"]) & labels["yes"].is_in([0.0, 1.0])
+        if (
+            len(labels) > _ALIKE
+            and same.fill_null(value=False).all()
+            and labels["truth"].n_unique() > 1
+        ):
+            text = f"warning: all {len(labels):,} answers (column {read.column}) are the labels"
+            notes.append(f"{text} of the {name}: is it the column of the model's answers?")
+            break
+    return notes
+
+
+_ALIKE = 30
 
 
 def _judged(answers: pl.DataFrame, words: pl.Series) -> tuple[pl.DataFrame, list[str]]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
 
+import msgspec
 import polars as pl
 from msgspec import Meta
 
@@ -18,7 +19,9 @@ from nooch.base.display import DisplayTable
 from nooch.base.errors import InputError, ParameterError, check_one_of, some_of
 from nooch.base.words import counted
 from nooch.data import Dataset, as_dataset, name_column
-from nooch.data.table_files import file_records
+from nooch.data.image_names import IMAGE_COLUMNS
+from nooch.data.table_files import unpacked_stem
+from nooch.evaluation.answer_files import REPLIES, image_field, reply_field, reply_records
 from nooch.evaluation.answer_rules import answer_span
 from nooch.evaluation.answer_sample import asked_alike, said_as_predictions
 from nooch.evaluation.context_rates import Estimate, headline
@@ -30,8 +33,7 @@ from nooch.evaluation.scores import Scores
 from nooch.evaluation.vocabulary import COCO, Vocabulary, load_vocabulary
 from nooch.suites import Suite
 
-_IMAGE, _TEXT = ("image_id", "image", "file_name", "id"), ("caption", "text", "response", "answer")
-_ALLOWED = f"records with one of {', '.join(_IMAGE)} and one of {', '.join(_TEXT)}"
+_ALLOWED = f"records with one of {', '.join(IMAGE_COLUMNS[:5])} and one of {', '.join(REPLIES)}"
 
 
 @dataclass(frozen=True)
@@ -51,15 +53,18 @@ class ModelCaptions:
     notes: Sequence[str] = ()
 
 
-def read_captions(paths: Sequence[str | Path], suite: Suite) -> list[ModelCaptions]:
-    """The captions of each file.
+def read_captions(
+    paths: Sequence[str | Path], suite: Suite, answers: str | None = None
+) -> list[ModelCaptions]:
+    """The captions of each file; ``answers``: the field of the model's words, where several could
+    have them.
 
     JSON (an array, one record per line, or one after the other) or a table, with the image's id or
     file name and the text: COCO's results (``image_id, caption``), POPE's (``image_id, text``),
     AMBER's (``id, response``). Reasoning before a caption is left out. A file without images, but
     with ``question_id``, takes them from the other files, if they are given for these ids.
     """
-    files = [(Path(path), file_records(path)) for path in paths]
+    files = [(Path(path), reply_records(path)) for path in paths]
     if len({path.absolute() for path, _ in files}) < len(files):
         raise InputError("a file of captions is given twice", allowed="each file once")
     images: dict[Any, Any] = {}
@@ -69,7 +74,7 @@ def read_captions(paths: Sequence[str | Path], suite: Suite) -> list[ModelCaptio
             if key is not None and image is not None and images.setdefault(key, image) != image:
                 problem = f"question {key} is about image {images[key]} here and {image} there"
                 raise InputError(problem, where=path, allowed="files of the same questions")
-    runs = [_read(path, records, images, suite) for path, records in files]
+    runs = [_read(path, records, images, suite, answers) for path, records in files]
     stems = [run.run for run in runs]
     return [
         replace(run, run=str(path)) if stems.count(run.run) > 1 else run
@@ -78,15 +83,18 @@ def read_captions(paths: Sequence[str | Path], suite: Suite) -> list[ModelCaptio
 
 
 def _read(
-    path: Path, records: Sequence[Mapping[str, Any]], images: Mapping[Any, Any], suite: Suite
+    path: Path,
+    records: Sequence[Mapping[str, Any]],
+    images: Mapping[Any, Any],
+    suite: Suite,
+    answers: str | None,
 ) -> ModelCaptions:
-    if not records:
-        raise InputError("contains no caption", where=path, allowed=_ALLOWED)
-    text_field, image_field = (
-        next((name for name in names if name in records[0]), None) for names in (_TEXT, _IMAGE)
-    )
-    by_question = image_field is None and "question_id" in records[0]
-    if text_field is None or (image_field is None and not by_question):
+    once = list({msgspec.json.encode(record): record for record in records}.values())
+    repeated, records = len(records) - len(once), once
+    text_field = reply_field(records, path, answers)
+    image, note = image_field(records, path, suite.image_names())
+    by_question = image is None and "question_id" in records[0]
+    if text_field is None or (image is None and not by_question):
         fields = some_of(sorted(records[0]), 8)
         raise InputError(f"record 1 has {fields}", where=path, allowed=_ALLOWED)
     texts = [record.get(text_field) for record in records]
@@ -94,7 +102,7 @@ def _read(
         if not isinstance(text, str):
             problem = f"record {number} has no text as {text_field}"
             raise InputError(problem, where=path, allowed=_ALLOWED)
-    names = [record.get(image_field or "question_id") for record in records]
+    names = [record.get(image or "question_id") for record in records]
     if by_question:
         if unknown := [question for question in names if images.get(question) is None]:
             raise InputError(
@@ -110,13 +118,15 @@ def _read(
     captions, unread = known.drop_nulls(), known.filter(pl.col("caption").is_null())
     if not captions.height:
         raise InputError("no caption is of an image of the suite", where=path)
-    notes = [matched.note] if matched.note else []
+    notes = [f"captions are column {text_field}", *filter(None, (note, matched.note))]
+    if repeated:
+        notes.append(f"{repeated:,} captions that are there twice, with all fields, count once")
     if outside := matched.ids.null_count():
         notes.append(f"{outside:,} captions are of images that the suite lacks")
     if unread.height:
         empty = counted(unread.height, "text")
         notes.append(f"{empty} without words, or with only reasoning, counted as unknown")
-    return ModelCaptions(path.stem, captions, unread[matched.ids.name].unique(), notes)
+    return ModelCaptions(unpacked_stem(path), captions, unread[matched.ids.name].unique(), notes)
 
 
 def _caption_text(text: str) -> str | None:
@@ -243,6 +253,7 @@ def score_captions(
     split: str | Sequence[str] | None = None,
     criteria: Sequence[str] | None = None,
     tasks: Sequence[str] | None = None,
+    answers: str | None = None,
     synonyms: str | Path = COCO,
     bootstrap: Annotated[int, Meta(ge=0)] = 1000,
     seed: Seed = 0,
@@ -263,6 +274,8 @@ def score_captions(
         split: one or several; by default ``test``, or the only one.
         criteria: names; all of the suite's by default.
         tasks: names; by default those that have synonyms.
+        answers: column of the model's captions, where several could be, such as ``prediction`` next
+            to a reference ``caption``.
         synonyms: how captions mention tasks: ``coco``, a YAML file of task and words, or a .txt in
             the layout of CHAIR's synonyms.txt, which also gives CHAIR.
         bootstrap: resamples of the images, for intervals; 0 for only score intervals.
@@ -296,7 +309,7 @@ def score_captions(
         keys = tuple(key for key in keys if key[1] not in lacking)
         task_names = [task for task in task_names if task not in lacking]
     paths = [captions] if isinstance(captions, str | Path) else list(captions)
-    given = read_captions(paths, suite)
+    given = read_captions(paths, suite, answers)
     runs = [_in_sets(run, suite.image_ids(keys), as_written) for run in given]
     names = [run.run for run in runs]
     baseline = check_one_of("run", baseline or names[0], names, owner="the captions")

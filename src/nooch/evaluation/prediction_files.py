@@ -24,10 +24,11 @@ from nooch.data.box_columns import FORMATS
 from nooch.data.image_names import IMAGE_COLUMNS, UNTYPED
 from nooch.data.table_files import as_numbers, as_polars, checked_read, table_files
 from nooch.data.table_schema import CLASS_COLUMNS
+from nooch.evaluation.answer_files import holds_answers
 from nooch.evaluation.answer_rules import RULES
 from nooch.evaluation.answer_sample import answers_as_predictions, asked_alike
 from nooch.evaluation.answer_words import answer_words
-from nooch.evaluation.answers import holds_answers, read_answers
+from nooch.evaluation.answers import read_answers
 from nooch.evaluation.boxes.files import (
     json_detections,
     table_detections,
@@ -455,6 +456,7 @@ def load_predictions(
     first_class: Annotated[int, (0, 1)] | None = None,
     box_format: Annotated[str, FORMATS] | None = None,
     ignore_unknown: bool = False,
+    answers: str | None = None,
     questions: str | Path | None = None,
     rule: Annotated[str, RULES] | None = None,
     language: str = "en",
@@ -487,6 +489,8 @@ def load_predictions(
             the file differs from it: ``xyxy`` (corners), ``xywh`` (left, top, width, height) or
             ``cxcywh`` (center, width, height).
         ignore_unknown: leave out predictions of unknown images and tasks.
+        answers: column of the answers in words, where several could have them, such as
+            ``prediction`` next to the true ``answer``.
         questions: file of the questions that answers in words refer to, such as the file
             of ``nooch.export``.
         rule: how answers become yes or no: ``tolerant`` by default, or the rule of a tool, such as
@@ -543,6 +547,7 @@ def load_predictions(
             said = read_answers(
                 part,
                 about,
+                answers=answers,
                 questions=questions,
                 rule=rule,
                 language=language,

@@ -21,10 +21,10 @@ from nooch.base.errors import (
     some_of,
 )
 from nooch.base.words import is_plural, readable, with_article
-from nooch.data import Dataset, ImageId, ImageNames, MatchedNames
-from nooch.data.json_records import json_records
+from nooch.data import Dataset, ImageId, ImageNames, MatchedNames, name_column
+from nooch.data.image_names import FILE_COLUMNS
 from nooch.data.readers.image_files import ImageIndex, files_of
-from nooch.data.table_files import read_table
+from nooch.data.table_files import file_records, read_table
 from nooch.data.table_schema import Column, Schema, check_columns
 from nooch.suites.challenge_set import CELLS, ChallengeSet
 from nooch.suites.suite import Suite
@@ -293,6 +293,17 @@ _NOUN = (
 """POPE's wording, which has "imange" after "an", and the others of ``nooch-words``."""
 
 
+_ASKED = {
+    "image": (*FILE_COLUMNS, "image_id", "img_id"),
+    "text": ("text", "question", "query"),
+    "question_id": ("question_id", "id", "index"),
+    "category": ("category",),
+    "label": ("label", "answer", "gt_answer", "gt"),
+}
+"""Fields of others' files of questions, the first of them that is there."""
+_LABELS = {"yes": 1, "no": 0, "true": 1, "false": 0}
+
+
 def asked_of(questions: Questions) -> pl.DataFrame:
     """Questions of a table of nooch, as ``asked_questions`` gives them."""
     frame = questions.frame
@@ -315,19 +326,24 @@ def asked_questions(
         path = path / "questions.parquet"
     if path.suffix.lower() == ".parquet":
         return asked_of(load_questions(path)), ""
+    records = file_records(path)
+    named = {key: next((n for n in names if n in (records or [{}])[0]), key)
+             for key, names in _ASKED.items()}  # fmt: skip
     rows = []
-    for number, record in enumerate(json_records(path), 1):
-        image, text = record.get("image"), record.get("text")
-        if not isinstance(image, str) or not isinstance(text, str):
+    for number, record in enumerate(records, 1):
+        image, text = (record.get(named[key]) for key in ("image", "text"))
+        if type(image) not in {str, int} or not isinstance(text, str):
             raise InputError(
                 f"record {number} has no image and text",
                 where=path,
                 allowed="question_id, image, text in every record, as POPE's files have them",
             )
-        others = record.get("question_id", number), record.get("category"), record.get("label")
-        rows.append([image, text, *(None if other is None else str(other) for other in others)])
-    names = ["image", "text", "question_id", "category", "label"]
+        others = [record.get(named[key]) for key in ("question_id", "category", "label")]
+        others[0] = number if others[0] is None else others[0]
+        rows.append([text, *(None if other is None else str(other) for other in others)])
+    names = ["text", "question_id", "category", "label"]
     frame = pl.DataFrame(rows, dict.fromkeys(names, pl.String), orient="row")
+    frame = frame.with_columns(name_column([r[named["image"]] for r in records], path))
     label = pl.col("label").str.to_lowercase()
     matched = match_images(frame["image"], about, path, ignore_unknown=ignore_unknown)
     questions = frame.select(
@@ -336,7 +352,7 @@ def asked_questions(
         match_tasks(frame["text"], about),
         "text",
         "category",
-        label.replace_strict({"yes": 1, "no": 0}, default=None, return_dtype=pl.Int8),
+        label.replace_strict(_LABELS, default=None, return_dtype=pl.Int8),
         pl.lit(None, pl.Float64).alias(_SHARE),
         weight=pl.lit(1.0),
     )

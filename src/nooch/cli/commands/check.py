@@ -151,7 +151,7 @@ def audit_command(
         ..., metavar="SUITE [PREDICTIONS...]", help="With --labels only predictions or answers."
     ),
     predictions: list[Path] = typer.Option(
-        [], "--predictions", "--answers", help="Predictions or answers; repeat for several models."
+        [], "--predictions", help="Predictions or answers; repeat for several models."
     ),
     out: Path = typer.Option(..., help="Folder to write; it must not exist."),
     dataset: str = shared.DatasetOption,
@@ -179,7 +179,7 @@ def audit_command(
     hint(f"page: {out / 'index.html'}")
 
 
-@takes("nooch.analysis.validity:validity", leave=["data"])
+@takes("nooch.analysis.validity:validity", leave=["data", "answers"])
 @with_reading
 def validity_command(
     suite: Path = shared.SuiteArgument,
@@ -204,7 +204,10 @@ def validity_command(
     challenge_suite, data = suite_with_dataset(suite, dataset)
     runs = read_predictions(predictions or [], reading, challenge_suite, data)
     with progress() as update:
-        result = validity(challenge_suite, runs, data=data, progress=update, **settings)
+        result = validity(
+            challenge_suite, runs, data=data, answers=reading.get("answers"), progress=update,
+            **settings,
+        )  # fmt: skip
     if out is not None:
         result.save(out, overwrite=overwrite)
     if format is shared.Format.json:
