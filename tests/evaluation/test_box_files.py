@@ -364,3 +364,129 @@ def test_a_real_detector(shared_data):
     assert [run.tasks[i] for i in boxes.label] == [names[row["category_id"]] for row in rows]
     np.testing.assert_array_equal(boxes.box, [row["bbox"] for row in rows])
     np.testing.assert_array_equal(run.boxes.scores, [row["score"] for row in rows])
+
+
+def _inside(name, **around):
+    return lambda folder, rows: _json(
+        folder, {**around, name: json.loads(_coco(folder, rows).read_text())}
+    )
+
+
+def _coco_file(folder, rows):
+    """With scores, images of other ids, and categories of other numbers."""
+    images = [{"id": 70 + i, "file_name": name} for i, name in enumerate(IMAGES)]
+    listed = [{"image_id": 70 + i, "category_id": c + 5, "bbox": box, "score": s / 100, "area": 9}
+              for i, c, box, s in rows]  # fmt: skip
+    categories = [{"id": c + 5, "name": name} for c, name in enumerate(CLASSES)]
+    return _json(folder, {"images": images, "annotations": listed, "categories": categories})
+
+
+def _folder(write):
+    def files_of_images(folder, rows):
+        for image, own in _by_image(rows).items():
+            (folder / f"{image.split('/')[-1][:-4]}.json").write_text(json.dumps(write(own)))
+        return folder
+
+    return files_of_images
+
+
+def _arrays(boxes, labels, scores):
+    return lambda own: {boxes: [_xyxy(box) for _, box, _ in own], labels: [c for c, _, _ in own],
+                        scores: [s / 100 for _, _, s in own]}  # fmt: skip
+
+
+def _as_type(kind):
+    def write(folder, rows):
+        found = json.loads(_coco(folder, rows).read_text())
+        return _json(folder, [{**row, "category_id": kind(row["category_id"])} for row in found])
+
+    return write
+
+
+def _of_inner(folder, rows):
+    images = json.loads(_pipeline(folder, rows).read_text())
+    return _json(folder, [{"image": image, "predictions": own} for image, own in images.items()])
+
+
+def _supervision(folder, rows):
+    """As ``CSVSink`` writes it, with the image as custom data."""
+    names = ("x_min", "y_min", "x_max", "y_max")
+    frame = pl.DataFrame([
+        {**dict(zip(names, map(float, _xyxy(box)), strict=True)), "class_id": c,
+         "confidence": s / 100, "tracker_id": "", "class_name": CLASSES[c], "image": IMAGES[i]}
+        for i, c, box, s in rows
+    ])  # fmt: skip
+    frame.write_csv(folder / "d.csv")
+    return folder / "d.csv"
+
+
+def _other_spelling(folder, rows):
+    rows = [{"image": IMAGES[i], "label": CLASSES[c].replace("_", "-").title(), "score": s / 100,
+             "bbox": box} for i, c, box, s in rows]  # fmt: skip
+    return _json(folder, rows)
+
+
+MORE = {
+    "annotations": _inside("annotations", info={}),
+    "results": _inside("results"),
+    "a COCO file with scores": _coco_file,
+    "mmdetection's folder": _folder(_arrays("bboxes", "labels", "scores")),
+    "a folder of supervision's arrays": _folder(_arrays("xyxy", "class_id", "confidence")),
+    "a folder of results": _folder(
+        lambda own: {"results": _arrays("boxes", "labels", "scores")(own)}
+    ),
+    "text": _as_type(str),
+    "floats": _as_type(float),
+    "text of floats": _as_type(lambda n: f"{n}.0"),
+    "predictions of each image": _of_inner,
+    "supervision's table": _supervision,
+    "another spelling": _other_spelling,
+}
+
+
+@pytest.mark.parametrize("name", MORE)
+@settings(max_examples=8)
+@given(rows=ROWS)
+def test_more_layouts_give_the_same_boxes(tmp_path_factory, name, rows):
+    source = MORE[name](tmp_path_factory.mktemp("d"), rows)
+    classes = None if name == "a COCO file with scores" else tmp_path_factory.mktemp("c") / "c.json"
+    if classes is not None:
+        classes.write_text(json.dumps({"id2label": dict(enumerate(CLASSES))}))
+    (run,) = load_predictions(source, data=DATA, classes=classes)
+    _same(run, rows)
+
+
+def test_files_of_images_with_ids_of_digits(tmp_path):
+    """Also names that several images of a folder may have, and what is no image's own file."""
+    for i in (1, 3):
+        (tmp_path / f"{i:012}.json").write_text(json.dumps(_arrays("boxes", "labels", "scores")(
+            [(0, (300, 200, 320, 200), 50)])))  # fmt: skip
+    (run,) = load_predictions(tmp_path, data=DATA, classes=["car"])
+    assert (run.image_ids.to_list(), run.values.tolist()) == ([1, 2, 3, 4], [[0.5, 0, 0.5, 0]])
+    (tmp_path / "all.json").write_text(json.dumps(GOOD))
+    fails(lambda: load_predictions(tmp_path, data=DATA, classes=CLASSES), "all.json: names images")
+
+
+def test_detections_of_yolov5_without_boxes(tmp_path):
+    frame = pl.DataFrame({"Image Name": ["a.jpg", "a.jpg", "d.jpg"],
+                          "Prediction": ["car", "fire hydrant", "car"],
+                          "Confidence": [0.5, 0.25, 0.75]})  # fmt: skip
+    frame.write_csv(tmp_path / "predictions.csv")
+    (run,) = load_predictions(tmp_path / "predictions.csv", data=DATA)
+    assert (run.tasks, run.image_ids.to_list()) == (("car", "fire_hydrant"), [1, 2, 3, 4])
+    assert run.values.tolist() == [[0.5, 0, 0, 0.75], [0.25, 0, 0, 0]]
+    odd = frame.with_columns(Confidence=pl.lit("high"))
+    fails(lambda: load_predictions(odd, data=DATA), "Confidence is not")
+
+
+def test_numbers_of_classes_with_fractions_are_refused():
+    frame = pl.DataFrame({"image": ["a.jpg"], "cls": [0.5], "score": [0.5], "x1": 1, "y1": 2,
+                          "x2": 30, "y2": 40})  # fmt: skip
+    fails(lambda: load_predictions(frame, data=DATA, classes=CLASSES), "cls has fractions")
+
+
+def test_boxes_that_are_repeated_count_with_a_note(tmp_path):
+    (run,) = load_predictions(_json(tmp_path, [GOOD[0]] * 3), data=DATA, classes=CLASSES)
+    assert len(run.notes) == 1
+    assert "2 boxes have the image, class, score and place of another one: each" in run.notes[0]
+    assert len(run.boxes.boxes) == 3

@@ -133,6 +133,8 @@ def box_arrays(
         written, score = (np.asarray(float_array(part)) for part in (boxes, scores))
         names = in_main_memory(labels)
         names = names.tolist() if hasattr(names, "tolist") else list(names)
+        names = [int(name) if isinstance(name, float) and name.is_integer() else name
+                 for name in names]  # fmt: skip
     written = written.reshape(0, 4) if not written.size else written
     score = score.reshape(-1) if not score.size else score
     if written.shape != (len(names), 4) or score.shape != (len(names),):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence, ValuesView
 from dataclasses import replace
-from functools import partial
 from inspect import signature
 from pathlib import Path
 from typing import Annotated, Any
@@ -31,11 +30,13 @@ from nooch.evaluation.answer_words import answer_words
 from nooch.evaluation.answers import read_answers
 from nooch.evaluation.boxes.files import (
     json_detections,
+    json_folder,
+    json_folder_detections,
     table_detections,
     text_detections,
     text_folder,
 )
-from nooch.evaluation.boxes.found import RUN_KEYS, Found, with_undetected
+from nooch.evaluation.boxes.found import RUN_KEYS, Found, as_known, with_undetected
 from nooch.evaluation.metrics import SCALES
 from nooch.evaluation.prediction_format import UNKNOWN, FileFormat
 from nooch.evaluation.predictions import KnownImages, Predictions, check_values, positions
@@ -556,14 +557,14 @@ def load_predictions(
             )
             of_part = [answers_as_predictions(said, unknown)]
         else:
-            of_part = _read(part, label, tasks, images, how)
+            of_part, is_detected = _read(part, label, tasks, images, how)
+            of_part = [_spelled(run, tasks) for run in of_part]
             typed = not (isinstance(part, str | Path) and Path(part).suffix.lower() in UNTYPED)
             of_part = [images.match(run, ignore_unknown=ignore, typed=typed) for run in of_part]
-            found = isinstance(part, str | Path) and Path(part).suffix.lower() == ".json"
-            if not isinstance(part, Predictions):
-                detected = partial(with_undetected, images=images, how=how, ignore_unknown=ignore)
+            if is_detected:
                 of_part = [
-                    detected(run) if found or run.boxes is not None else run for run in of_part
+                    with_undetected(run, images=images, how=how, ignore_unknown=ignore)
+                    for run in of_part
                 ]
         runs += of_part if name is None else _renamed(of_part, name)
     counts = Counter(run.run for run in runs)
@@ -600,22 +601,24 @@ def _renamed(runs: Sequence[Predictions], name: str) -> list[Predictions]:
 
 def _read(
     source: Any, name: str | None, tasks: Sequence[str], images: KnownImages, how: FileFormat
-) -> list[Predictions]:
-    """The runs of one source."""
+) -> tuple[list[Predictions], bool]:
+    """The runs of one source, and whether they are detections."""
     if isinstance(source, Predictions):
-        return [source if name is None else replace(source, run=name)]
+        return [source if name is None else replace(source, run=name)], False
     frame, where = pl.DataFrame(), name or "predictions"
     found: Found | None = None
     if isinstance(source, str | Path):
         path = Path(source)
         name, where, ending = name or path.stem, str(path), path.suffix.lower()
         if ending in ARRAY_ENDINGS:
-            return array_predictions(path, name, how)
-        folder = text_folder(path)
+            return array_predictions(path, name, how), False
+        folder, of_json = text_folder(path), json_folder(path)
         if ending == ".json":
             found = json_detections(path, how)
         elif folder is not None:
             found = text_detections(folder)
+        elif of_json is not None:
+            found = json_folder_detections(of_json, how)
         else:
             frame = read_prediction_table(path, how)
     else:
@@ -626,14 +629,24 @@ def _read(
         found = table_detections(frame, where)
     if found is None:
         of_table = table_predictions(frame, name, tasks, how, where)
-        return [replace(run, notes=(*run.notes, note)) if note else run for run in of_table]
+        noted = [replace(run, notes=(*run.notes, note)) if note else run for run in of_table]
+        return noted, False
     found, other = found.with_one_name(images)
     boxes = found.resolved(tasks, images, how)
     boxes = replace(boxes, notes=(*boxes.notes, *filter(None, (note, other))))
     largest = _checked(boxes.largest(tasks), "score", where)
     if boxes.rows.height:
         scale_of(boxes.rows["score"].to_numpy(), "score", how, where)
-    return boxes.attached(_runs(largest, name, "probability", where))
+    return boxes.attached(_runs(largest, name, "probability", where)), True
+
+
+def _spelled(run: Predictions, tasks: Sequence[str]) -> Predictions:
+    """A run with its tasks spelled as known ones that differ only in case, ``_``, ``-``, spaces."""
+    names = tuple(as_known(run.tasks, tasks))
+    if names == run.tasks or len({*names}) < len(names):
+        return run
+    others = [f"{old} as {new}" for old, new in zip(run.tasks, names, strict=True) if old != new]
+    return replace(run, tasks=names, notes=(*run.notes, f"classes are read {some_of(others)}"))
 
 
 def _polars(source: Any) -> pl.DataFrame:

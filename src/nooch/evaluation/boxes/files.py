@@ -7,7 +7,7 @@ tables with a row for each box.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from operator import attrgetter
 from pathlib import Path
@@ -22,6 +22,7 @@ from nooch.base.errors import InputError, reason_of, some_of, unreadable
 from nooch.base.limits import BROKEN_JSON
 from nooch.base.text_encoding import text_lines
 from nooch.base.words import counted
+from nooch.data import class_name
 from nooch.data.arrays import box_arrays
 from nooch.data.box_columns import box_columns, box_numbers
 from nooch.data.image_names import FILE_COLUMNS, IMAGE_COLUMNS
@@ -36,13 +37,21 @@ _SCORES = ("probability", "score", "confidence", "conf", "prob")
 LAYOUTS = (
     "COCO results [{image_id, category_id, bbox [left, top, width, height], score}]; records with"
     " image, label, score, box {xmin, ymin, xmax, ymax}; a mapping from image to such"
-    " records, or to {boxes [[x1, y1, x2, y2]], labels, scores}"
+    " records, or to {boxes [[x1, y1, x2, y2]], labels, scores}; any of these as annotations,"
+    " results, predictions or detections of an object; or a folder with a file for each image"
 )
 """Content of JSON files, for errors."""
 _NO_IMAGE = (
     "write which image each box is of: a column image, or JSON {image: its detections}, such as"
     " {result.path: result.summary() for result in results} of ultralytics"
 )
+_INNER = ("annotations", "results", "predictions", "detections")
+"""Members of an object that detections are in."""
+_ARRAYS = (("boxes", "bboxes", "xyxy"), ("labels", "class_id", "class_ids", "classes"),
+           ("scores", "confidence", "confidences"))  # fmt: skip
+"""Members of an image's arrays: corners, classes, scores, as torchvision, mmdetection and
+supervision call them.
+"""
 _Integer = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 
 
@@ -67,7 +76,8 @@ class _Columns:
     @classmethod
     def of(cls, names: Iterable[str], texts: Collection[str]) -> _Columns | None:
         """None where no column is a class, or none a score; ``texts`` are columns of text."""
-        given = {name.strip().lower(): name for name in reversed(list(names))}
+        listed = reversed(list(names))
+        given = {name.strip().lower().replace(" ", "_"): name for name in listed}
         images = _images(given, texts)
         classes = [given[name] for name in _CLASSES if name in given and given[name] not in images]
         score = next((given[name] for name in _SCORES if name in given), None)
@@ -90,7 +100,7 @@ def table_detections(frame: pl.DataFrame, where: Path | str) -> Found | None:
     texts = frame.select(cs.string() | cs.categorical() | cs.enum()).columns
     columns = _Columns.of(frame.columns, texts)
     if columns is None or not columns.box:
-        return None
+        return _yolov5(frame, where)
     if columns.image is None:
         raise InputError(f"names no images: columns {some_of(frame.columns, 8)}", where=where,
                          remedy=_NO_IMAGE)  # fmt: skip
@@ -101,6 +111,9 @@ def table_detections(frame: pl.DataFrame, where: Path | str) -> Found | None:
     names = columns.box if len(columns.box) == 4 else (*columns.box, "of", *box.columns)
     category = frame[columns.category]
     kind = pl.Int64 if category.dtype.is_numeric() else pl.String
+    if category.dtype.is_float() and not (category == category.floor()).fill_null(True).all():
+        raise InputError(f"column {columns.category} has fractions", where=where,
+                         allowed="names or whole numbers of classes")  # fmt: skip
     rows = frame.select(
         pl.col(columns.image).alias("image_id"),
         category.cast(kind).alias("category"),
@@ -111,16 +124,30 @@ def table_detections(frame: pl.DataFrame, where: Path | str) -> Found | None:
     return Found(where, layout, rows, box.to_numpy(), box_format, unit="row")
 
 
+def _yolov5(frame: pl.DataFrame, where: Path | str) -> Found | None:
+    """Detections of ``detect.py --save-csv`` of yolov5, which have no boxes; else None."""
+    given = {name.strip().lower().replace(" ", "_"): name for name in frame.columns}
+    names = ("image_name", "prediction", "confidence")
+    if {*names} != given.keys():
+        return None
+    with unreadable(where, "numbers", (pl.exceptions.PolarsError,), problem="Confidence is not"):
+        rows = frame.select(image_id=given[names[0]], category=given[names[1]],
+                            score=pl.col(given[names[2]]).cast(pl.Float64))  # fmt: skip
+    return Found(where, "a table of yolov5", rows, None, unit="row")
+
+
 def json_detections(path: Path, how: FileFormat) -> Found:
     """The detections of a JSON file, see ``LAYOUTS``. Raises InputError.
 
     An array of records is decoded slice by slice, so that 10 million boxes take little memory.
     """
-    with opened(path) as content:
+    with opened(path) as whole:
+        content, about = _unwrapped(whole, path)
         try:
             first = msgspec.json.decode(first_element(content) or b"null")
         except BROKEN_JSON:
             first = None
+        columns = None
         if isinstance(first, dict):
             texts = [name for name, value in first.items() if isinstance(value, str)]
             columns = _Columns.of(first, texts)
@@ -128,10 +155,49 @@ def json_detections(path: Path, how: FileFormat) -> Found:
                 raise InputError(f"names no images: members {some_of(first, 8)}", where=path,
                                  allowed=LAYOUTS, remedy=_NO_IMAGE)  # fmt: skip
             if columns is not None:
-                return _streamed(content, path, columns, first)
+                return replace(_streamed(content, path, columns, first), **about)
+        if "images" in about and columns is None:
+            raise _no_layout(path, "has COCO annotations, not detections: none has a score")
         with unreadable(path, LAYOUTS, BROKEN_JSON, problem="cannot be read as detections"):
             document = msgspec.json.decode(content)
     return _by_image(document, path, how)
+
+
+class _Image(msgspec.Struct):
+    id: int | str
+    file_name: str | None = None
+
+
+class _Class(msgspec.Struct):
+    id: int
+    name: str
+
+
+def _unwrapped(content: Any, path: Path) -> tuple[Any, dict[str, Any]]:
+    """JSON of the detections that are a member of an object; and the images and classes of the
+    object, as in COCO's files, as attributes of ``Found``.
+    """
+    if not content[: 1 << 10].lstrip().startswith(b"{"):
+        return content, {}
+    try:
+        members = msgspec.json.decode(content, type=dict[str, msgspec.Raw])
+    except BROKEN_JSON:
+        return content, {}
+    inner = next((name for name in _INNER if bytes(members.get(name, b""))[:1] == b"["), None)
+    if inner is None:
+        return content, {}
+    about: dict[str, Any] = {}
+    with unreadable(path, "images [{id, file_name}], categories [{id, name}]", BROKEN_JSON):
+        if "categories" in members:
+            classes = msgspec.json.decode(members["categories"], type=list[_Class])
+            about["classes"] = {one.id: class_name(one.name, path) for one in classes}
+        if "images" in members:
+            images = msgspec.json.decode(members["images"], type=list[_Image])
+            about["images"] = _ids_or_names(image.id for image in images)
+            about["named"] = {"image_id": about["images"]}
+            if all(image.file_name for image in images):
+                about["named"]["file_name"] = _ids_or_names(image.file_name for image in images)
+    return bytes(members[inner]), about
 
 
 def _streamed(content: Any, path: Path, columns: _Columns, first: Mapping[str, Any]) -> Found:
@@ -147,8 +213,8 @@ def _streamed(content: Any, path: Path, columns: _Columns, first: Mapping[str, A
     members = [(name, kind if len(box) == 1 else float) for name in box]
     record = _struct(
         "_Record",
-        [(columns.category, _Integer | str), (columns.score, float),
-         (columns.image, _Integer | str),
+        [(columns.category, _Integer | str | float), (columns.score, float),
+         (columns.image, _Integer | str | float),
          *((name, str | None) for name in columns.images[1:]), *members],
     )  # fmt: skip
     category, score, *others = map(attrgetter, record.__struct_fields__)
@@ -184,9 +250,12 @@ def _struct(name: str, members: Sequence[tuple[str | None, Any]]) -> type[Any]:
     return msgspec.defstruct(name, fields, gc=False)
 
 
-def _ids_or_names(values: Iterable[int | str | None]) -> pl.Series:
-    """Int64 where all are integers, else String."""
+def _ids_or_names(values: Iterable[int | str | float | None]) -> pl.Series:
+    """Int64 where all are integers, also as 3.0, else String."""
     listed = list(values)
+    if any(type(value) is float for value in listed):
+        listed = [int(value) if isinstance(value, float) and value.is_integer() else value
+                  for value in listed]  # fmt: skip
     if all(type(value) is int for value in listed):
         return pl.Series(listed, dtype=pl.Int64)
     texts = [None if value is None else str(value) for value in listed]
@@ -201,8 +270,6 @@ def _joined(parts: Sequence[pl.Series]) -> pl.Series:
 def _by_image(document: Any, path: Path, how: FileFormat) -> Found:
     """Detections in a mapping from images, or in an array with an element for each image."""
     named: dict[str, pl.Series] = {}
-    if isinstance(document, dict) and {"images", "annotations"} <= document.keys():
-        raise _no_layout(path, "contains COCO annotations, not detections")
     if isinstance(document, dict):
         images: list[Any] | None = list(document)
         entries: list[Any] = list(document.values())
@@ -247,8 +314,16 @@ def _by_image(document: Any, path: Path, how: FileFormat) -> Found:
 
 def _entry(entry: Any, where: str) -> tuple[pl.Series, Floats, Floats, str]:
     """Classes, scores, boxes of one image, and the order of a box's numbers."""
-    if isinstance(entry, dict) and {"boxes", "labels", "scores"} <= entry.keys():
-        return *box_arrays(entry["boxes"], entry["labels"], entry["scores"], where), "xyxy"
+    if isinstance(entry, dict):
+        inner_one = next(
+            (name for name in _INNER if isinstance(entry.get(name), list | dict)), None
+        )
+        if inner_one is not None:
+            return _entry(entry[inner_one], where)
+        arrays = [next((entry[name] for name in names if name in entry), None) for names in _ARRAYS]
+        if all(array is not None for array in arrays):
+            boxes, labels, scores = arrays
+            return *box_arrays(boxes, labels, scores, where), "xyxy"
     if not isinstance(entry, list) or not all(isinstance(record, dict) for record in entry):
         raise _no_layout(where, f"is a {type(entry).__name__} without boxes, labels and scores")
     if not entry:
@@ -279,6 +354,30 @@ def _entry(entry: Any, where: str) -> tuple[pl.Series, Floats, Floats, str]:
 
 def _no_layout(where: object, problem: str) -> InputError:
     return InputError(f"cannot be read as detections: it {problem}", where=where, allowed=LAYOUTS)
+
+
+def json_folder(path: Path) -> Path | None:
+    """The folder of a JSON file for each image that a path is, or that it has as ``preds``."""
+    folders = [path, path / "preds"] if path.is_dir() else []
+    return next((one for one in folders if one.is_dir() and any(one.glob("*.json"))), None)
+
+
+def json_folder_detections(folder: Path, how: FileFormat) -> Found:
+    """The detections of a folder of ``IMAGE.json``, as mmdetection writes ``preds``: what a mapping
+    from images has. Raises InputError.
+    """
+    document = {}
+    for file in sorted(folder.glob("*.json")):
+        if not file.resolve().is_relative_to(folder.resolve()):
+            raise InputError("leads out of the folder", where=file, remedy="copy the file there")
+        with unreadable(file, LAYOUTS, (OSError, *BROKEN_JSON)):
+            entry = document[file.stem] = msgspec.json.decode(file.read_bytes())
+        records = entry if isinstance(entry, list) else []
+        own = [name for record in records[:1] if isinstance(record, dict) for name in record]
+        if _images({name: name for name in own}, own):
+            raise InputError("names images, so it is no image's own", where=file,
+                             remedy="give one file with the array of all records")  # fmt: skip
+    return replace(_by_image(document, folder, how), layout="a JSON file for each image")
 
 
 def text_folder(path: Path) -> Path | None:

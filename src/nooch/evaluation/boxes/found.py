@@ -352,6 +352,10 @@ def with_undetected(
     """Detections with probability 0 for what was not detected, in ``how.ids`` or else in all images
     of the splits in which anything was detected. ``ignore_unknown``: without those in others.
     """
+    # 000000000139 is the id 139
+    own = run.image_ids.cast(images.table["image_id"].dtype, strict=False)
+    if not own.null_count() and own.n_unique() == len(own):
+        run = replace(run, image_ids=own)
     ids = how.listed()
     if ids is None:
         table = images.table.with_columns(pl.col("image_id").cast(run.image_ids.dtype))
