@@ -464,7 +464,10 @@ def test_files_of_images_with_ids_of_digits(tmp_path):
     (run,) = load_predictions(tmp_path, data=DATA, classes=["car"])
     assert (run.image_ids.to_list(), run.values.tolist()) == ([1, 2, 3, 4], [[0.5, 0, 0.5, 0]])
     (tmp_path / "all.json").write_text(json.dumps(GOOD))
-    fails(lambda: load_predictions(tmp_path, data=DATA, classes=CLASSES), "all.json: names images")
+    fails(
+        lambda: load_predictions(tmp_path, data=DATA, classes=CLASSES),
+        "all.json: names images itself",
+    )
 
 
 def test_detections_of_yolov5_without_boxes(tmp_path):

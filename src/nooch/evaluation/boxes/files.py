@@ -375,7 +375,7 @@ def json_folder_detections(folder: Path, how: FileFormat) -> Found:
         records = entry if isinstance(entry, list) else []
         own = [name for record in records[:1] if isinstance(record, dict) for name in record]
         if _images({name: name for name in own}, own):
-            raise InputError("names images, so it is no image's own", where=file,
+            raise InputError("names images itself", where=file,
                              remedy="give one file with the array of all records")  # fmt: skip
     return replace(_by_image(document, folder, how), layout="a JSON file for each image")
 
