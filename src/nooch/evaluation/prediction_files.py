@@ -36,10 +36,16 @@ from nooch.evaluation.boxes.files import (
     text_detections,
     text_folder,
 )
-from nooch.evaluation.boxes.found import RUN_KEYS, Found, as_known, with_undetected
+from nooch.evaluation.boxes.found import RUN_KEYS, Found, with_undetected
 from nooch.evaluation.metrics import SCALES
 from nooch.evaluation.prediction_format import UNKNOWN, FileFormat
-from nooch.evaluation.predictions import KnownImages, Predictions, check_values, positions
+from nooch.evaluation.predictions import (
+    KnownImages,
+    Predictions,
+    as_known,
+    check_values,
+    positions,
+)
 from nooch.suites import Suite
 
 _ALIASES = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
@@ -303,6 +304,22 @@ def _ids(image_ids: Any, where: str) -> pl.Series:
     array = np.asarray(in_main_memory(image_ids))
     # frames keep text as objects
     return id_column(np.array(array.tolist()) if array.dtype.kind == "O" else array, where)
+
+
+def as_known(names: Sequence[str], known: Iterable[str]) -> list[str]:
+    """Names as known ones are spelled that differ only in case, spaces, ``_`` and ``-``; others,
+    and those that several known ones are alike, as they are.
+    """
+    spelled: dict[str, set[str]] = {}
+    for name in known:
+        spelled.setdefault(_bare(name), set()).add(name)
+    alike = [spelled.get(_bare(name), {name}) for name in names]
+    return [name if name in one or len(one) > 1 else min(one)
+            for name, one in zip(names, alike, strict=True)]  # fmt: skip
+
+
+def _bare(name: str) -> str:
+    return re.sub(r"[\s_-]+", "", name).casefold()
 
 
 def task_notes(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -26,7 +25,7 @@ from nooch.evaluation.boxes.readings import (
     readings_of,
 )
 from nooch.evaluation.prediction_format import FileFormat
-from nooch.evaluation.predictions import KnownImages, Predictions, positions
+from nooch.evaluation.predictions import KnownImages, Predictions, as_known, positions
 
 RUN_KEYS = ("run", "method", "seed")
 """Columns of a table that distinguish runs."""
@@ -251,22 +250,6 @@ def _as_numbers(categories: pl.Series, known: Collection[str]) -> pl.Series:
     if not categories.str.contains(r"^[0-9]{1,18}(\.0+)?$").all():
         return categories
     return categories.str.replace(r"\.0+$", "").cast(pl.Int64)
-
-
-def as_known(names: Sequence[str], known: Iterable[str]) -> list[str]:
-    """Names as known ones are spelled that differ only in case, spaces, ``_`` and ``-``; others,
-    and those that several known ones are alike, as they are.
-    """
-    spelled: dict[str, set[str]] = {}
-    for name in known:
-        spelled.setdefault(_bare(name), set()).add(name)
-    alike = [spelled.get(_bare(name), {name}) for name in names]
-    return [name if name in one or len(one) > 1 else min(one)
-            for name, one in zip(names, alike, strict=True)]  # fmt: skip
-
-
-def _bare(name: str) -> str:
-    return re.sub(r"[\s_-]+", "", name).casefold()
 
 
 def _named(categories: pl.Series, names: Mapping[Any, str]) -> pl.Series:
