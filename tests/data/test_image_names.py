@@ -187,3 +187,12 @@ def test_columns_that_name_the_same_images(columns, best, note):
 def test_columns_that_contradict_each_other(columns):
     text = fails(lambda: _ONE.agreed(columns, "here"), "name different images", "remove")
     assert all(name in text for name in columns)
+
+
+def test_a_number_of_another_collection_is_no_id_of_coco():
+    coco = ImageNames(pl.Series([139, 285, 9]), digits=True, of_coco=True)
+    match = lambda names: coco.match(pl.Series(names), "x").ids.to_list()  # noqa: E731
+    assert match(["COCO_val2014_000000000139.jpg", "a/000000000285.png"]) == [139, 285]
+    assert match(["139.jpg", "d/285", "2327067188.png"]) == [139, 285, None]
+    assert match(["AMBER_139.jpg", "AMBER_9.jpg"]) == [None, None]
+    assert match(["2327067188.png", "1514131776.png", "139.png"]) == [None, None, None]

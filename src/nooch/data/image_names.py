@@ -80,11 +80,14 @@ class ImageNames:
         files: file name of each, String (n,), null unknown; None where none are known.
         digits: whether every known file name ends in the id of its image; then ``files`` may be
             None all the same.
+        of_coco: whether the images are COCO's, so that a number is of ``COCO_val2014_000000000139``
+            or ``139``, and not of ``AMBER_139``.
     """
 
     ids: pl.Series
     files: pl.Series | None = None
     digits: bool = False
+    of_coco: bool = False
 
     @classmethod
     def from_images(cls, images: pl.DataFrame) -> Self:
@@ -180,7 +183,8 @@ class ImageNames:
         """Images of different texts by the rule that fits the whole column, and that rule."""
         by_id = self._known(_unified(texts))
         if self.digits:
-            by_number = self._known(_numbers(texts))
+            numbers = _coco_numbers(texts) if self.of_coco else _numbers(texts)
+            by_number = self._known(numbers)
             return by_number, BY_ID if by_id.count() == by_number.count() else BY_DIGITS
         if self.files is None and self.ids.dtype.is_integer():
             return by_id, BY_ID
@@ -284,6 +288,21 @@ def _stems(names: pl.Series) -> pl.Series:
 def _numbers(names: pl.Series) -> pl.Series:
     """The number at the end of names without their endings, Int64: 285 of ``COCO_000285.jpg``."""
     return _stems(names).str.extract(r"(\d+)$").cast(pl.Int64, strict=False)
+
+
+_COCO_IDS = 1_000_000
+"""Above all ids of COCO; most names of other collections that are only digits are longer."""
+
+
+def _coco_numbers(names: pl.Series) -> pl.Series:
+    """As ``_numbers`` for names as COCO's files have them, of 12 digits, and for plain numbers,
+    unless most of these are none of COCO's; null for others.
+    """
+    numbers, stems = _numbers(names), _stems(names)
+    plain = stems.str.contains(r"^(?:.*/)?\d+$") & ~stems.str.contains(r"(?:^|\D)\d{12}$")
+    foreign = 2 * int((plain & (numbers >= _COCO_IDS)).sum()) > int(plain.sum())
+    own = stems.str.contains(r"(?:^|\D)\d{12}$") | (plain & (not foreign))
+    return numbers.set(~own, None)
 
 
 def _ends(names: pl.Series, rows: pl.Series) -> pl.DataFrame:

@@ -111,7 +111,8 @@ def read_answers(
     counts += doubts
     counts += _about_labels(frame, about, read)
     name = run or unpacked_stem(Path(path))
-    return Answers(name, frame, rule, notes + counts, listed, read.column)
+    notes = list(dict.fromkeys([*notes, *counts]))
+    return Answers(name, frame, rule, notes, listed, read.column)
 
 
 class _Joined(NamedTuple):

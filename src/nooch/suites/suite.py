@@ -359,7 +359,7 @@ class Suite(Displayed):
         """Images that names can refer to: by its own record, else only by id."""
         rule = self.name_rule
         if rule == "digits":
-            return ImageNames(self.image_ids(), digits=True)
+            return ImageNames(self.image_ids(), digits=True, of_coco=self.is_of_coco)
         if rule == "table" and self.named_images is not None:
             return ImageNames.from_images(self.named_images())
         return ImageNames(self.image_ids())
