@@ -161,11 +161,11 @@ _NUMBERS, _FILES = pl.Series([1, 2, 3]), pl.Series(["a/1.jpg", "a/2.jpg", "a/3.j
         # the number of a file's name, next to that name
         ({"image_id": _NUMBERS, "file_name": _FILES}, "file_name", "different images in 2 of 3"),
         ({"image_id": _NUMBERS, "file_name": _FILES.reverse()}, "file_name", ""),
-        ({"image_id": _NUMBERS, "path": pl.Series(["x", "y", "z"])}, "image_id", ""),
+        ({"image_id": _NUMBERS, "path": pl.Series(["x", "y", "z"])}, "image_id", "path names no"),
         ({"image_id": _NUMBERS, "path": pl.Series(["x", "2.jpg", "z"])}, "image_id", ""),
         # the number of a row
         ({"id": _NUMBERS, "image": _FILES}, "image", ""),
-        ({"id": _NUMBERS, "image": pl.Series(["x", "y", "z"])}, "id", ""),
+        ({"id": _NUMBERS, "image": pl.Series(["x", "y", "z"])}, "", ""),
         ({"image_id": _NUMBERS + 9, "image": pl.Series(["x", "y", "z"])}, "", ""),
     ],
 )
@@ -174,6 +174,14 @@ def test_columns_that_name_the_same_images(columns, best, note):
     assert name == best
     assert note in text
     assert bool(note) == bool(text)
+
+
+def test_the_column_id_counts_where_names_of_files_are_not_known():
+    columns = {"id": _NUMBERS, "image": pl.Series(["x", "y", "z"])}
+    assert ImageNames(pl.Series([1, 2, 3])).agreed(columns, "x") == ("id", "")
+    # AMBER's numbers of rows, next to names that are none of COCO
+    coco = ImageNames(pl.Series([1, 2, 3]), digits=True, of_coco=True)
+    assert coco.agreed(columns, "x") == ("", "")
 
 
 @pytest.mark.parametrize(

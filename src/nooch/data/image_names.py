@@ -149,21 +149,25 @@ class ImageNames:
 
     def agreed(self, columns: Mapping[str, pl.Series], where: object) -> tuple[str, str]:
         """The column that counts of several that name the images of the same rows, and a note where
-        another names other images: file names before ids, which can be the numbers in these; and
-        ``id``, which can be of the row, after all. Empty if none names a known image. Raises
-        InputError where no column decides.
+        another names others, or none: file names before ids, which can be the numbers in these; and
+        ``id``, which can be of the row, only where names of files are not known. Empty if none
+        names a known image. Raises InputError where no column decides.
         """
         matched: dict[str, pl.Series] = {}
+        has_names = self.digits or self.files is not None or not self.ids.dtype.is_integer()
         rank = {name: (name.lower() in ID_COLUMNS) + (name.lower() == "id") for name in columns}
         for name in sorted(rank if len(rank) > 1 else (), key=rank.__getitem__):
             as_names = columns[name] if rank[name] else columns[name].cast(pl.String)
             with suppress(InputError):
                 ids = self.match(as_names, where).ids
-                if ids.count() and not (matched and rank[name] == 2):
+                if ids.count() and not (rank[name] == 2 and (matched or has_names)):
                     matched[name] = ids
         if not matched:
             return "", ""
         best, notes = max(matched, key=lambda name: matched[name].count()), []
+        if has_names and rank[best] and (files := [name for name in rank if not rank[name]]):
+            lost = some_of(name for name in files if name not in matched)
+            notes += [f"{lost} names no known image: {best} counts"] if lost else []
         for name, ids in matched.items():
             differ = (ids != matched[best]).fill_null(value=False)
             if differ.any():
