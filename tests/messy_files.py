@@ -262,6 +262,31 @@ Y = {"a": {"y"}, "b": set(), "c": {"y"}, "d": set()}
 Y_PLACE = {"a": {"y"}, "b": set(), "c": {"y", "place"}, "d": {"place"}}
 TRAIN = more(["is_train", "1", "0", "1", "0"])
 FLASH = more(["flash", "1", "0", "0", "1"], yes="yes", no="no")
+TRAINS = {stem: {*found, "train"} if stem in "ac" else found for stem, found in TRUTH.items()}
+VERIFIED = """ImageID,Source,LabelName,Confidence
+a,verification,sky,1
+a,verification,road,0
+b,verification,sky,1
+b,verification,road,1
+c,verification,sky,0
+c,verification,road,1
+d,verification,sky,1
+d,crowd,road,1
+"""
+STATED = VERIFIED.replace("ImageID", "image").replace("LabelName,Confidence", "label,present")
+EVERY = {stem: {"sky", "road"} for stem in TRUTH}
+CHOICES = """image,id,choice,annotator,created_at
+a.jpg,1,sky,1,2024-01-02
+b.jpg,2,"{""choices"":[""sky"",""road""]}",1,2024-01-02
+c.jpg,3,road,1,2024-01-02
+d.jpg,4,"{""choices"": [""sky"", ""road""]}",1,2024-01-02
+"""
+ANSWERS = """image,finding,Follow-up #,reviewer
+a.jpg,x,1,1
+b.jpg,y,1,1
+c.jpg,x,1,1
+d.jpg,y,1,1
+"""
 NUMBERS = {"a": {"3"}, "b": {"5"}, "c": {"3"}, "d": {"7"}}
 KINDS = {"a": {"light,_red"}, "b": {"car"}, "c": {"car"}, "d": {"bus"}}
 
@@ -364,6 +389,30 @@ FORMS: dict[str, Messy] = {
     "a column y, one class": Messy(TARGET, flags="--attributes place", truth=Y),
     "a column y, two classes": Messy(TARGET, flags="--label y,place", truth=Y_PLACE),
     "a column is_train": Messy(TRAIN, "asked", words=("--split-column is_train", "1=train,0=test")),
+    "a class called train": Messy(more(["train", "1", "0", "1", "0"]), truth=TRAINS),
+    "a class train next to test": Messy(
+        more(["train", "1", "0", "1", "0"], ["test", "0", "1", "0", "1"]),
+        "asked",
+        words=("train, test, called after what is recorded",),
+    ),
+    "words next to 0/1": Messy(
+        more(["place", "sea", "land", "sea", "land"]),
+        "asked",
+        words=("--label sky,road for 2", "--class place for 2"),
+    ),
+    "words next to 0/1, attributes": Messy(
+        more(["place", "sea", "land", "sea", "land"]), flags="--label sky,road"
+    ),
+    "words next to constants": Messy(only("t.csv", ANSWERS), "asked", words=("finding=x",)),
+    "Open Images' verified labels": Messy(only("t.csv", VERIFIED)),
+    "present and absent": Messy(
+        only("t.csv", STATED),
+        "refused",
+        words=("present is 0", "--present present", "--present none"),
+    ),
+    "present and absent, said": Messy(only("t.csv", STATED), flags="--present present"),
+    "present and absent, all": Messy(only("t.csv", STATED), flags="--present none", truth=EVERY),
+    "choices of Label Studio": Messy(only("t.csv", CHOICES), truth=TRUTH),
     "0/1 next to yes/no": Messy(FLASH, "asked", words=("--attributes flash for 2",)),
     "0/1 next to yes/no, an attribute": Messy(FLASH, flags="--attributes flash"),
     "true/false next to a year": Messy(more(["year", *"1234"], yes="true", no="false")),

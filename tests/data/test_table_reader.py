@@ -12,8 +12,9 @@ from refusals import fails, refused
 
 from nooch.base.errors import InputError, ParameterError
 from nooch.criteria import CE
+from nooch.data import load_dataset
 from nooch.data.importing.import_dataset import import_dataset
-from nooch.data.readers.table_layouts import Columns, TableOfImages
+from nooch.data.readers.table_layouts import Columns, LongTable, TableOfImages
 from nooch.data.readers.tables import TableReading, read_long_table, read_table_of_images
 
 
@@ -357,3 +358,35 @@ def test_areas_are_the_same_in_every_notation(tmp_path, form):
 @pytest.mark.parametrize("area", ["1.234,5", "0,2,5", "25 % of it", "a"])
 def test_an_area_that_is_no_number_is_refused(tmp_path, area):
     fails(lambda: _long(tmp_path, f"id;class;area\n1;car;{area}\n2;car;0,5\n"), "contains String")
+
+
+@pytest.mark.parametrize("part_size", [None, 1])
+def test_pairs_without_a_row_are_unknown_where_rows_state_presence(tmp_path, part_size):
+    rows = [("a", "cat", 1), ("a", "dog", 0), ("b", "cat", 0), ("b", "cow", 1), ("c", "dog", 1)]
+    pl.DataFrame(rows, ["id", "class", "value"], orient="row").write_csv(tmp_path / "t.csv")
+    layout = LongTable("class", present_column="value")
+    reading = TableReading(tmp_path / "t.csv", Columns("id"), layout)
+    import_dataset(reading, tmp_path / "out", part_size=part_size)
+    data = load_dataset(tmp_path / "out")
+    stated = {(image, name): bool(value) for image, name, value in rows}
+    for name in data.classes:
+        unknown = data.unknown_labels(name)
+        for row, image in enumerate(data.image_ids):
+            assert unknown[row] == ((image, name) not in stated)
+            labels = data.labels(name, unknown=False)
+            assert labels[row] == stated.get((image, name), False)
+
+
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [
+        ([("a", "cat", 1), ("a", "cat", 0)], "both present and absent in images a"),
+        ([("a", "cat", 1), ("a", "dog", 2)], "column value is 2 in a row"),
+    ],
+)
+def test_presence_that_is_not_clear_is_refused(tmp_path, rows, words):
+    pl.DataFrame(rows, ["id", "class", "value"], orient="row").write_csv(tmp_path / "t.csv")
+    fails(
+        lambda: read_long_table(tmp_path / "t.csv", Columns("id"), "class", present_column="value"),
+        words,
+    )

@@ -237,6 +237,7 @@ def with_hints(*leave: str) -> Callable[[Callable[..., None]], Callable[..., Non
         group="Annotations",
         class_column={"flags": ["--class"]},
         area_column={"flags": ["--area"]},
+        present_column={"flags": ["--present"]},
         positive={"type": str, "metavar": "sky=yes"},
         split_values={"type": str, "metavar": "0=train,1=valid"},
     )

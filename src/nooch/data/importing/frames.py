@@ -55,6 +55,7 @@ def dataset(
     labels: Sequence[str] = (),
     class_column: str | None = None,
     area_column: str | None = None,
+    present_column: str | None = None,
     positive: Mapping[str, str] | None = None,
     blank_is_no: bool = False,
     label_separator: str | None = None,
@@ -78,6 +79,8 @@ def dataset(
             are attributes.
         class_column: instead of ``labels``, the column of class names.
         area_column: its column of areas, as fractions of the image.
+        present_column: its column of 1, the class is present, and 0, it is absent; what has no row
+            is unknown. ``none`` if each row is a present class.
         positive: label column -> the text that means present; ``*`` makes each value a class.
         blank_is_no: a blank cell of a label column means that the class is absent.
         label_separator: what is between several classes in a cell: a character, ``comma``,
@@ -107,6 +110,7 @@ def dataset(
     """
     hints = Hints(
         id=id, label=labels, class_column=class_column, area_column=area_column,
+        present_column=present_column,
         positive=positive or {}, blank_is_no=blank_is_no, label_separator=label_separator,
         file_name=file_name, split_column=split_column, split_values=split_values or {},
         attributes=attributes,

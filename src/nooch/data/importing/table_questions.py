@@ -171,7 +171,7 @@ def ask_attributes(
     target = [name for name in labels if name.strip().lower() in TARGETS]
     if target:
         why, asked = f"next to {target[0]}", [name for name in labels if name not in target]
-    elif asked := [name for name in labels if _record(name)]:
+    elif asked := [name for name in labels if _record(name) and name != _only_split(labels, rest)]:
         why = "called after what is recorded of an image"
     else:
         why, asked = "written in another way than the others", _written_alone(table, labels)
@@ -191,6 +191,23 @@ def ask_attributes(
         readings.append(("splits", {"split_column": asked[0], "split_values": meaning}))
     what = "classes, or attributes" if len(asked) > 1 else "a class, or an attribute"
     raise question(f"{some_of(asked)}, {why}: {what}?", where, *readings)
+
+
+def _only_split(labels: Sequence[str], rest: Sequence[str]) -> str | None:
+    """The one column called train or test of a table with nothing else than columns of classes."""
+    named = [name for name in labels if name.strip().lower() in ("train", "test")]
+    is_class = len(named) == 1 and len(labels) > 2 and {*labels} == {*rest}
+    return named[0] if is_class else None
+
+
+def ask_texts(labels: Sequence[str], texts: Sequence[Reading], where: object) -> None:
+    """Refuse columns of 0 and 1 next to columns of ``texts`` that may be names of classes, unless
+    one of the former is called after labels.
+    """
+    if texts and labels and not any(name.strip().lower() in TARGETS for name in labels):
+        columns = some_of(str(give["class_column"]) for _, give in texts)
+        problem = f"{some_of(labels)} have 0 and 1, and {columns} texts: which are the classes?"
+        raise question(problem, where, _labels(labels), *texts)
 
 
 def _written_alone(table: pl.DataFrame, labels: Sequence[str]) -> list[str]:

@@ -37,14 +37,17 @@ from nooch.data.importing.table_questions import (
     ask_attributes,
     ask_blank,
     ask_positive,
+    ask_texts,
     ask_unsure,
     columns_seen,
     is_mark,
     pair_of,
     question,
+    texts_of,
 )
 from nooch.data.objects import LEEWAY
 from nooch.data.readers.table_layouts import (
+    CHOICES,
     SEPARATORS,
     Columns,
     LongTable,
@@ -58,6 +61,8 @@ from nooch.data.splits import SPLIT_NAMES
 from nooch.data.table_files import as_numbers
 from nooch.data.table_schema import CLASS_COLUMNS, CLASS_NUMBERS
 
+_OTHER_CLASSES = ("labelname", "choice", "choices")
+"""Columns of classes of Open Images and Label Studio."""
 _TAGS = ("tags", "labels", "classes", "categories", "keywords", "tag")
 _SIZES = (("image_width", "image_height"), ("img_width", "img_height"), ("width", "height"))
 _FLAGS = {
@@ -75,6 +80,8 @@ class Hints(Options):
         label: label columns of a table with a row per image; a column's name is the class.
         class_column: column of class names in a table with a row per label.
         area_column: its column of areas, as fractions of the image.
+        present_column: its column of 1, the class is present, and 0, it is absent; what has no row
+            is unknown. ``none`` if each row is a present class.
         positive: label column -> the text that means present; ``*`` makes each value a class.
         blank_is_no: a blank cell of a label column means that the class is absent.
         label_separator: what is between several classes in a cell: a character, ``comma``,
@@ -92,6 +99,7 @@ class Hints(Options):
     label: Sequence[str] = ()
     class_column: str | None = None
     area_column: str | None = None
+    present_column: str | None = None
     positive: Mapping[str, str] = field(default_factory=dict)
     blank_is_no: bool = False
     label_separator: str | None = None
@@ -124,7 +132,9 @@ def named_roles(hints: Hints) -> tuple[Columns, TableLayout] | None:
     columns = _columns(hints.id, hints.file_name, hints.split_column, hints)
     if hints.class_column is None:
         return columns, TableOfImages(hints.label, hints.positive, hints.blank_is_no)
-    return columns, LongTable(hints.class_column, hints.area_column, hints.label_separator)
+    present = hints.present_column
+    long = LongTable(hints.class_column, hints.area_column, hints.label_separator)
+    return columns, replace(long, present_column=present)
 
 
 def _check_layout(hints: Hints, class_column: str | None) -> None:
@@ -136,7 +146,7 @@ def _check_layout(hints: Hints, class_column: str | None) -> None:
             remedy="{} for a row per label, {} for a row per image",
             give=({"label": None}, {"class_column": None}),
         )
-    for name in ("area_column", "label_separator"):
+    for name in ("area_column", "present_column", "label_separator"):
         if class_column is None and getattr(hints, name):
             problem = f"`{name}` needs a column of classes"
             give = ({"class_column": ...}, {name: None})
@@ -159,7 +169,10 @@ def table_roles(
     """
     if not table.height:
         raise InputError("contains no row", where=where, remedy="give a table with a row per image")
-    one_each = (hints.class_column, hints.area_column, hints.file_name, hints.split_column)
+    present = None if hints.present_column == "none" else hints.present_column
+    one_each = (
+        hints.class_column, hints.area_column, present, hints.file_name, hints.split_column,
+    )  # fmt: skip
     for name in (*one_each, *hints.label, *hints.positive, *hints.attributes):
         if name is not None:
             check_one_of("column", name, table.columns, owner=str(where))
@@ -184,7 +197,14 @@ def table_roles(
         layout, why = _wide(table, taken, where, hints, key)
         return columns, layout, why, is_file
     long, why = _long(table, names, key, class_column, where, hints)
-    used = {*taken, *long.columns}
+    present = hints.present_column
+    if present is None and {"imageid", "labelname", "confidence"} <= {*names}:
+        cells = table[names["confidence"]]
+        present = names["confidence"] if texts_of(cells) <= {"0", "1"} else None
+    long = replace(long, present_column=present)
+    if long.present:
+        why += f"; {present}: 1 present, 0 absent, pairs without a row are unknown"
+    used = {*taken, *long.columns, *long.may_state(table.columns)}
     of_images = [n for n in table.columns if n not in used and _is_constant(table, key, n)]
     if table[key].n_unique() < table.height and not hints.attributes:
         columns = replace(columns, attributes=of_images)
@@ -244,7 +264,7 @@ def _class_column(
     """
     if hints.label:
         return None
-    for name in ("class", *_TAGS, *CLASS_COLUMNS, *CLASS_NUMBERS):
+    for name in ("class", *_TAGS, *CLASS_COLUMNS, *_OTHER_CLASSES, *CLASS_NUMBERS):
         column = names.get(name)
         if column is None or column in taken or column in hints.positive:
             continue
@@ -288,7 +308,8 @@ def _long(
         used = boxes["box"] if boxes["in_fractions"] else [*boxes["box"], *boxes["size"]]
         why = f"a row for each box of {key}, {column}: {', '.join(used)}"
         return LongTable(column, area, **boxes), f"{why}{note}"
-    if area is None and table[key].n_unique() == table.height:
+    has_objects = _any_starts(table[column], "{")
+    if area is None and (has_objects or table[key].n_unique() == table.height):
         sign = _separator(table[column], column, where, hints)
         if sign is not None or has_lists(table[column]):
             classes = tags_of(table[column], sign)[1].drop_nulls().n_unique()
@@ -357,6 +378,11 @@ def _box_format(written: Floats, extent: Floats, where: object) -> str:
     )
 
 
+def _any_starts(column: pl.Series, sign: str) -> bool:
+    """True if any text starts with a sign."""
+    return column.dtype == pl.String and bool(column.str.strip_chars().str.starts_with(sign).any())
+
+
 def _word(sign: str) -> str:
     return next((word for word, found in SEPARATORS.items() if found == sign), sign)
 
@@ -371,7 +397,10 @@ def _separator(column: pl.Series, name: str, where: object, hints: Hints) -> str
         return hints.label_separator
     cells = column.drop_nulls().str.strip_chars()
     cells = cells.filter(cells != "")
-    if (objects := cells.filter(cells.str.starts_with("{"))).len():
+    objects = cells.filter(cells.str.starts_with("{"))
+    if len(objects) and objects.str.contains(CHOICES).all():
+        return "json"
+    if len(objects):
         raise InputError(
             f"cells of {name} are objects, such as {objects[0][:60]}",
             where=where,
@@ -421,7 +450,13 @@ def _wide(
     # other single texts, such as a remark, only if nothing else is a label
     short = [name for name, text in marks.items() if is_mark(text, name)]
     known = [n for n in rest if n in pairs or n in short or n in hints.positive]
-    labels = [*hints.label] or known or [*marks]
+    words = [n for n in rest if n not in known or n in hints.positive]
+    whole = [n for n in words if not table[n].null_count()]
+    texts = [] if hints.label else _class_readings(table, whole, where)
+    if texts:
+        # next to classes in words, a constant is a record of them
+        known = [n for n in known if table[n].n_unique() > 1]
+    labels = [*hints.label] or known or ([] if texts else [*marks])
     if not hints.label:
         ask_unsure(table, [name for name in rest if name not in labels], labels, where)
     others = partial(_class_readings, table, rest, where)
@@ -433,6 +468,8 @@ def _wide(
         ask_blank(table, blank, full, where)
     if not hints.label:
         ask_attributes(table, labels, rest, where, others)
+        if not (hints.positive or hints.blank_is_no):
+            ask_texts(labels, texts, where)
     why = f"a row for each {key}; columns of 0 and 1 or yes and no are labels: {', '.join(labels)}"
     kept = hints.attributes or [name for name in rest if name not in labels]
     why += f"; attributes: {some_of(kept)}" if kept else ""
@@ -444,7 +481,8 @@ def _class_readings(table: pl.DataFrame, names: Sequence[str], where: object) ->
     readings: list[Reading] = []
     for name in names:
         column = table[name]
-        if column.dtype == pl.String and 1 < column.n_unique() < table.height:
+        most = table.height - 1 if table.height < _FEW else table.height // 2
+        if column.dtype == pl.String and 1 < column.n_unique() <= most and not _is_record(column):
             with suppress(InputError):
                 classes = tags_of(column, _separator(column, name, where, Hints()))[1]
                 n = counted(classes.drop_nulls().n_unique(), "class")
@@ -452,7 +490,15 @@ def _class_readings(table: pl.DataFrame, names: Sequence[str], where: object) ->
     return readings[:_MOST_READINGS]
 
 
-_MOST_READINGS = 5
+_MOST_READINGS, _FEW = 5, 20
+"""Readings that are shown, and rows up to which one repeated text is enough for classes."""
+
+
+def _is_record(column: pl.Series) -> bool:
+    """True for texts that are numbers, times, addresses or files, or blank, and name no classes."""
+    texts = column.drop_nulls().str.strip_chars()
+    are_files = texts.str.contains(r"^[\d\s:.,/TZ+-]*$|://") | texts.str.contains(IMAGE_ENDING)
+    return bool(are_files.all() or (texts == "").any())
 
 
 def _mark(column: pl.Series) -> str | None:

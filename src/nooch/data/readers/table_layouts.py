@@ -265,6 +265,9 @@ class LongTable:
         label_separator: what is between the classes in a cell: a character, one of the names of
             ``SEPARATORS``, or ``json`` for lists as JSON or Python write them; ``none``: a cell is
             one class. By default it is, and cells that look like lists are refused.
+        present_column: of 1, the class of a row is present, and 0, it is absent; all other pairs
+            are unknown then. ``none``: each row is a present class. Without it, a column of that
+            kind, such as ``Confidence``, is refused.
         box: four columns of a box's numbers, or one of lists; with ``box_format``, their order.
             Without areas, a box's area stands in for its object's.
         size: columns of the image's width and height in pixels; needed unless boxes are
@@ -280,6 +283,12 @@ class LongTable:
     size: Sequence[str] = ()
     in_fractions: bool = False
     flags: Mapping[str, str] = field(default_factory=dict)
+    present_column: str | None = None
+
+    @property
+    def present(self) -> str | None:
+        """The column of present and absent."""
+        return None if self.present_column == "none" else self.present_column
 
     @property
     def area(self) -> str:
@@ -290,7 +299,8 @@ class LongTable:
     def columns(self) -> Sequence[str]:
         """Columns of classes, areas and boxes."""
         of_boxes = *self.box, *self.size, *self.flags.values()
-        return [*dict.fromkeys(c for c in (self.class_column, self.area_column, *of_boxes) if c)]
+        columns = self.class_column, self.area_column, self.present, *of_boxes
+        return [*dict.fromkeys(column for column in columns if column)]
 
     @property
     def named(self) -> Sequence[str]:
@@ -301,6 +311,25 @@ class LongTable:
         """Raise ParameterError if a column is missing."""
         for name in self.columns:
             check_one_of("column", name, names, owner=str(path))
+
+    def may_state(self, names: Iterable[str]) -> list[str]:
+        """Columns that may state which class of an image is present, and which is absent."""
+        if self.present_column is not None:
+            return []
+        return [n for n in names if n not in self.columns and n.strip().lower() in PRESENCE]
+
+    def check_stated(self, seen: Seen, path: Path) -> None:
+        """Raise InputError if such a column has 0, and nothing else but 1."""
+        for name in self.may_state(seen):
+            texts = {*_text(seen[name].values().drop_nulls()).str.to_lowercase()}
+            if texts & _ABSENT and texts <= {*_ABSENT, *_PRESENT}:
+                raise InputError(
+                    f"column {name} is 0 in some rows: is their class absent?",
+                    where=path,
+                    remedy="{} if so: pairs of an image and a class without a row are unknown; {}"
+                    " if every row is a present class",
+                    give=({"present_column": name}, {"present_column": "none"}),
+                )
 
     def check_repeated(self, images: pl.DataFrame, first: NDArray[Any], path: Path) -> None:
         """Raise InputError if rows of an image differ; ``first``: of the image of each row."""
@@ -329,7 +358,9 @@ class LongTable:
     def entries(
         self, rows: pl.DataFrame, names: Mapping[Any, str], path: Path
     ) -> dict[str, Entries]:
-        """``areas`` of rows that name a class; ``unknown``: those whose area is that word."""
+        """``areas`` of rows that name a class; ``unknown``: those whose area is that word;
+        ``verified``: with ``present_column``, those that are absent.
+        """
         stated = pl.repeat(False, rows.height, eager=True)
         as_text = self.area_column is not None and rows[self.area_column].dtype == pl.String
         if self.area_column is not None and as_text:
@@ -337,6 +368,7 @@ class LongTable:
             stated = (words == _UNKNOWN).fill_null(value=False)
         which, classes = tags_of(rows[self.class_column], self.label_separator)
         areas, has_class = self._areas(rows, path, stated), (classes != "").fill_null(value=False)
+        absent = self._absent(rows, path).gather(which)
         areas, stated = areas[which], stated.gather(which)
         columns = columns_of(names)
 
@@ -345,8 +377,21 @@ class LongTable:
             class_columns = classes.filter(in_row).replace_strict(columns, return_dtype=pl.Int64)
             return which[in_row], class_columns.to_numpy(), values[in_row]
 
-        tables = {"areas": entries(~stated, areas)}
-        return tables | ({"unknown": entries(stated, np.ones(len(which)))} if as_text else {})
+        tables, ones = {"areas": entries(~stated & ~absent, areas)}, np.ones(len(which))
+        if self.present:
+            tables["verified"] = entries(absent, ones)
+        return tables | ({"unknown": entries(stated, ones)} if as_text else {})
+
+    def _absent(self, rows: pl.DataFrame, path: Path) -> pl.Series:
+        """Mask of the rows whose class is absent. Raises InputError for another cell than 0, 1."""
+        if self.present is None:
+            return pl.repeat(False, rows.height, eager=True)
+        texts = _text(rows[self.present]).str.to_lowercase()
+        known = texts.is_in([*_ABSENT, *_PRESENT]).fill_null(value=False)
+        if not known.all():
+            problem = f"column {self.present} is {texts.filter(~known)[0]} in a row"
+            raise InputError(problem, where=path, allowed="1, present, and 0, absent, in every row")
+        return texts.is_in([*_ABSENT])
 
     def objects(
         self,
@@ -438,10 +483,15 @@ SEPARATORS = {"comma": ",", "semicolon": ";", "bar": "|", "space": " ", "tab": "
 """Names of what separates the classes in a cell."""
 
 
+PRESENCE = ("confidence", "present", "presence", "is_present", "value", "positive", "verified")
+"""Names, in small letters, of columns of 1 and 0: whether the class of a row is present."""
+_PRESENT, _ABSENT = {"1", "1.0", "true", "yes"}, {"0", "0.0", "false", "no"}
+
+
 def _is_true(values: pl.Series) -> pl.Series:
     """Mask of the cells that mean yes."""
     texts = _text(values).str.to_lowercase()
-    return texts.is_in(["1", "1.0", "true", "yes"]).fill_null(value=False)
+    return texts.is_in([*_PRESENT]).fill_null(value=False)
 
 
 def has_lists(values: pl.Series) -> bool:
@@ -486,9 +536,15 @@ def _refuse_lists(values: pl.Series, column: str, single: Give, path: Path) -> N
 
 
 def _listed(cell: str | None) -> list[str]:
-    """The texts of a list as JSON or Python write it. Raises InputError for another cell."""
+    """The texts of a list as JSON or Python write it, also as Label Studio's choices, or as text
+    next to these. Raises InputError for another cell.
+    """
     if not cell:
         return []
+    if choices := re.fullmatch(CHOICES, cell, re.DOTALL):
+        cell = choices[1]
+    elif not cell.startswith("["):
+        return [cell]
     with unreadable(repr(cell[:60]), 'a list such as ["sky", "road"]', BROKEN_LIST):
         found = ast.literal_eval(cell)
         if not isinstance(found, list) or not all(isinstance(name, str) for name in found):
@@ -496,6 +552,8 @@ def _listed(cell: str | None) -> list[str]:
         return found
 
 
+CHOICES = r'\{\s*"choices"\s*:\s*(\[.*\])\s*\}'
+"""Label Studio's cell of several classes."""
 BROKEN_LIST = (ValueError, SyntaxError, MemoryError, RecursionError)
 """Exceptions of reading a list in a cell."""
 

@@ -21,7 +21,7 @@ import polars as pl
 
 from nooch.base.calls import Map, StepProgress
 from nooch.base.disk import sync, sync_tree
-from nooch.base.errors import InputError
+from nooch.base.errors import InputError, some_of
 from nooch.base.files import RESUME, sha256_of, writing
 from nooch.base.split_plan import SplitPlan
 from nooch.base.text_encoding import transcoded
@@ -126,7 +126,9 @@ class TableReading:
         dataset can be made from them.
         """
         key, split = self.columns.id, self.columns.split
-        watched = dict.fromkeys([key, *([split] if split else []), *self.layout.named])
+        long = self.layout if isinstance(self.layout, LongTable) else None
+        stating = [] if long is None else long.may_state(table.schema)
+        watched = dict.fromkeys([key, *([split] if split else []), *self.layout.named, *stating])
         seen = {name: DistinctValues() for name in watched}
         table.read(lambda rows: _look(seen, rows.select(*seen)))
         if not seen[key].rows:
@@ -136,6 +138,8 @@ class TableReading:
             raise InputError(f"{nulls} rows have no {key}", where=self.path, allowed=allowed)
         if split:
             named_splits(seen[split].values(), self.columns.values, self.path, _VALUES)
+        if long is not None:
+            long.check_stated(seen, self.path)
         return seen
 
 
@@ -257,7 +261,20 @@ class ScannedTable(ScannedRows):
             table, self.names, path
         ).items():
             content[name] = summed((positions[entry_rows], entry_columns, values), shape)
+        if "verified" in content:
+            self._check_stated_once(content, images)
+            content["kinds"] = dict.fromkeys(self.classes, "thing")
+            every = every.with_columns(annotated_things=False)
         return every[first], content
+
+    def _check_stated_once(self, content: Mapping[str, Any], images: pl.Series) -> None:
+        """Raise InputError for a pair that has a row of present and one of absent."""
+        present = content["areas"].copy()
+        present.data = np.ones_like(present.data)
+        if len(rows := np.unique((present * content["verified"]).nonzero()[0])):
+            problem = f"a class is both present and absent in images {some_of(images.gather(rows))}"
+            allowed = "the same in all rows of an image and a class"
+            raise InputError(problem, where=self.rows.reading.path, allowed=allowed)
 
 
 def _plain_file(file: Path, folder: Path, number: int) -> Path:
@@ -482,6 +499,7 @@ def read_long_table(
     class_column: str,
     area_column: str | None = None,
     *,
+    present_column: str | None = None,
     images: str | Path | None = None,
 ) -> Dataset:
     """A table with one row for each (image, class): areas of the same pair add up.
@@ -496,6 +514,8 @@ def read_long_table(
         area_column: its column of areas as fractions of the image; without it they are unknown. The
             word ``unknown`` as an area states that the class was not (completely) annotated in the
             image: it is neither present nor absent there.
+        present_column: its column of 1, present, and 0, absent; pairs without a row are unknown.
+            ``none``: each row is a present class.
         images: folder below which the images lie.
 
     Raises:
@@ -503,6 +523,10 @@ def read_long_table(
             the other tables.
     """
     return read(
-        TableReading(Path(path), columns, LongTable(class_column, area_column, "none")),
+        TableReading(
+            Path(path),
+            columns,
+            LongTable(class_column, area_column, "none", present_column=present_column),
+        ),
         images=images,
     )
