@@ -15,10 +15,14 @@ from nooch.analysis.leaderboard import paired_gap
 from nooch.base.errors import FormatError, ParameterError
 from nooch.base.split_plan import SplitPlan
 from nooch.cli.declared import settings_of
+from nooch.criteria import fitted_from_json
 from nooch.criteria.presences import Presences
 from nooch.data import Dataset, load_dataset
 from nooch.data.splits import SPLIT_NAMES, apply_split, unit_numbers
+from nooch.evaluation import context_run
 from nooch.evaluation.bootstrap import BootstrapDraws
+from nooch.evaluation.boxes.detected import Detections
+from nooch.evaluation.boxes.matching import Boxes
 from nooch.evaluation.captions import score_captions
 from nooch.evaluation.metrics.proportions import effective_number, student, wilson
 from nooch.suites import load_suite, save_suite
@@ -102,8 +106,41 @@ def _ranked(data, runs, group):
     return pl.DataFrame([paired_gap(first, second)]).select(low="gap_low", high="gap_high")
 
 
+def _boxes(data, runs, group):
+    """Effects on a detector's boxes: of each car one, found where the first model says yes."""
+    n, values = len(data), (runs[0].values > 0) * 1.0
+    car, yes = np.flatnonzero(data.labels("car")), np.flatnonzero(values[0])
+    objects = pl.DataFrame({
+        "image_id": car, "class": "car", "left": 0.0, "top": 0.0, "width": 20.0, "height": 20.0,
+        "area": 400.0, "crowd": False, "ignore": False,
+    })  # fmt: skip
+    images = data.images.with_columns(width=100, height=100)
+    data = Dataset.build(images, data.classes, data.areas, objects=objects)
+    box = Boxes(yes, np.zeros(len(yes), int), np.tile([0.0, 0.0, 20.0, 20.0], (len(yes), 1)))
+    run = nooch.Predictions("boxes", pl.Series(np.arange(n)), ("car",), values, "probability",
+                            boxes=Detections(box, np.ones(len(yes))))  # fmt: skip
+    scores = nooch.evaluate(
+        suite_of(data), run, boxes=True, dataset=data, bootstrap=50, group=group
+    )
+    return scores.box_effects.select("low", "high")
+
+
+def _repaired(data, runs, group, tmp_path):
+    """A head that says what the second model says, in place of the first."""
+    pytest.importorskip("torch")
+    scene = pl.col("scene").str.slice(6).cast(pl.Int64)
+    split = scene.mod(5).replace_strict([0, 1], ["train", "valid"], default="test")
+    data = Dataset.build(data.images.with_columns(split=split), data.classes, data.areas)
+    repaired = nooch.repair(
+        suite_of(data), np.sign(runs[1].values.T), tmp_path / f"{len(data)}-{group}", group=group,
+        dataset=data, predictions=runs[0], methods=["erm"], threshold=0.5, bootstrap=200,
+    )  # fmt: skip
+    return repaired.changes.filter(metric="error", subset="all").select("low", "high")
+
+
 WAYS = {"evaluate": _evaluated, "check": _findings, "slices": _slices, "validity": _validity,
-        "captions": _mentions, "leaderboard": _ranked}  # fmt: skip
+        "captions": _mentions, "leaderboard": _ranked, "boxes": _boxes,
+        "repair": _repaired}  # fmt: skip
 
 
 @pytest.mark.parametrize("verb", WAYS)
@@ -111,7 +148,7 @@ def test_photographs_of_one_scene_tell_as_much_as_one(verb, tmp_path):
     """Copies of images never narrow an interval where they are a group, and do where they are
     not.
     """
-    more = (tmp_path,) if verb == "captions" else ()
+    more = (tmp_path,) if verb in ("captions", "repair") else ()
     single, grouped, apart = (
         WAYS[verb](*world(copies), group, *more).drop_nulls().to_numpy()
         for copies, group in ((1, None), (6, "scene"), (6, None))
@@ -122,6 +159,46 @@ def test_photographs_of_one_scene_tell_as_much_as_one(verb, tmp_path):
     assert (width[1] > 0.85 * width[0]).all()
     assert np.median(width[1] / width[0]) == pytest.approx(1, abs=0.12)
     assert np.median(width[2]) < 0.6 * np.median(width[0])
+
+
+@pytest.mark.parametrize("group", ["scene", None])
+def test_no_image_is_judged_by_its_own_group(group, tmp_path):
+    """What a scene shows does not change its own support and evidence, though copies of it do."""
+    data, runs = world(6)
+    other = (data.images["scene"] == "scene 5").to_numpy()
+    areas = data.areas.toarray()
+    areas[other, 0] = np.where(areas[other, 0] > 0, 0, 0.05)
+    changed = Dataset.build(data.images, data.classes, csr_array(areas))
+    nooch.save_dataset(changed, tmp_path / "data")
+    support, evidence = [], []
+    for each in (data, changed):
+        suite = nooch.find(each, ["context"], tasks=["car"], group=group)
+        table = nooch.audit(suite, runs, data=each).table.sort("image_id")
+        evidence.append(table["model 0"].to_numpy()[other] * np.where(table["label"], 1, -1)[other])
+        fitted = suite.header.criteria["context"].fitted
+        again = fitted_from_json("context", fitted)
+        # the fit records by what its folds are, however a dataset is grouped later
+        support.append([
+            again.support(each, "car")[other],
+            context_run(each.grouped(group), ["car"], ["all"]).values[0, other],
+        ])
+        assert np.allclose(*support[-1], atol=1e-9)
+    same = [np.allclose(*support, atol=1e-9), np.allclose(evidence[0], evidence[1], atol=1e-9)]
+    assert same == [group is not None] * 2
+
+
+def test_the_note_names_columns_like_ids(tmp_path, run_cli):
+    data, runs = world(6)
+    columns = pl.format("photo {}", "image_id").alias("photo"), pl.lit("sea").alias("place")
+    data = Dataset.build(data.images.with_columns(*columns), data.classes, data.areas)
+    data = data.grouped("scene")
+    nooch.save_dataset(data, tmp_path / "data")
+    note = "no context, since its values are like ids: photo"
+    assert note in nooch.find_slices(data, runs[:1]).settings["notes"]
+    checked = nooch.check(data, runs[:1], tmp_path / "page", bootstrap=0, slices=False)
+    assert note in checked.notes
+    words = f"find {tmp_path / 'data'} --criterion context --from columns --tasks car"
+    assert note in run_cli(f"{words} --out {tmp_path / 'suite'}").ok().err
 
 
 def test_least_numbers_count_groups():
@@ -262,7 +339,19 @@ def test_the_command_takes_the_datasets_place(tmp_path, run_cli):
     (tmp_path / "moved").rename(tmp_path / "data")
     answers = pl.DataFrame({"image_id": runs[0].image_ids, "car": runs[0].values[0]})
     answers.write_csv(tmp_path / "model.csv")
-    words = f"evaluate {tmp_path / 'suite'} {tmp_path / 'model.csv'} --scale logit --group scene"
-    assert "was not found" in run_cli(words).err
-    done = run_cli(f"{words} --dataset {tmp_path / 'data'}").ok()
-    assert "in groups by scene" in done.err
+    said = [{"image_id": k, "caption": "A car."} for k in range(len(data))]
+    pl.DataFrame(said).write_csv(tmp_path / "said.csv")
+    answers = tmp_path / "models" / "one"
+    answers.mkdir(parents=True)
+    pl.DataFrame(said).write_csv(answers / "said.csv")
+    (answers / "model.yaml").write_text("name: one\nkind: captions\n")
+    suite = tmp_path / "suite"
+    for words in (
+        f"evaluate {suite} {tmp_path / 'model.csv'} --scale logit",
+        f"captions {suite} {tmp_path / 'said.csv'}",
+        f"leaderboard {answers.parent} --suite {suite} --out {tmp_path / 'page'}",
+    ):
+        words = f"{words} --group scene --format json"
+        assert "was not found" in run_cli(words).err
+        done = run_cli(f"{words} --dataset {tmp_path / 'data'}").ok()
+        assert "in groups by scene" in done.out or '"group": "scene"' in done.out

@@ -1,5 +1,6 @@
 """Images edited and predicted again: what is edited, and that effects are those of new images."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -35,14 +36,18 @@ def draw(random, *, car, road):
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory):
+    return roads(tmp_path_factory.mktemp("roads"))
+
+
+def roads(folder, copies=1):
     """A dataset of 48 pictures, half of them with cars, half on roads; a suite, and label maps."""
-    folder = tmp_path_factory.mktemp("roads")
     for name in ("images", "maps"):
         (folder / name).mkdir()
-    for i in range(N):
-        parts = draw(np.random.default_rng(i), car=i % 2 == 0, road=i % 4 < 2)
+    for i in range(N * copies):
+        scene = i % N
+        parts = draw(np.random.default_rng(scene), car=scene % 2 == 0, road=scene % 4 < 2)
         for name, part in zip(("images", "maps"), parts, strict=True):
-            Image.fromarray(part).save(folder / name / f"{i}.png")
+            Image.fromarray(part).save(folder / name / f"{scene}{f'-{i // N}' * (i >= N)}.png")
     (folder / "classes.txt").write_text("0 void\n1 car\n2 road\n")
     maps, classes = folder / "maps", folder / "classes.txt"
     data = nooch.io.read_label_maps(maps, classes, void=[0], images=folder / "images")
@@ -100,6 +105,33 @@ def test_an_answer_changes_with_what_it_depends_on(
     for subset, change in expected:
         assert of[edited, "linear", subset] == change, subset
     assert of[control, "linear", "easy_positive"] == changes[2]
+
+
+def test_copies_of_a_picture_never_narrow_an_interval(tmp_path):
+    """Six copies are as good as one where they are a group; a half of the pictures changes."""
+
+    def outputs(pixels):
+        dark = pixels[:, 0, 0, 0] < GRAY[0] / 255
+        return torch.where(dark[:, None], BY_CONTEXT.outputs(pixels), 3.0)
+
+    widths, said = [], []
+    for copies, group in ((1, None), (6, "^[0-9]+"), (6, None)):
+        folder = tmp_path / f"{copies}{group is None}"
+        folder.mkdir()
+        options = {"edit": "hide-cue", "group": group}
+        done = run(roads(folder, copies), replace(BY_CONTEXT, outputs=outputs), folder / "out",
+                   **options)  # fmt: skip
+        rows = done.table.filter(metric="yes_rate", subset="all", task="car",
+                                 run="linear, hide-cue")
+        widths.append((rows["high"] - rows["low"]).to_numpy())
+        assert rows["difference"].is_between(-0.9, -0.1).all()
+        ends = re.findall(r"\[(\d+), (\d+)\]", " ".join(done.sentences))
+        said.append(np.diff(np.array(ends, int)).ravel())
+    assert len(widths[0]) > 0
+    assert (widths[1] > 0.95 * widths[0]).all()
+    assert (widths[2] < 0.6 * widths[0]).all()
+    assert (said[1] >= said[0]).all()
+    assert (said[2] < 0.7 * said[0]).all()
 
 
 def test_sentences_and_files(world, tmp_path):

@@ -335,7 +335,8 @@ def audit(
     if dataset is not None:
         progress("fitting contexts", 0, 1)
         try:
-            runs.insert(0, context_run(dataset, tasks, splits))
+            grouped = dataset.grouped(suite.header.group or None)
+            runs.insert(0, context_run(grouped, tasks, splits))
         except InputError as error:
             notes.append(f"no context: {error.problem}")
         progress("fitting contexts", 1, 1)

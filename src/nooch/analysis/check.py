@@ -286,7 +286,7 @@ def check(
         # classes without predictions are listed as left out
         notes += task_notes(runs, data.classes, "dataset", tasks, all_needed=tasks is not None)
         criteria, reasons = _criteria(data, criterion, CE(alpha=alpha, beta=beta))
-        notes += reasons
+        notes += reasons + data.id_notes
         exclusive = len(data.classes) > 1 and no_context(data) is not None
         answers = largest_answers(runs, decision, exclusive=exclusive)
         if answers is not runs:

@@ -19,7 +19,7 @@ from nooch.base.files import atomic_folder, check_output, sha256_of
 from nooch.base.version import __version__
 from nooch.base.words import counted
 from nooch.base.yaml_files import read_yaml
-from nooch.data import csv_bytes
+from nooch.data import Dataset, csv_bytes
 from nooch.evaluation.answer_files import read_raw_answers
 from nooch.evaluation.answer_sample import (
     answers_as_predictions,
@@ -156,6 +156,7 @@ def leaderboard(
     questions: str | Path | None = None,
     least_coverage: Share = 0.95,
     synonyms: str | Path = COCO,
+    data: Dataset | str | Path | None = None,
     group: str | None = None,
     overwrite: bool = False,
     progress: Progress = no_progress,
@@ -183,6 +184,7 @@ def leaderboard(
         least_coverage: share of the questions (of captions: of their images) that must have an
             answer, for each of the four rates.
         synonyms: how captions mention tasks: ``coco``, or a YAML file.
+        data: the dataset of the suite, or its folder, for ``group``; by default the suite's.
         group: column, or pattern of file names, of images that count as one in intervals and tests,
             such as ``scene``; by default the suite's.
         overwrite: replace an earlier page.
@@ -193,7 +195,7 @@ def leaderboard(
         ParameterError: an unknown criterion.
         OutputError: ``out`` exists (and ``overwrite`` is false) or cannot be written.
     """
-    suite = as_suite(suite, group)
+    suite = as_suite(suite, group, data)
     if out is not None:
         check_output(out, overwrite=overwrite, marker=_MARKER)
     suite.require_easy("a leaderboard")

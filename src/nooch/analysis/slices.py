@@ -29,7 +29,7 @@ from nooch.criteria.context_fit import no_context
 from nooch.criteria.phi import KINDS, identifier, literal_text
 from nooch.criteria.presences import fold_numbers
 from nooch.data import Dataset, as_dataset
-from nooch.data.splits import unit_numbers
+from nooch.data.splits import unit_names, unit_numbers
 from nooch.data.table_files import write_result
 from nooch.evaluation import Predictions, load_predictions
 from nooch.evaluation.boxes.detected import IOU, BoxThreshold, by_object
@@ -596,14 +596,13 @@ def find_slices(
     return Slices(
         table,
         {"split": split, "options": options, "columns_alone": alone, "tested": tested,
-         "notes": unit_notes(data.group) + notes},
+         "notes": unit_notes(data.group) + data.id_notes + notes},
     )  # fmt: skip
 
 
 def _half(part: Dataset) -> Booleans:
     """One of the halves, bool (n_images,): a group's, independent of other images."""
-    alone, groups = part.images["image_id"].cast(pl.String), part.groups
-    names = alone if groups is None else groups.zip_with(groups.is_not_null(), alone)
+    names = unit_names(part.images, part.group).cast(pl.String)
     return np.asarray(fold_numbers(names, 2) == 0)
 
 

@@ -44,6 +44,7 @@ from nooch.criteria.contract import (
 )
 from nooch.criteria.presences import LABELS, SOURCES, Presences, fold_numbers
 from nooch.data import Dataset
+from nooch.data.splits import unit_names
 
 
 def log_odds(c: Any, b: NDArray[np.float64], w: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -83,7 +84,9 @@ class Context:
         exclude: classes that are not context, for all tasks or by task, such as a parent class.
         include: classes that are context although they imply the task's class.
         folds: of images, by a hash of their ids, each given support by a regression on the others;
-            0 where no image is searched that was fitted. ``nooch.find`` chooses it.
+            0 where no image is searched that was fitted. ``nooch.find`` chooses it, and
+        group: column, or pattern of file names, of images that share a fold; empty: each has its
+            own.
 
     Examples:
         >>> train = nooch.load_dataset("data").select("train")
@@ -97,6 +100,7 @@ class Context:
     exclude: Names = ()
     include: Names = ()
     folds: int = 0
+    group: str = ""
 
     kind = "context"
     state = Presences
@@ -123,7 +127,7 @@ class Context:
     def partial(self, shard: Dataset, tasks: Sequence[str] = ()) -> Presences:
         """Presences in the training images of a part."""
         del tasks
-        return Presences.from_dataset(shard, self.source)
+        return Presences.from_dataset(shard, self.source, self.group)
 
     def merge(self, states: Iterable[Presences]) -> Presences:
         """All images; of more than ``MOST_IMAGES``, a sample that is the same for any parts."""
@@ -203,7 +207,7 @@ class FittedContext(SupportFitted):
         own = self.criterion
         settings = {"exclude": own.exclude, "include": own.include}
         given = {name: msgspec.to_builtins(value) for name, value in settings.items() if value}
-        folds = {"folds": own.folds} if own.folds else {}
+        folds = {name: getattr(own, name) for name in ("folds", "group") if getattr(own, name)}
         return {"lift": own.lift, "tau": own.tau, "source": own.source, **folds, **given}
 
     def cues(self, task: str) -> tuple[str, ...]:
@@ -310,8 +314,9 @@ class FittedContext(SupportFitted):
         """Index of each image's regression, int64 (n_images,): 0, or 1 + its fold if fitted."""
         numbers = np.zeros(len(data), np.int64)
         if self.criterion.folds:
-            ids, fitted = data.images["image_id"], data.images["split"].is_in(_FITTED)
-            numbers[fitted] = 1 + fold_numbers(ids.filter(fitted), self.criterion.folds)
+            images, fitted = data.images, data.images["split"].is_in(_FITTED)
+            names = unit_names(images.filter(fitted), self.criterion.group)
+            numbers[fitted] = 1 + fold_numbers(names, self.criterion.folds)
         return numbers
 
     def contributions(self, image: Dataset, task: str) -> list[tuple[str, bool, float]]:
@@ -379,8 +384,9 @@ class FittedContext(SupportFitted):
                 ):
                     raise ValueError(f"weights of {task} do not fit")
             own = Context(
-                saved.lift, saved.tau, saved.source, saved.exclude, saved.include, saved.folds
-            )
+                saved.lift, saved.tau, saved.source, saved.exclude, saved.include, saved.folds,
+                saved.group,
+            )  # fmt: skip
             return cls(own, saved.unknown, saved.regressions)
 
 

@@ -155,7 +155,7 @@ class Table:
             problem = f"no other class is context of it{f': {why}' if left_out else ''}"
         if problem is not None:
             return msgspec.structs.replace(fitted, problem=problem)
-        folds = self.state.hashes[rows] % np.uint64(max(1, self.folds))
+        folds = self.state.units[rows] % np.uint64(max(1, self.folds))
         parts = [np.arange(len(y)), *(np.flatnonzero(folds != f) for f in range(self.folds))]
         x, lacks = self.matrix[rows][:, context], [self._one_label(y, part) for part in parts]
         return msgspec.structs.replace(
@@ -263,3 +263,4 @@ class SavedContext(msgspec.Struct):
     exclude: list[str] | dict[str, list[str]] = []
     include: list[str] | dict[str, list[str]] = []
     folds: int = 0
+    group: str = ""

@@ -15,10 +15,11 @@ from scipy.sparse import csr_array, hstack, vstack
 from nooch.base.errors import InputError, some_of
 from nooch.criteria.exact_sums import presence_of
 from nooch.data import KINDS, Dataset
+from nooch.data.splits import unit_names
 
 LABELS = "labels"
-_COLUMNS = "columns"
-SOURCES = (LABELS, _COLUMNS)
+COLUMNS = "columns"
+SOURCES = (LABELS, COLUMNS)
 """Kinds of context: the other classes, or attribute columns of the images."""
 
 
@@ -35,7 +36,7 @@ def image_hashes(ids: pl.Series) -> NDArray[np.uint64]:
 
 
 def fold_numbers(ids: pl.Series, folds: int) -> NDArray[np.int64]:
-    """Index of the fold of each image, by its id, int64 (n_images,)."""
+    """Index of the fold of each image, by its id or its group's name, int64 (n_images,)."""
     return (image_hashes(ids) % np.uint64(folds)).astype(np.int64)
 
 
@@ -45,7 +46,7 @@ class Presences:
 
     Attributes:
         names: of all columns, the dataset's classes first.
-        hashes: uint64 (n_images,), see ``image_hashes``.
+        hashes: uint64 (n_images,), see ``image_hashes``; ``units``: of their ``unit_names``.
         present: columns that are present, as starts int64 (n_images + 1,) and columns int32.
         missing: int8 (n_images, len(KINDS)), 1 where a kind of class was not annotated.
         gaps: columns that differ from ``missing``, in the same form, with values int8: 1 where they
@@ -55,14 +56,17 @@ class Presences:
 
     names: list[str]
     hashes: NDArray[np.uint64]
+    units: NDArray[np.uint64]
     present: tuple[NDArray[np.int64], NDArray[np.int32]]
     missing: NDArray[np.int8]
     gaps: tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int8]]
     kinds: NDArray[np.int8]
 
     @classmethod
-    def from_dataset(cls, data: Dataset, source: str = LABELS) -> Self:
-        """Presences of a dataset. Raises InputError if it has no attribute column to read."""
+    def from_dataset(cls, data: Dataset, source: str = LABELS, group: str | None = None) -> Self:
+        """Presences of a dataset, its images in groups. Raises InputError if it has no attribute
+        column to read.
+        """
         present, gaps = presence_of(data.areas), data.gaps
         names, kinds = list(data.classes), np.full(len(data.classes), -1)
         missing, change = np.zeros((len(data), len(KINDS))), csr_array(present.shape)
@@ -74,7 +78,7 @@ class Presences:
             table_known = csr_array((stated, present.indices, present.indptr), shape=present.shape)
             change = csr_array((change if gaps.pairs is None else gaps.pairs) - table_known)
             change.eliminate_zeros()
-        if source == _COLUMNS:
+        if source == COLUMNS:
             values, nulls, more = _one_hot(data)
             present, change = hstack([present, values]), hstack([change, nulls])
             if both := set(names) & set(more):
@@ -84,6 +88,7 @@ class Presences:
         return cls._made(
             names,
             image_hashes(data.images["image_id"]),
+            image_hashes(unit_names(data.images, group)),
             csr_array(present),
             missing.astype(np.int8),
             csr_array(change),
@@ -95,6 +100,7 @@ class Presences:
         cls,
         names: list[str],
         hashes: NDArray[np.uint64],
+        units: NDArray[np.uint64],
         present: csr_array,
         missing: NDArray[np.int8],
         gaps: csr_array,
@@ -103,7 +109,7 @@ class Presences:
         entries = present.indptr.astype(np.int64), present.indices.astype(np.int32)
         changes = gaps.indptr.astype(np.int64), gaps.indices.astype(np.int32)
         values = gaps.data.astype(np.int8)
-        return cls(names, hashes, entries, missing, (*changes, values), kinds)
+        return cls(names, hashes, units, entries, missing, (*changes, values), kinds)
 
     def __len__(self) -> int:
         return len(self.hashes)
@@ -135,14 +141,14 @@ class Presences:
         present, gaps = csr_array(self.matrix @ move), csr_array(self._changes @ move)
         present.sort_indices()
         gaps.sort_indices()
-        return self._made(list(names), self.hashes, present, self.missing, gaps, kinds)
+        own = self.hashes, self.units
+        return self._made(list(names), *own, present, self.missing, gaps, kinds)
 
     def rows(self, rows: NDArray[np.intp]) -> Presences:
         """Presences of some images, in this order."""
         present, gaps = csr_array(self.matrix[rows]), csr_array(self._changes[rows])
-        return self._made(
-            self.names, self.hashes[rows], present, self.missing[rows], gaps, self.kinds
-        )
+        own = self.hashes[rows], self.units[rows]
+        return self._made(self.names, *own, present, self.missing[rows], gaps, self.kinds)
 
     @classmethod
     def joined(cls, parts: Iterable[Presences], most: int) -> Presences:
@@ -158,6 +164,7 @@ class Presences:
         joined = cls._made(
             names,
             hashes,
+            np.concatenate([part.units for part in parts]),
             csr_array(vstack([part.matrix for part in parts])),
             np.concatenate([part.missing for part in parts]),
             csr_array(vstack([part._changes for part in parts])),  # noqa: SLF001 - of this class

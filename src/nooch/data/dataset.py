@@ -368,9 +368,17 @@ class Dataset(Displayed):
         """Attribute columns that can be context: not the groups', nor like ids, which have more
         than 20 values: texts of fewer than 10 images each, or whole numbers of fewer than 3.
         """
-        return tuple(
-            name for name in self.attributes if name != self.group and not _is_id(self.images[name])
-        )
+        return tuple(n for n in self.attributes if n not in (self.group, *self._id_columns))
+
+    @property
+    def _id_columns(self) -> list[str]:
+        return [n for n in self.attributes if n != self.group and _is_id(self.images[n])]
+
+    @property
+    def id_notes(self) -> list[str]:
+        """A note on the columns that are like ids, if there are any."""
+        like = self._id_columns
+        return [f"no context, since its values are like ids: {some_of(like)}"] if like else []
 
     @property
     def fitting_split(self) -> str:

@@ -140,6 +140,15 @@ def group_names(images: pl.DataFrame, group: str) -> pl.Series:
     return pl.Series("group", parts, dtype=pl.String)
 
 
+def unit_names(images: pl.DataFrame, group: str | None) -> pl.Series:
+    """What each image counts as, (n_images,): its id, or the name of its group."""
+    ids = images["image_id"]
+    if not group:
+        return ids
+    names = group_names(images, group)
+    return names.zip_with(names.is_not_null(), ids.cast(pl.String))
+
+
 def unit_numbers(names: pl.Series) -> NDArray[np.int64]:
     """Numbers of the groups of images from 0 on, int64 (n_images,); where the name is null, an
     image has a number of its own.

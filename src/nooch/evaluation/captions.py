@@ -283,8 +283,8 @@ def score_captions(
         baseline: run that the others are compared with; the first by default.
         as_written: count mentions after "no" or "without" as mentions, and keep a last sentence
             that has no end, as studies before did.
-        data: the dataset, or its folder, whose labels and reference captions CHAIR is of; by
-            default the suite's.
+        data: the dataset, or its folder, whose labels and reference captions CHAIR is of, and for
+            ``group``; by default the suite's.
         group: column, or pattern of file names, of images that count as one in intervals and tests,
             such as ``scene``; by default the suite's.
         progress: called with what is being done, and how many of how many tasks are done.
@@ -294,7 +294,7 @@ def score_captions(
             their images.
         ParameterError: unknown criteria, tasks or splits, or tasks without synonyms.
     """
-    vocabulary, suite = load_vocabulary(synonyms), suite.grouped(group)
+    vocabulary, suite = load_vocabulary(synonyms), suite.grouped(group, data)
     splits, notes = suite.splits_to_score(split), suite.unit_notes
     keys = suite.select_keys(criteria or (), tasks or (), splits)
     task_names = list(dict.fromkeys(task for _, task, _ in keys))

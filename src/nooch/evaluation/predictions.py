@@ -628,11 +628,12 @@ def context_run(
     """Log odds of tasks in the images of splits, by the regressions of ``nooch.Context``.
 
     They are fitted on the training images or, where these are asked about themselves, on the other
-    four fifths of the images. Tasks without a regression are left out. Areas are not evidence here:
+    four fifths of the images, or groups. Tasks without a regression are left out. Areas are not evidence here:
     the areas of a map add up to 1, so that they tell the area of the class itself.
     """
     folds = FOLDS if data.fitting_split in splits else 0
-    fitted = Context(lift=None, folds=folds).fit(data.select(data.fitting_split), tasks)
+    criterion = Context(lift=None, folds=folds, group=data.group or "")
+    fitted = criterion.fit(data.select(data.fitting_split), tasks)
     part = data.select(rows=data.images["split"].is_in(list(splits)).to_numpy())
     defined = [task for task in tasks if fitted.undefined(task) is None]
     odds = np.ascontiguousarray(fitted.supports(part, defined).T)

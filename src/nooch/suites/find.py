@@ -383,8 +383,9 @@ def _fitted(
         criteria = {**criteria, **all_easy(data)}
     if data.fitting_split in splits:
         # no image has support from a regression that was fitted on it
+        own = {"folds": FOLDS, "group": data.group or ""}
         criteria = {
-            name: replace(criterion, folds=FOLDS) if isinstance(criterion, Context) else criterion
+            name: replace(criterion, **own) if isinstance(criterion, Context) else criterion
             for name, criterion in criteria.items()
         }
     tables = {name: getattr(c, "thresholds", None) for name, c in criteria.items()}

@@ -189,7 +189,8 @@ def swept(
     if len(taus):
         fits["tau"] = Gist(str(asked.embedding)).fit(train, names)
     if len(lifts):
-        fits["lift"] = Context(folds=FOLDS if data.fitting_split in splits else 0).fit(train, names)
+        folds = FOLDS if data.fitting_split in splits else 0
+        fits["lift"] = Context(folds=folds, group=data.group or "").fit(train, names)
     grids = {"grid": (alphas, betas), "tau": (taus,), "lift": (lifts,)}
     points = {name: {name: tables_of_splits[0]} for name, tables_of_splits in grids.items()}
     points["grid"] = {"alpha": np.repeat(alphas, len(betas)), "beta": np.tile(betas, len(alphas))}

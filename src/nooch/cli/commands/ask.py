@@ -160,11 +160,12 @@ def captions_command(
     hint(by_task if out is None else f"{out}: {len(scores.table):,} values")
 
 
-@takes("nooch.analysis.leaderboard:leaderboard", synonyms={"type": str})
+@takes("nooch.analysis.leaderboard:leaderboard", leave=["data"], synonyms={"type": str})
 def leaderboard_command(
     folder: Path = Argument(..., metavar="FOLDER", help="A folder for each model."),
     suite: Path = Option(..., metavar="SUITE", help="The suite that the models were asked about."),
     out: Path = Option(..., help="Folder to write; it must not exist."),
+    dataset: str = shared.DatasetOption,
     overwrite: bool = shared.OverwriteOption,
     format: shared.Format = shared.FormatOption,
     *,
@@ -175,8 +176,9 @@ def leaderboard_command(
 
     with progress() as update:
         board = leaderboard(
-            folder, suite=suite, out=out, overwrite=overwrite, progress=update, **settings
-        )
+            folder, suite=suite, out=out, data=dataset, overwrite=overwrite, progress=update,
+            **settings,
+        )  # fmt: skip
     if format is shared.Format.json:
         print_json({"settings": dict(board.settings), "models": board.table.to_dicts()})
         return

@@ -99,6 +99,7 @@ def find_command(
     from nooch.base.engines import engine as engine_of
     from nooch.cli.tables import print_found
     from nooch.criteria import Combination
+    from nooch.criteria.presences import COLUMNS
     from nooch.data import open_dataset
     from nooch.suites import load_suite
     from nooch.suites.asked_criteria import AskedCriteria, needed_names, parse_tau, preset_text
@@ -122,6 +123,8 @@ def find_command(
     if calibration is not None:
         options.calibrate(read_calibration(calibration).ce(open_dataset(dataset)), base)
     note(*getattr(thresholds, "notes", ()))
+    if context.get("source") == COLUMNS:
+        note(*open_dataset(dataset).id_notes)
     # absolute, so that workers in other folders find it too
     data: Dataset | str | Path = absolute(dataset)
     if tau is not None:
