@@ -178,10 +178,12 @@ def test_no_image_is_judged_by_its_own_group(group, tmp_path):
         fitted = suite.header.criteria["context"].fitted
         again = fitted_from_json("context", fitted)
         # the fit records by what its folds are, however a dataset is grouped later
-        support.append([
-            again.support(each, "car")[other],
-            context_run(each.grouped(group), ["car"], ["all"]).values[0, other],
-        ])
+        support.append(
+            [
+                again.support(each, "car")[other],
+                context_run(each.grouped(group), ["car"], ["all"]).values[0, other],
+            ]
+        )
         assert np.allclose(*support[-1], atol=1e-9)
     same = [np.allclose(*support, atol=1e-9), np.allclose(evidence[0], evidence[1], atol=1e-9)]
     assert same == [group is not None] * 2
@@ -351,7 +353,7 @@ def test_the_command_takes_the_datasets_place(tmp_path, run_cli):
         f"captions {suite} {tmp_path / 'said.csv'}",
         f"leaderboard {answers.parent} --suite {suite} --out {tmp_path / 'page'}",
     ):
-        words = f"{words} --group scene --format json"
-        assert "was not found" in run_cli(words).err
-        done = run_cli(f"{words} --dataset {tmp_path / 'data'}").ok()
+        by_scene = f"{words} --group scene --format json"
+        assert "was not found" in run_cli(by_scene).err
+        done = run_cli(f"{by_scene} --dataset {tmp_path / 'data'}").ok()
         assert "in groups by scene" in done.out or '"group": "scene"' in done.out

@@ -121,8 +121,9 @@ def test_copies_of_a_picture_never_narrow_an_interval(tmp_path):
         options = {"edit": "hide-cue", "group": group}
         done = run(roads(folder, copies), replace(BY_CONTEXT, outputs=outputs), folder / "out",
                    **options)  # fmt: skip
-        rows = done.table.filter(metric="yes_rate", subset="all", task="car",
-                                 run="linear, hide-cue")
+        rows = done.table.filter(
+            metric="yes_rate", subset="all", task="car", run="linear, hide-cue"
+        )
         widths.append((rows["high"] - rows["low"]).to_numpy())
         assert rows["difference"].is_between(-0.9, -0.1).all()
         ends = re.findall(r"\[(\d+), (\d+)\]", " ".join(done.sentences))

@@ -628,8 +628,8 @@ def context_run(
     """Log odds of tasks in the images of splits, by the regressions of ``nooch.Context``.
 
     They are fitted on the training images or, where these are asked about themselves, on the other
-    four fifths of the images, or groups. Tasks without a regression are left out. Areas are not evidence here:
-    the areas of a map add up to 1, so that they tell the area of the class itself.
+    four fifths of the images, or groups. Tasks without a regression are left out. Areas are not
+    evidence here: the areas of a map add up to 1, so that they tell the area of the class itself.
     """
     folds = FOLDS if data.fitting_split in splits else 0
     criterion = Context(lift=None, folds=folds, group=data.group or "")
