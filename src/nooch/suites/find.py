@@ -383,7 +383,7 @@ def _fitted(
         criteria = {**criteria, **all_easy(data)}
     if data.fitting_split in splits:
         # no image has support from a regression that was fitted on it
-        own = {"folds": FOLDS, "group": data.group or ""}
+        own: dict[str, Any] = {"folds": FOLDS, "group": data.group or ""}
         criteria = {
             name: replace(criterion, **own) if isinstance(criterion, Context) else criterion
             for name, criterion in criteria.items()
