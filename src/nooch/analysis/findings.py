@@ -20,7 +20,7 @@ from nooch.data.table_schema import check_split
 from nooch.evaluation import Predictions, load_predictions
 from nooch.evaluation.answer_sample import AskedSample
 from nooch.evaluation.boxes.detected import IOU, by_object
-from nooch.evaluation.metrics.pointwise import are_wrong
+from nooch.evaluation.metrics.pointwise import are_wrong, worst_case
 from nooch.evaluation.metrics.proportions import wilson_of_groups
 from nooch.evaluation.metrics.rate_gaps import rate_gap
 from nooch.evaluation.predictions import positions, predicted_tasks, values_of
@@ -186,6 +186,9 @@ def cue_findings(
 ) -> Findings:
     """Compare error rates in a misleading context with those in the usual one.
 
+    Unknown answers are errors where the context misleads and right in the usual one, so that
+    leaving out answers never makes an effect smaller.
+
     For positives (a miss is an error), a context cue misleads if it is absent: its area is below
     the criterion's threshold. For negatives (a claim is an error) it misleads if it is present.
     Of criteria without cues, hard images are compared with easy ones of the same side. The effect
@@ -265,13 +268,14 @@ class Outcomes:
     that can be missed.
 
     Attributes:
-        wrong: bool (n,).
+        wrong: bool (n,); what is ``unknown``, bool (n,), counts as wrong.
         row: row in the set of the image, intp (n,).
         strata: of the object's size, integers (n,); None where it is not compared.
         groups: integers (n,), outcomes that are alike; None where each is one.
     """
 
     wrong: NDArray[np.bool_]
+    unknown: NDArray[np.bool_]
     row: NDArray[np.intp]
     strata: NDArray[np.integer[Any]] | None
     groups: NDArray[np.integer[Any]] | None
@@ -295,14 +299,17 @@ def outcomes_of(
     of_side = challenge.labels if is_missed else ~challenge.labels
     if run.objects is None or not is_missed:
         row = np.flatnonzero(of_side)
-        wrong = are_wrong(challenge.labels, values_of(run, challenge), run.scale)[row]
+        values = values_of(run, challenge)
+        wrong = are_wrong(challenge.labels, values, run.scale)[row]
         strata = sizes[row] if sizes is not None and is_missed else None
-        return Outcomes(wrong, row, strata, None if units is None else units[row])
+        groups = None if units is None else units[row]
+        return Outcomes(wrong, np.isnan(values)[row], row, strata, groups)
     ids = challenge.image_ids
     at = positions(run.image_ids.cast(ids.dtype, strict=False), ids)
     at = np.where((at >= 0) & of_side[at], at, -1)
     missed, row, size = run.objects.missed(run.tasks.index(challenge.task), at)
-    return Outcomes(missed, row, size, row if units is None else units[row])
+    known = np.zeros(len(row), np.bool_)
+    return Outcomes(missed, known, row, size, row if units is None else units[row])
 
 
 def errors_of(run: Predictions, challenge: ChallengeSet) -> NDArray[np.bool_]:
@@ -397,8 +404,8 @@ def _of_set(
 
 
 def _gap(outcomes: Outcomes, condition: NDArray[np.bool_]) -> dict[str, Any]:
-    gap = rate_gap(outcomes.wrong, condition, outcomes.strata, outcomes.groups)
-    groups = outcomes.groups
+    wrong, groups = worst_case(outcomes.wrong, outcomes.unknown, condition), outcomes.groups
+    gap = rate_gap(wrong, condition, outcomes.strata, groups)
     low, high = wilson_of_groups(
         outcomes.wrong[condition], None if groups is None else groups[condition]
     )

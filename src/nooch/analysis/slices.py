@@ -33,6 +33,7 @@ from nooch.data.splits import unit_names, unit_numbers
 from nooch.data.table_files import write_result
 from nooch.evaluation import Predictions, load_predictions
 from nooch.evaluation.boxes.detected import IOU, BoxThreshold, by_object
+from nooch.evaluation.metrics.pointwise import worst_case
 from nooch.evaluation.metrics.proportions import wilson, wilson_of_groups
 from nooch.evaluation.metrics.rate_gaps import RateGap, rate_gap
 from nooch.evaluation.predictions import predicted_tasks
@@ -246,6 +247,7 @@ class SliceFamily:
         for piece, row in sorted(self.found, key=lambda entry: _order(entry[0])):
             gap, share = piece.gap, piece.weight / left
             low, high = gap.interval(1 - 2 * self.error * share)
+            high = max(high, piece.worst.interval(1 - 2 * self.error * share)[1])
             adjusted = max(adjusted, min(1.0, piece.p / share * _ERROR / self.error))
             left -= piece.weight
             yield row | {
@@ -274,7 +276,8 @@ class FoundSlice:
         conditions: one, or two.
         inside: bool (n,), images of the side in which they are true.
         other: bool (n,), those compared with.
-        gap: the comparison of the images that test it.
+        gap: the comparison of the images that test it; ``worst``: with unknown answers right in the
+            other images.
         p: one-sided, 1 if there is nothing to compare.
         weight: of the test, 1 at most.
     """
@@ -284,6 +287,7 @@ class FoundSlice:
     inside: Booleans
     other: Booleans
     gap: RateGap
+    worst: RateGap
     p: float
     weight: float
 
@@ -359,11 +363,15 @@ class SliceSide:
         strata, groups = (
             None if of is None else of[used] for of in (self.strata(conditions), outcomes.groups)
         )
-        gap = rate_gap(outcomes.wrong[used], inside[outcomes.row][used], strata, groups)
+        condition = inside[outcomes.row]
+        worst = gap = rate_gap(outcomes.wrong[used], condition[used], strata, groups)
+        if outcomes.unknown.any():
+            wrong = worst_case(outcomes.wrong, outcomes.unknown, condition)
+            worst = rate_gap(wrong[used], condition[used], strata, groups)
         p = 1.0 if np.isnan(gap.p_more) else gap.p_more
         fewer = inside.sum() <= other.sum()
         weight = 1.0 if len(conditions) > 1 else _FEWER if fewer else 1 - _FEWER
-        return FoundSlice(family, conditions, inside, other, gap, p, weight)
+        return FoundSlice(family, conditions, inside, other, gap, worst, p, weight)
 
     def _far(self, errors: Sequence[Floats]) -> Iterator[SliceCondition]:
         """Conditions whose error rate is far enough above the other images' rate."""

@@ -29,7 +29,7 @@ from nooch.data.table_files import write_result
 from nooch.evaluation import Predictions, load_predictions, run_notes
 from nooch.evaluation.answer_sample import asked_alike
 from nooch.evaluation.captions import mentions, read_captions
-from nooch.evaluation.metrics.pointwise import are_wrong
+from nooch.evaluation.metrics.pointwise import are_wrong, worst_case
 from nooch.evaluation.metrics.proportions import SIGNIFICANT, holm, wilson_of_groups
 from nooch.evaluation.metrics.rate_gaps import rate_gap
 from nooch.evaluation.prediction_files import PredictionSource
@@ -302,10 +302,11 @@ class _Images:
             for number, run in enumerate(runs):
                 units = self.unit[rows] if self.grouped else None
                 wrong, unknown = self.wrong[rows, number], self.unknown[rows, number]
-                hard, nothing = self.hard[rows], np.zeros(rows.sum(), np.bool_)
+                hard = self.hard[rows]
                 # unknown answers as they are counted, and as the least and the most of the effect
-                meant = (nothing, hard, ~hard) if unknown.any() else (nothing,)
-                gaps = [rate_gap(wrong & ~(unknown & r), hard, strata[rows], units) for r in meant]
+                ends = [worst_case(wrong, unknown, side) for side in (~hard, hard)]
+                meant = [wrong, *(ends if unknown.any() else ())]
+                gaps = [rate_gap(errors, hard, strata[rows], units) for errors in meant]
                 yield {
                     "quality": "failure", "side": side, "of": run.run, "value": gaps[0].effect,
                     "low": min(gap.low for gap in gaps), "high": max(gap.high for gap in gaps),

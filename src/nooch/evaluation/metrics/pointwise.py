@@ -58,6 +58,16 @@ def are_wrong(
     return np.asarray((said_positive(values, scale, threshold) != labels) | np.isnan(values))
 
 
+def worst_case(
+    wrong: NDArray[np.bool_], unknown: NDArray[np.bool_], condition: NDArray[np.bool_]
+) -> NDArray[np.bool_]:
+    """Errors as the largest difference of rates, with - without a condition, has them, bool (n,):
+    what is ``unknown``, and counted in ``wrong``, is an error with the condition and right without,
+    so that leaving out answers never makes the difference smaller.
+    """
+    return np.asarray(wrong & ~(unknown & ~condition))
+
+
 def probabilities(values: Floats, scale: str) -> Floats:
     """Probabilities of being positive, float64 (n,)."""
     if check_one_of("scale", scale, SCALES) == "probability":
