@@ -319,6 +319,21 @@ def test_a_check_says_how_many_answers_are_unknown(folder, data, run_cli, tmp_pa
     assert share in " ".join(run_cli("slices {} {}".format(*asked)).ok().err.split())
 
 
+def test_unreadable_answers_do_not_pass_the_gate(folder, data, run_cli, tmp_path):
+    """Right answers in the usual context that become unreadable hide no finding."""
+    rows = _answers(data, share=1)
+    usual = data.images.select("image_id", usual=data.labels("car") == data.labels("road"))
+    rows = rows.join(usual, on="image_id", maintain_order="left").with_columns(
+        answer=pl.when(pl.col("usual") & (pl.int_range(pl.len()) % 2 == 0)).then(pl.lit("Hm."))
+        .otherwise("answer")
+    )  # fmt: skip
+    rows.drop("usual").write_ndjson(tmp_path / "model.jsonl")
+    command = f"check {folder / 'dataset'} {tmp_path / 'model.jsonl'} --bootstrap 0 --min-hard 5"
+    done = run_cli(f"{command} --no-slices --fail-if worse --out {tmp_path / 'out'}")
+    assert done.code == 1
+    assert "failed: worse: 1 finding" in done.err
+
+
 def test_a_sample_is_compared_within_the_images_asked_about(folder, data, run_cli, tmp_path):
     rows = _answers(data, share=0.6)
     rows.write_ndjson(tmp_path / "model.jsonl")

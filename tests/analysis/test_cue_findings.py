@@ -1,5 +1,7 @@
 """Findings of cues: rates by hand, planted effects, and no verdict where nothing was planted."""
 
+from dataclasses import replace
+
 import numpy as np
 import polars as pl
 import pytest
@@ -9,6 +11,7 @@ from refusals import fails
 import nooch
 from nooch.analysis.findings import COLUMNS, VERDICTS, Findings, cue_findings, sentence
 from nooch.base.errors import ParameterError
+from nooch.evaluation.predictions import positions
 
 
 @pytest.fixture(scope="module")
@@ -48,6 +51,31 @@ def test_planted_effects_are_worse_and_none_is_where_none_was_planted(data, suit
     assert set(cue_findings(suite, even, data=data).table["verdict"]) == {"no difference shown"}
     better = planted_predictions(data, missed=0.05, claimed=0.05, usual=0.5)
     assert set(cue_findings(suite, better, data=data).table["verdict"]) == {"better"}
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_leaving_answers_out_never_makes_an_effect_smaller(data, suite, seed):
+    """A model that errs alike everywhere, or worse out of context, and its twins with answers that
+    cannot be read; against the largest effect that these could mean.
+    """
+    draw = np.random.default_rng(seed)
+    usual = 0.2 if seed % 2 else 0.1
+    (run,) = nooch.load_predictions(planted_predictions(data, usual=usual), suite)
+    unread = draw.random(run.values.shape) < draw.random()
+    asked = np.ones(run.values.shape)
+    twin = replace(run, values=np.where(unread, np.nan, run.values), weights=asked)
+    found = {}
+    for name, each in (("run", run), ("twin", twin)):
+        table = cue_findings(suite, [each], data=data).table.sort("side")
+        found[name] = table.select("effect", "p", "verdict")
+    known = data.select("test")
+    road, car = known.area("road") > 0.1, known.labels("car")
+    at = positions(known.images["image_id"], run.image_ids)
+    values = np.where(unread[:, at], np.where(car == road, car, ~car) * 2.0 - 1, run.values[:, at])
+    worst = replace(run, image_ids=known.images["image_id"], values=values)
+    largest = cue_findings(suite, [worst], data=data).table.sort("side")
+    assert found["twin"].equals(largest.select("effect", "p", "verdict"))
+    assert (found["twin"]["effect"] >= found["run"]["effect"]).all()
 
 
 def test_a_size_that_explains_the_misses_leaves_no_effect(data, suite):

@@ -105,7 +105,7 @@ def test_noise_is_rarely_confirmed(data, many_listed):
 def outcomes_side(task, conditions, wrong, groups=None):
     everywhere, outcomes = (
         np.ones(len(wrong), bool),
-        Outcomes(wrong, np.arange(len(wrong)), None, groups),
+        Outcomes(wrong, ~wrong & wrong, np.arange(len(wrong)), None, groups),
     )
     return SliceSide(task, conditions, everywhere, outcomes, (everywhere,) * 2, ())
 

@@ -141,7 +141,7 @@ def group_names(images: pl.DataFrame, group: str) -> pl.Series:
 
 
 def unit_names(images: pl.DataFrame, group: str | None) -> pl.Series:
-    """What each image counts as, (n_images,): its id, or the name of its group."""
+    """Name of the unit of each image, (n_images,): its id, or its group."""
     ids = images["image_id"]
     if not group:
         return ids
