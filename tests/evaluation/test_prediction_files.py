@@ -213,16 +213,16 @@ def with_column(**columns):
         (with_column(label=pl.lit(None, pl.Int64)), ["label contains more than 0 and 1"]),
         (with_column(task=pl.lit(" ")), ["empty name"]),
         (
-            lambda f: pl.concat([f, f[:2]]),
-            ["2 predictions are repeated, such as image 37, task car", "run f"],
+            lambda f: pl.concat([f, f[:2].with_columns(logit=pl.col("logit") + 1)]),
+            ["2 predictions are repeated with other values", "task car: row 1 has", "run f"],
         ),
         (lambda f: f.rename({"logit": "probability"}), ["are not a probability", "0 to 1"]),
         (
-            lambda f: f.select("image_id", "task", probability=pl.lit(1 + 1e-12)),
+            lambda f: f.select("image_id", "task", probability=pl.lit(1 + 1e-5)),
             ["48 values are not a probability"],
         ),
         (
-            lambda f: f.select("image_id", "task", probability=pl.lit(-1e-12)),
+            lambda f: f.select("image_id", "task", probability=pl.lit(-1e-5)),
             ["48 values are not a probability"],
         ),
     ],
@@ -241,10 +241,13 @@ def test_long_tables_that_are_refused(long, tmp_path, change, parts, kept):
     ("change", "parts"),
     [
         (lambda f: f.select("image_id"), ["has columns image_id"]),
-        (lambda f: f.with_columns(scene=pl.lit("a")), ["not numbers: scene (String)"]),
-        (lambda f: f.with_columns(**{"fire hydrant": 0.5}), ["24 predictions are repeated"]),
+        (with_column(car=pl.lit("a")), ["not numbers: car (String)"]),
+        (with_column(**{"Fire hydrant": 0.5}), ["are both task fire_hydrant"]),
         (without("car"), ["1 value is missing, such as image 37, task car"]),
-        (lambda f: pl.concat([f, f[:1]]), ["2 predictions are repeated, such as image 37"]),
+        (
+            lambda f: pl.concat([f, f[:1].with_columns(car=7.0)]),
+            ["1 predictions are repeated with other values, such as image 37: row 1 has", "row 25"],
+        ),
     ],
 )
 def test_wide_tables_that_are_refused(long, change, parts):
@@ -252,7 +255,7 @@ def test_wide_tables_that_are_refused(long, change, parts):
 
 
 def test_a_wide_table_must_say_its_scale(long):
-    fails(lambda: load_predictions(wide(long), SUITE), "scale='logit'", "scale='probability'")
+    fails(lambda: load_predictions(wide(long), SUITE), "if they are logits, pass scale='logit'")
     words = ("'logits' is not a value of `scale`", "mean logit?")
     fails(lambda: load_predictions(long, SUITE, scale="logits"), *words, kind=ParameterError)
 

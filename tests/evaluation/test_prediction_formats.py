@@ -167,7 +167,7 @@ def test_text_tables(tmp_path, name):
         (
             "score",
             pl.col("value") * 100,
-            ["as percentages do", "percent=True; or", "scale='logit'"],
+            ["as percentages do", "percent=True (", "; or, if", "scale='logit'"],
         ),
         ("prob", pl.col("value") + 0.9, ["are not a probability"]),
     ],

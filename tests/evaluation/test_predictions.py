@@ -74,7 +74,11 @@ def test_one_task_may_be_flat_and_its_values_are_not_shared():
 
 def test_probabilities_are_0_to_1_with_their_ends():
     assert _of([0.0, 1.0, 0.5], tasks="car", scale="probability").scale == "probability"
-    for wrong in (-1e-9, 1 + 1e-9):
+    for near, end in ((-1e-7, 0), (1 + 1e-7, 1)):
+        rounded = _of([0.0, near, 0.5], tasks="car", scale="probability")
+        assert rounded.values.tolist() == [[0, end, 0.5]]
+        assert "1 probability outside 0 to 1" in rounded.notes[0]
+    for wrong in (-1e-5, 1 + 1e-5):
         fails(
             lambda wrong=wrong: _of([0.0, wrong, 0.5], tasks="car", scale="probability", run="r"),
             "1 value is not a probability", "image 1, task car", "run r", "0 to 1",

@@ -4,6 +4,7 @@ built.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from textwrap import shorten
@@ -298,6 +299,11 @@ def class_name(text: str, where: object = None) -> str:
     if not name:
         raise InputError("a class has an empty name", where=where, remedy="give it a name")
     return name
+
+
+def folded(name: str) -> str:
+    """A name without case, and with blanks, `_` and `-` alike."""
+    return re.sub(r"[\s_-]+", "_", name.strip().casefold())
 
 
 def check_classes(classes: Sequence[str], where: object = None) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import numpy as np
 import polars as pl
@@ -119,9 +119,8 @@ class Predictions:
                 where=f"run {run}",
                 allowed=f"({n}, {t}): {n} image ids and {t} tasks were given",
             )
-        predictions = cls(run, ids, names, np.ascontiguousarray(matrix.T), scale, method, seed)
-        check_values(matrix.T, predictions)
-        return predictions
+        values = np.ascontiguousarray(matrix.T)
+        return checked_values(cls(run, ids, names, values, scale, method, seed))
 
     @classmethod
     def from_boxes(
@@ -269,12 +268,25 @@ def check_unique(column: pl.Series, what: str, where: str) -> None:
         raise InputError(problem, where=where, allowed="each once")
 
 
-def check_values(values: NDArray[np.float64], owner: Predictions) -> None:
-    """Raise InputError for an impossible value; ``values`` has the shape of ``owner.values``."""
+_Run = TypeVar("_Run", bound="Predictions")
+ROUNDING = 1e-6
+"""Distance from [0, 1] that a probability in float32 can have."""
+
+
+def checked_values(owner: _Run) -> _Run:
+    """The predictions, with probabilities that rounding brought out of [0, 1] put back in place,
+    and a note. Raises InputError for an impossible value.
+    """
+    values, notes = owner.values, owner.notes
     wrong = ~np.isfinite(values)
     what, allowed = "NaN or infinite", "finite numbers"
     if not wrong.any() and owner.scale == "probability":
-        wrong = (values < 0) | (values > 1)
+        outside = (values < 0) | (values > 1)
+        wrong = (values < -ROUNDING) | (values > 1 + ROUNDING)
+        if outside.any() and not wrong.any():
+            np.clip(values, 0, 1, out=values)
+            n = counted(int(outside.sum()), "probability")
+            notes += (f"{n} outside 0 to 1 by at most {ROUNDING:g} (rounding) count as 0 or 1",)
         what, allowed = (
             "not a probability",
             "0 to 1; logits go into a column logit (or `scale` logit)",
@@ -286,6 +298,7 @@ def check_values(values: NDArray[np.float64], owner: Predictions) -> None:
             f" image {owner.image_ids[int(image)]}, task {owner.tasks[task]}"
         )
         raise InputError(problem, where=f"run {owner.run}", allowed=allowed)
+    return replace(owner, notes=notes)
 
 
 def positions(values: pl.Series, among: pl.Series) -> NDArray[np.int64]:

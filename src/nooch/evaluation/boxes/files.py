@@ -136,8 +136,9 @@ def _yolov5(frame: pl.DataFrame, where: Path | str) -> Found | None:
     return Found(where, "a table of yolov5", rows, None, unit="row")
 
 
-def json_detections(path: Path, how: FileFormat) -> Found:
-    """The detections of a JSON file, see ``LAYOUTS``. Raises InputError.
+def json_detections(path: Path, how: FileFormat) -> Found | tuple[pl.DataFrame, str]:
+    """The detections of a JSON file, see ``LAYOUTS``; or the table of scores of classes that it is,
+    and a note, see ``_class_scores``. Raises InputError.
 
     An array of records is decoded slice by slice, so that 10 million boxes take little memory.
     """
@@ -267,7 +268,7 @@ def _joined(parts: Sequence[pl.Series]) -> pl.Series:
     return pl.concat([part.cast(kind) for part in parts])
 
 
-def _by_image(document: Any, path: Path, how: FileFormat) -> Found:
+def _by_image(document: Any, path: Path, how: FileFormat) -> Found | tuple[pl.DataFrame, str]:
     """Detections in a mapping from images, or in an array with an element for each image."""
     named: dict[str, pl.Series] = {}
     if isinstance(document, dict):
@@ -291,6 +292,8 @@ def _by_image(document: Any, path: Path, how: FileFormat) -> Found:
             raise InputError(problem, where=path, allowed=LAYOUTS, remedy=remedy, give={"ids": ...})
         images = listed.to_list()
     names = _ids_or_names(images or [])
+    if (table := _class_scores(names, entries, path)) is not None:
+        return table
     parts = [
         _entry(entry, f"{path}, image {image}") for image, entry in zip(names, entries, strict=True)
     ]
@@ -310,6 +313,57 @@ def _by_image(document: Any, path: Path, how: FileFormat) -> Found:
     listed = names if entries else None
     layout = "boxes of each image"
     return Found(path, layout, rows, written, box_format, "box", listed, named=named)
+
+
+def _class_scores(
+    images: pl.Series, entries: Sequence[Any], where: Path
+) -> tuple[pl.DataFrame, str] | None:
+    """A table of images: of numbers by class, or of the lists of label and score that a classifier
+    gives, in which a class that is not listed is 0, with a note; None of other entries.
+    """
+    rows = [_by_class(entry) for entry in entries]
+    if not any(rows) or None in rows:
+        return None
+    table = pl.from_dicts([row or {} for row in rows], infer_schema_length=None)
+    if not isinstance(entries[0], list):
+        own = {name.strip().lower() for name in table.columns} & {*IMAGE_COLUMNS}
+        return table if own else table.with_columns(images.alias("image_id")), ""
+    gaps = table.null_count().transpose().to_series().sum()
+    if gaps and all(len(entry) == 1 for entry in entries):
+        best = [next(iter(row.items())) for row in rows if row]
+        pairs = pl.DataFrame(best, ["label", "score"], orient="row")
+        return pairs.with_columns(images.alias("image_id")), ""
+    if gaps and not table.select(pl.all().is_between(0, 1).all().all()).to_numpy().all():
+        problem = f"lists scores outside of 0 to 1, and {gaps:,} classes of images are not listed"
+        raise InputError(problem, where=where, allowed="the score of every class in every image",
+                         remedy="write all classes: pipeline(..., top_k=None)")  # fmt: skip
+    note = f"classes that are not listed count as 0: {gaps:,} times" if gaps else ""
+    return table.fill_null(0).with_columns(images.alias("image_id")), note
+
+
+def _by_class(entry: Any) -> dict[str, Any] | None:
+    """Class -> score of one image, empty for an empty list; None where an entry is not that."""
+    if isinstance(entry, list):
+        records = [{name.strip().lower(): one for name, one in record.items()}
+                   if isinstance(record, dict) else {} for record in entry]  # fmt: skip
+        pairs = [
+            [next((record[name] for name in names if name in record), None)
+             for names in (_CLASSES, _SCORES)]
+            for record in records if len(record) == 2
+        ]  # fmt: skip
+        scores = {name: score for name, score in pairs if isinstance(name, str)}
+        is_list = len(scores) == len(entry) and all(map(_is_number, scores.values()))
+        return scores if is_list else None
+    if not isinstance(entry, dict) or any(isinstance(one, list | dict) for one in entry.values()):
+        return None
+    columns = {name.strip().lower() for name in entry}
+    numbers = [one for name, one in entry.items() if name.strip().lower() not in IMAGE_COLUMNS]
+    is_wide = any(map(_is_number, numbers)) and not columns & {*_CLASSES, *_SCORES}
+    return entry if is_wide else None
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _entry(entry: Any, where: str) -> tuple[pl.Series, Floats, Floats, str]:
@@ -362,7 +416,7 @@ def json_folder(path: Path) -> Path | None:
     return next((one for one in folders if one.is_dir() and any(one.glob("*.json"))), None)
 
 
-def json_folder_detections(folder: Path, how: FileFormat) -> Found:
+def json_folder_detections(folder: Path, how: FileFormat) -> Found | tuple[pl.DataFrame, str]:
     """The detections of a folder of ``IMAGE.json``, as mmdetection writes ``preds``: what a mapping
     from images has. Raises InputError.
     """
@@ -377,7 +431,10 @@ def json_folder_detections(folder: Path, how: FileFormat) -> Found:
         if _images({name: name for name in own}, own):
             raise InputError("names images itself", where=file,
                              remedy="give one file with the array of all records")  # fmt: skip
-    return replace(_by_image(document, folder, how), layout="a JSON file for each image")
+    found = _by_image(document, folder, how)
+    return (
+        replace(found, layout="a JSON file for each image") if isinstance(found, Found) else found
+    )
 
 
 def text_folder(path: Path) -> Path | None:

@@ -1,0 +1,161 @@
+"""Columns are matched to tasks before their numbers are judged; repeats; other spellings."""
+
+import json
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings, strategies as st
+from refusals import fails
+from scored import logits, small_suite
+
+from nooch.evaluation import described, evaluate, load_predictions
+
+SUITE = small_suite()
+TASKS = ["car", "fire_hydrant"]
+LONG = logits(SUITE).with_columns(probability=1 / (1 + (-pl.col("logit")).exp())).drop("logit")
+WIDE = LONG.pivot("task", index="image_id", values="probability", maintain_order=True)
+N = WIDE.height
+OTHERS = {
+    "Unnamed: 0": pl.Series(range(1, N + 1)),
+    "epoch": pl.Series([12] * N),
+    "loss": pl.Series(np.linspace(-3, 3, N)),
+    "split": pl.Series(["test"] * N),
+    "gap": pl.Series([None] * N, dtype=pl.Float64),
+    "inside": pl.Series(np.linspace(0, 1, N)),
+}
+
+
+def _scores(source, **how):
+    return evaluate(SUITE, source, metrics=["error"], reading=how).table["value"].to_list()
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.lists(st.sampled_from([*OTHERS]), unique=True), st.booleans(), st.booleans(), st.randoms()
+)
+def test_columns_that_are_no_task_have_no_say(names, percent, long, random):
+    times = 100 if percent else 1
+    frame = WIDE.with_columns(pl.col(TASKS) * times, *(OTHERS[n].alias(n) for n in names))
+    frame = frame.select(random.sample(frame.columns, len(frame.columns)))
+    if long:
+        numbers = [n for n in names if n not in {"split", "gap"}]
+        frame = frame.unpivot(
+            [*TASKS, *numbers], index="image_id", variable_name="task", value_name="score"
+        )
+    (run,) = load_predictions(frame, SUITE, percent=percent)
+    (plain,) = load_predictions(WIDE, SUITE)
+    for task in TASKS:
+        theirs = run.values[run.tasks.index(task)]
+        np.testing.assert_allclose(theirs, plain.values[plain.tasks.index(task)])
+    gone = [n for n in names if "_".join(n.split()) not in run.tasks]
+    assert {"loss", "split", "gap"} & {*frame.columns} <= {*gone}
+    assert all(name.split()[0] in " ".join(run.notes) for name in gone if name in frame.columns)
+    if percent:
+        fails(
+            lambda: load_predictions(frame, SUITE), "as percentages do", "becomes", "percent=True"
+        )
+
+
+def test_percentages_say_what_values_become():
+    percent = WIDE.with_columns(pl.lit(90.0).alias(TASKS[0]))
+    words = "90 becomes 0.9", f"only {TASKS[0]})"
+    fails(lambda: load_predictions(percent, SUITE), *words)
+    high = WIDE.select(TASKS).to_numpy().max()
+    words = "as probabilities do", f"{high:.6g} becomes {high / 100:.6g}", "leave out percent"
+    fails(lambda: load_predictions(WIDE, SUITE, percent=True), *words)
+    fails(lambda: load_predictions(LONG, SUITE, percent=True), *words)
+    above = WIDE.with_columns(pl.lit(300.0).alias(TASKS[0]))
+    fails(lambda: load_predictions(above, SUITE), "scale='logit' (all answers are yes)")
+    (run,) = load_predictions(WIDE, SUITE, scale="logit")
+    assert "no value is negative, so that all answers are yes" in run.read
+
+
+def test_arrays_are_judged_by_the_columns_of_tasks(tmp_path):
+    values = np.column_stack([np.arange(N), WIDE.select(TASKS).to_numpy()])
+    np.save(tmp_path / "p.npy", values)
+    ids = WIDE["image_id"].to_list()
+    classes = ["epoch", *(task.upper() for task in TASKS)]
+    (run,) = load_predictions(tmp_path / "p.npy", SUITE, ids=ids, classes=classes)
+    assert (run.scale, run.tasks) == ("probability", tuple(TASKS))
+    assert "epoch" in run.notes[0]
+
+
+@pytest.mark.parametrize("write", [str.upper, str.title, lambda name: name.replace("_", "-")])
+@pytest.mark.parametrize("form", ["long", "wide", "answers"])
+def test_classes_in_another_spelling(write, form):
+    names = {task: write(task) for task in TASKS}
+    if form == "wide":
+        (run,) = load_predictions(WIDE.rename(names), SUITE)
+    elif form == "long":
+        (run,) = load_predictions(LONG.with_columns(pl.col("task").replace(names)), SUITE)
+        other = [f"{own} as {task}" for task, own in names.items() if own != task]
+        assert all(text in described([run]) for text in other)
+    else:
+        said = LONG.unique("image_id").select("image_id", pred=pl.col("task").replace(names))
+        (run,) = load_predictions(said, SUITE)
+    assert {*TASKS} <= {*run.tasks} <= {*SUITE.tasks}
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.lists(st.integers(0, N - 1), min_size=1, max_size=6), st.booleans())
+def test_the_same_row_twice_counts_once(rows, long):
+    frame = LONG if long else WIDE
+    twice = pl.concat([frame, frame[rows]])
+    (run,) = load_predictions(twice, SUITE)
+    assert f"{len(rows)} repeated row" in run.notes[0]
+    assert _scores(twice) == _scores(frame)
+    name = "probability" if long else TASKS[0]
+    other = pl.concat([frame, frame[rows[:1]].with_columns((1 - pl.col(name)).alias(name))])
+    words = f"row {rows[0] + 1} has", f"row {len(frame) + 1} has", "column run"
+    fails(lambda: load_predictions(other, SUITE), *words)
+
+
+def test_the_pipeline_of_a_classifier(tmp_path):
+    ids = WIDE["image_id"].to_list()
+    lists = [[{"label": task, "score": row[task]} for task in TASKS] for row in WIDE.to_dicts()]
+    plain = _scores(WIDE)
+    by_image = dict(zip(map(str, ids), lists, strict=True))
+    records = [
+        {"image_id": image, **row}
+        for image, row in zip(ids, WIDE.drop("image_id").to_dicts(), strict=True)
+    ]
+    mapping = dict(zip(map(str, ids), WIDE.drop("image_id").to_dicts(), strict=True))
+    for content, how in ((by_image, {}), (lists, {"ids": ids}), (records, {}), (mapping, {})):
+        (tmp_path / "p.json").write_text(json.dumps(content))
+        assert _scores(tmp_path / "p.json", **how) == plain
+    # the best class alone of each image: what is not listed counts as 0
+    best = {
+        image: sorted(found, key=lambda one: -one["score"])[:1] for image, found in by_image.items()
+    }
+    some = next(iter(by_image))
+    best[some] = by_image[some]
+    (tmp_path / "p.json").write_text(json.dumps(best))
+    (run,) = load_predictions(tmp_path / "p.json", SUITE)
+    assert (run.values == 0).sum() == (N - 1) * (len(TASKS) - 1)
+    assert "count as 0" in run.notes[0]
+    best[some][0]["score"] = 3.5
+    (tmp_path / "p.json").write_text(json.dumps(best))
+    fails(lambda: load_predictions(tmp_path / "p.json", SUITE), "top_k")
+
+
+def test_a_row_for_each_class_that_was_found(tmp_path):
+    (best, other_class, *_), (first, second, *_) = TASKS, WIDE["image_id"]
+    rows = [
+        (first, best, 0.9),
+        (first, best, 0.4),
+        (first, other_class, 0.3),
+        (second, other_class, 0.8),
+    ]
+    frame = pl.DataFrame(rows, ["Image Name", "Prediction", "Confidence"], orient="row")
+    for changed in (frame, frame.rename({"Image Name": "image_name"})):
+        changed.write_csv(tmp_path / "p.csv")
+        (run,) = load_predictions(tmp_path / "p.csv", SUITE)
+        found = {(image, task): value for image, task, value in rows[::-1]}
+        expected = [[found.get((i, task), 0) for i in run.image_ids] for task in run.tasks]
+        assert run.values.tolist() == expected
+        assert len(run.image_ids) == N
+        assert not run.in_words
+    other = frame.rename({"Confidence": "score"})
+    words = f"row 1 has {best}, row 3 has {other_class}", "Image Name, Prediction and Confidence"
+    fails(lambda: load_predictions(other, SUITE), *words)
