@@ -371,7 +371,7 @@ def test_truth_values_and_packed_files(suite, questions, said, tmp_path):
     with ZipFile(tmp_path / "c.zip", "w") as archive:
         archive.write(plain, "folder/c.jsonl")
         archive.writestr("__MACOSX/._c.jsonl", "x")
-    (tmp_path / "d.json").write_text(json.dumps({"results": rows, "model": "x"}))
+    (tmp_path / "d.json").write_text(json.dumps({"model": "x", "results": rows}))
     mme = [f"{r['image']}\t{r['text']} Please answer yes or no.\tNo\t{a}"
            for r, a in zip(rows, said, strict=True)]  # fmt: skip
     (tmp_path / "e.txt").write_text("\n".join(mme))

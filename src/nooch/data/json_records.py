@@ -33,7 +33,7 @@ JSON_TABLES = (
 """JSON that is a table, for errors."""
 
 
-_LISTS = ("annotations", "results", "answers", "captions", "predictions", "questions", "logs")
+RECORD_LISTS = ("annotations", "results", "answers", "captions", "predictions", "questions", "logs")
 """Members of an object that its records can be in: of COCO, of leaderboards, of lmms-eval."""
 
 _REWRITE = 'write it as a list of objects, such as {"file": "a.jpg", "labels": ["sky"]}'
@@ -49,7 +49,9 @@ def json_records(path: str | Path) -> list[dict[str, Any]]:
     try:
         whole = msgspec.json.decode(content)
         records = whole if isinstance(whole, list) else [whole]
-        lists = [whole[key] for key in _LISTS if key in whole] if isinstance(whole, dict) else []
+        lists = (
+            [whole[key] for key in RECORD_LISTS if key in whole] if isinstance(whole, dict) else []
+        )
         if len(lists) == 1 and isinstance(lists[0], list):
             records = lists[0]
     except BROKEN_RECORDS:

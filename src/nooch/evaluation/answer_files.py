@@ -17,6 +17,7 @@ from nooch.base.text_encoding import decoded
 from nooch.base.words import counted_are
 from nooch.data import ImageNames, name_column
 from nooch.data.image_names import IMAGE_COLUMNS
+from nooch.data.json_records import RECORD_LISTS
 from nooch.data.table_files import file_records, unpacked
 from nooch.evaluation.metrics import SCALES
 
@@ -142,7 +143,8 @@ def _first_fields(path: Path) -> set[str]:
     start = decoded(head[: end + end % 2 if b"\0" in head else end], path)
     if ending in {".csv", ".tsv"}:
         return {name.strip(' "') for name in re.split(r"[,;\t]", start.partition("\n")[0].strip())}
-    start = re.sub(r'^\s*\{\s*"\w+"\s*:\s*\[(?=\s*\{)', "", start)
+    inner = re.search(rf'"(?:{"|".join(RECORD_LISTS)})"\s*:\s*\[(?=\s*\{{)', start)
+    start = start[inner.end() :] if inner and start.lstrip().startswith("{") else start
     record, _ = json.JSONDecoder().raw_decode(start.lstrip("[ \t\r\n"))
     return set(record) if isinstance(record, dict) else set()
 
