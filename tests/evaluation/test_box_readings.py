@@ -188,3 +188,17 @@ def test_a_real_detector_is_read_in_its_numbering_alone(shared_data, tmp_path):
         fails(lambda new=new: read(new.get), "of 640 boxes that overlap an object")
     swapped = {1: 62, 62: 1}
     fails(lambda: read(lambda n: swapped.get(n, n)), "1 chair", "62 person")
+
+
+def test_a_list_of_cocos_names_may_go_with_its_ids(tmp_path):
+    """As ``yolo val`` writes numbers for COCO itself, whose data.yaml counts from 0."""
+    data, image, number, box = _world(COCO)
+    number = np.array(number)
+    kept = number < 70  # numbers that counting from 0 names, too
+    (tmp_path / "data.yaml").write_text(f"names: {json.dumps(list(THINGS))}\n")
+    file = _written(tmp_path, image[kept], number[kept].tolist(), box[kept])
+    for known in (data, Dataset.build(data.images, data.classes, data.areas, objects=data.objects)):
+        (run,) = load_predictions(file, data=known, classes=tmp_path / "data.yaml")
+        assert "numbers them" in run.read
+        names = {run.tasks[c] for c in run.boxes.boxes.label}
+        assert names == {name for n, name in COCO.items() if n < 70}

@@ -98,13 +98,18 @@ def readings_of(
     counted = _counted(order, owner, give, stated=0 if by_definition else -1)
     if how.first_class is not None:
         return [counted[how.first_class]]
+    coco: Give = {"classes": "coco"}
+    by_coco = [Numbering("as COCO numbers them", COCO_THINGS, coco)] if of_coco else []
     if not is_stated and how.classes is not None:
-        return counted
+        # also as for COCO itself, and as the dataset, whatever the file of names is for
+        recorded_too = Numbering("as the dataset numbers them", of_data, {"classes": None})
+        others = [recorded_too, *by_coco]
+        own_names = {*order}
+        return [*counted, *(one for one in others if not by_definition
+                            and {*one.names.values()} <= own_names)]  # fmt: skip
     listed = Numbering(f"as {owner} numbers them", names, give, is_stated)
     found = [*counted, listed] if of_yolo and not is_stated else [listed, *counted]
     if how.classes is None and names is not COCO_THINGS and of_coco:
-        coco = {"classes": "coco"}
-        by_coco = [Numbering("as COCO numbers them", COCO_THINGS, coco)]
         found += [*by_coco, *_counted(things, "COCO", coco)]
     return found
 
@@ -257,7 +262,7 @@ def check_boxes(
                 where=where, allowed="boxes that overlap objects",
                 remedy=remedy, give=[give] if give else [],
             )  # fmt: skip
-    if seen.most >= _MANY and seen.total * 100 <= seen.most:
+    if seen.most >= _MANY and seen.total * 10 <= seen.most:
         return f"warning: {told} overlap an object: are they of these images, at their full size?"
     return ""
 
