@@ -137,6 +137,7 @@ def test_what_nothing_decides_is_asked(tmp_path):
           "pass first_class=0 if", "pass first_class=1 if")  # fmt: skip
     (run,) = load_predictions(file, data=data, classes=names, first_class=1)
     assert set(run.tasks) == {"car", "boat", "dog"}
+    fails(lambda: load_predictions(file, data=data, first_class=2), "first_class", kind=ValueError)
     # classes of whole images decide, too: images 1 to 4 have a car, others a dog
     presence = [{"car": 0.1}] * 4 + [{"dog": 0.1}] * 4
     known = dataset_of(presence, [*OWN.values()], ["test"] * 8, range(1, 9))
@@ -202,3 +203,19 @@ def test_a_list_of_cocos_names_may_go_with_its_ids(tmp_path):
         assert "numbers them" in run.read
         names = {run.tasks[c] for c in run.boxes.boxes.label}
         assert names == {name for n, name in COCO.items() if n < 70}
+
+
+def test_the_file_that_an_error_dictates_is_right(tmp_path):
+    data, image, number, box = _world(OWN)
+    swapped = {3: 9, 9: 3, 18: 18, 25: 25}
+    file = _written(tmp_path, image, [swapped[n] for n in number], box)
+    with pytest.raises(InputError) as caught:
+        load_predictions(file, data=data, first_class=None)
+    assert "24 as the dataset numbers them, and 48 if 3 boat, 9 car are meant" in str(caught.value)
+    lines = str(caught.value).split("into a file (")[1].split(")")[0]
+    (tmp_path / "classes.txt").write_text(lines.replace(", ", "\n"))
+    (run,) = load_predictions(file, data=data, classes=tmp_path / "classes.txt")
+    assert _is_perfect(run, data)
+    from_0 = _written(tmp_path, image, [[*OWN].index(n) for n in number], box)
+    fails(lambda: load_predictions(from_0, data=data, first_class=1), "category ids 0; by the",
+          "0 car, 1 boat, 2 dog, 3 giraffe", "leave out first_class")  # fmt: skip

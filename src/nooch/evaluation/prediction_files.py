@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import polars as pl
+from msgspec import Meta
 
 from nooch.base.calls import Progress, checked, no_progress
 from nooch.base.errors import InputError, ParameterError, giving, some_of
@@ -74,7 +75,7 @@ def load_predictions(
     percent: bool = False,
     classes: str | Path | Sequence[str] | None = None,
     ids: object = None,
-    first_class: Annotated[int, (0, 1)] | None = None,
+    first_class: Annotated[int, Meta(ge=0, le=1)] | None = None,
     box_format: Annotated[str, FORMATS] | None = None,
     ignore_unknown: bool = False,
     answers: str | None = None,

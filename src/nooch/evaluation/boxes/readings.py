@@ -101,7 +101,7 @@ def readings_of(
     coco: Give = {"classes": "coco"}
     by_coco = [Numbering("as COCO numbers them", COCO_THINGS, coco)] if of_coco else []
     if not is_stated and how.classes is not None:
-        # also as for COCO itself, and as the dataset, whatever the file of names is for
+        # ultralytics writes COCO's ids for COCO itself
         recorded_too = Numbering("as the dataset numbers them", of_data, {"classes": None})
         others = [recorded_too, *by_coco]
         own_names = {*order}
@@ -181,9 +181,10 @@ class Seen:
         """The number of boxes that are of their class, and the reading."""
         return f"{self.own(reading.names_of(self.numbers))} {reading.words}"
 
-    def meant(self, names: Sequence[str]) -> tuple[int, str] | None:
-        """Classes that numbers certainly mean instead of these ``names``, as lines NUMBER NAME, and
-        the boxes that then have their class: two or more are permuted, or far more boxes have it.
+    def meant(self, names: Sequence[str]) -> tuple[int, str, str] | None:
+        """Classes that numbers certainly mean instead of these ``names``: the boxes that then have
+        their class, NUMBER NAME of these, and of all; None unless two or more are permuted, or far
+        more boxes have their class.
         """
         of_number = self.counts.sum(axis=1)
         most, at = self.counts.max(axis=1, initial=0), self.counts.argmax(axis=1)
@@ -196,8 +197,9 @@ class Seen:
         right = int(most[[*meant]].sum())
         if not permuted and not self.is_far_better(right, self.own(names)):
             return None
-        lines = some_of((f"{self.numbers[row]} {name}" for row, name in wrong.items()), 100)
-        return right, lines
+        pairs = [(number, meant.get(row, names[row])) for row, number in enumerate(self.numbers)]
+        told = some_of((f"{self.numbers[row]} {name}" for row, name in wrong.items()), 12)
+        return right, told, some_of((f"{n} {name}" for n, name in pairs if name), len(pairs))
 
 
 def best_boxes(rows: Integers, scores: Floats) -> Integers:
@@ -267,6 +269,11 @@ def check_boxes(
     return ""
 
 
+def _named_by_file(how: FileFormat) -> Give:
+    """The parameters with which a file of numbers and names counts."""
+    return {"classes": ...} | ({} if how.first_class is None else {"first_class": None})
+
+
 def class_of_numbers(
     found: Sequence[int],
     readings: Sequence[Numbering],
@@ -287,12 +294,12 @@ def class_of_numbers(
     if first is None or (given and readings[0].is_stated and first is not readings[0]):
         unnamed = [n for n in found if not readings or n not in readings[0].names]
         meant = None if seen is None else seen.meant([""] * len(found))
-        lines = "" if meant is None else f"; by the objects that boxes overlap they are {meant[1]}"
+        lines = "" if meant is None else f"; by the objects that boxes overlap they are {meant[2]}"
         raise InputError(
             f"no class name is known for category ids {some_of(unnamed)}{lines}",
             where=where,
             remedy="{}: a COCO file with categories, a data.yaml, or NUMBER NAME per line",
-            give={"classes": ...},
+            give=_named_by_file(how),
         )
     if seen is not None and seen.total:
         own = [seen.own(reading.names_of(found)) for reading in fitting]
@@ -308,12 +315,12 @@ def class_of_numbers(
         if not first.is_stated and seen.is_far_better(own[best], others):
             first, fitting = chosen, [chosen]
         if (meant := seen.meant(first.names_of(found))) is not None:
-            right, lines = meant
+            right, told, lines = meant
             raise InputError(
-                f"{seen.told(first)}, and {right} if {lines} are meant, of {seen.total}"
+                f"{seen.told(first)}, and {right} if {told} are meant, of {seen.total}"
                 f" {seen.words} are of its class", where=where, allowed=_FITTING,
                 remedy=f"write NUMBER NAME per line into a file ({lines}), and {{}}",
-                give={"classes": ...},
+                give=_named_by_file(how),
             )  # fmt: skip
     if len(fitting) > 1 and not first.is_stated:
         counts = ""
