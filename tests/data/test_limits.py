@@ -26,7 +26,7 @@ DOCUMENTED = {
     "digits": sys.int_info.default_max_str_digits,
     "aliases": limits.MOST_ALIASES,
     "lists in lists": limits.MOST_NESTED,
-    "rows": limits.MOST_ROWS,
+    f"unpacked size of a Parquet file of more than {limits.MOST_UNPACKED:,}": limits.MOST_RATIO,
     "members": MOST_MEMBERS,
     "unpacked size of a zip's member of more than 1,048,576": limits.MOST_RATIO,
     "unpacked size of an Excel workbook": limits.MOST_WORKBOOK,
@@ -66,10 +66,18 @@ def test_excel_without_its_package(tmp_path, monkeypatch):
     fails(lambda: read_table(tmp_path / "t.xlsx"), "openpyxl", "'nooch[excel]'", kind=kind)
 
 
-def test_rows(tmp_path, monkeypatch):
-    monkeypatch.setattr("nooch.data.table_files.MOST_ROWS", 9)
-    pl.DataFrame({"a": range(10)}).write_parquet(tmp_path / "t.parquet")
-    fails(lambda: read_table(tmp_path / "t.parquet"), "t.parquet: has 10 rows", "at most 9")
+@pytest.mark.parametrize("values", [np.zeros(1 << 20), ["x" * 1000] * (1 << 12)])
+def test_parquet_that_unpacks_to_much_more(tmp_path, monkeypatch, values):
+    """Equal numbers, or a text that is stored once: refused before memory is taken."""
+    file = tmp_path / "t.parquet"
+    frame = pl.DataFrame({"a": values, "b": [f"b{k}" for k in range(len(values))]})
+    frame.write_parquet(file)
+    assert read_table(file).equals(frame)
+    frame.select("a").write_parquet(file)
+    monkeypatch.setattr("nooch.data.table_files.MOST_UNPACKED", 1 << 20)
+    fails(
+        lambda: read_table(file), "t.parquet: would unpack to", "bytes, from", "at most 1,048,576"
+    )
 
 
 @pytest.mark.parametrize(("size", "refused"), [(1 << 16, False), (1 << 22, True)])

@@ -8,6 +8,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
+from traceback import format_exception
 
 import chat_server as acts
 import pytest
@@ -521,6 +522,9 @@ def test_an_answer_that_echoes_the_key_is_masked(server, ask, requests, monkeypa
         (sends(b"", 307, Location="http://elsewhere.example/v1"), "redirects to 'http://elsewhere"),
         (sends(b"", 308, Location="/v2/chat/completions"), "which is not followed"),
         (sends(b"", 301), "redirects to nowhere"),
+        (sends(b"", 307, Location=f"http://other.example/?key={KEY}"), "example/?key=***"),
+        (sends(b"", 307, Location=f"http://other.example/{'a' * 166}{KEY}"), "aaa***"),
+        (sends(b"", 307, Location=f"ftp://{KEY}.example"), "ftp://***.example"),
     ],
 )
 def test_a_server_without_prospect_is_given_up_at_once(
@@ -749,6 +753,21 @@ def test_a_key_that_cannot_be_one_is_not_shown(ask, server, monkeypatch, key):
     text = refused(lambda: ask(api_key_env="MY_KEY"), "MY_KEY contains no key")
     assert "cret" not in text
     assert not server.asked
+
+
+@pytest.mark.parametrize("line", [f"HTTP/1.1 {KEY} OK", f"{KEY}", f"HTTP/1.1 200 OK\r\n{KEY}"])
+def test_a_head_of_a_reply_that_quotes_the_key(server, ask, monkeypatch, line):
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+
+    def act(handler):
+        handler.wfile.write(f"{line}\r\n\r\n".encode())
+        handler.wfile.flush()
+        handler.close_connection = True
+
+    server.always = act
+    with pytest.raises(NoochError) as raised:
+        ask()
+    assert KEY not in "".join(format_exception(raised.value))
 
 
 def test_a_key_is_sent_and_not_kept(server, ask, monkeypatch, tmp_path):

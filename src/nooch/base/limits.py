@@ -19,12 +19,10 @@ MOST_AREA = 100.0
 boxes of a crowd further; what is beyond this is given in another unit, or damaged.
 """
 
-MOST_ROWS = 500_000_000
-"""Rows of a Parquet file: a few bytes can stand for any number of equal rows."""
-
 MOST_RATIO = 200
 """Highest compression ratio of a member of a zip that is larger than a MiB, or, of an ``.npz``,
-than ``MOST_UNPACKED``; annotations reach 20, bombs 1000.
+than ``MOST_UNPACKED``; annotations reach 20, bombs 1000. The same of a Parquet file's values, of
+which a few bytes can stand for any number that are equal.
 """
 MOST_UNPACKED = 1 << 30
 MOST_WORKBOOK = 1 << 28

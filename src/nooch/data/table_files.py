@@ -35,7 +35,7 @@ from nooch.base.errors import (
     unreadable,
 )
 from nooch.base.files import check_output_file, local_path, read_bytes, replacing, writing
-from nooch.base.limits import MOST_RATIO, MOST_ROWS, MOST_UNPACKED, MOST_WORKBOOK
+from nooch.base.limits import MOST_RATIO, MOST_UNPACKED, MOST_WORKBOOK
 from nooch.base.text_encoding import text_lines, transcoded, utf8_bytes
 from nooch.data.arrays import UNREADABLE_ARRAY
 from nooch.data.image_names import IMAGE_COLUMNS
@@ -303,21 +303,13 @@ def parquet_rows(
 ) -> pl.DataFrame:
     """The rows of Parquet files with the same columns, or of some of these that there are.
 
-    Raises InputError if a file has too many rows; what is broken as errors of ``BROKEN_TABLE``.
+    Raises InputError if a file would fill the memory; what is broken as errors of ``BROKEN_TABLE``.
     """
     # not by polars, which ends the process if a page claims to have -1 values
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
-    tables = []
     try:
-        for source in sources:
-            with pq.ParquetFile(source) as file:
-                if (rows := file.metadata.num_rows) > MOST_ROWS:
-                    allowed = f"at most {MOST_ROWS:,}"
-                    raise InputError(f"has {rows:,} rows", where=where, allowed=allowed)
-                tables.append(file.read(columns=columns))
-        table = pa.concat_tables(tables)
+        table = pa.concat_tables([_parquet_table(source, where, columns) for source in sources])
         table.validate(full=True)
     except pa.ArrowNotImplementedError:
         # types that only polars has, such as Int128
@@ -330,6 +322,50 @@ def parquet_rows(
         # a schema that Arrow takes, such as two columns of one name
         raise OSError(reason_of(error)) from error
     return frame if isinstance(frame, pl.DataFrame) else frame.to_frame()
+
+
+_WIDTHS = {"BOOLEAN": 1, "INT32": 4, "FLOAT": 4, "INT96": 12}
+"""Bytes of a value in memory by its type in Parquet, if not 8; of text, without its letters."""
+
+
+def _parquet_table(source: Path | IO[bytes], where: object, columns: list[str] | None) -> Any:
+    """The Arrow table of a file. Raises InputError for more bytes than ``MOST_RATIO`` allows."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    packed = source.stat().st_size if isinstance(source, Path) else source.seek(0, io.SEEK_END)
+    most = max(MOST_UNPACKED, MOST_RATIO * packed)
+
+    def check(size: int) -> None:
+        if size > most:
+            problem = f"would unpack to {size:,} bytes, from {packed:,}"
+            raise InputError(problem, where=where, allowed=f"at most {most:,}")
+
+    with pq.ParquetFile(source) as file:
+        about, schema = file.metadata, file.schema_arrow
+        groups = [about.row_group(k) for k in range(about.num_row_groups)]
+        parts = [group.column(k) for group in groups for k in range(group.num_columns)]
+        parts = [p for p in parts if not columns or p.path_in_schema.split(".")[0] in columns]
+        check(sum(part.num_values * _WIDTHS.get(part.physical_type, 8) for part in parts))
+        # a text that is stored once may stand in any number of rows: these are counted first
+        texts = [part for part in parts if part.physical_type == "BYTE_ARRAY"]
+        repeated = {
+            part.path_in_schema
+            for part in texts
+            if part.total_compressed_size < 4 * part.num_values
+            and part.num_values * part.total_uncompressed_size > most
+        }
+    with pq.ParquetFile(source, read_dictionary=[*repeated]) as file:
+        table, size = file.read(columns=columns), 0
+    for column in table.columns if repeated else ():
+        for chunk in column.chunks if pa.types.is_dictionary(column.type) else ():
+            if pa.types.is_string(chunk.dictionary.type):
+                lengths = pc.binary_length(chunk.dictionary).fill_null(0).to_numpy()
+                uses = np.bincount(chunk.indices.drop_null(), minlength=len(lengths))
+                size += int(lengths @ uses)
+    check(size)
+    return table.cast(pa.schema([schema.field(name) for name in table.column_names]))
 
 
 def read_arrays(path: str | Path, allowed: str) -> dict[str, NDArray[Any]]:

@@ -17,7 +17,7 @@ from pathlib import Path
 from threading import Event, Lock
 from types import MappingProxyType
 from typing import Annotated, Any
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import msgspec
 from msgspec import Meta
@@ -42,7 +42,7 @@ _HOPELESS = {401, 402, 404, 405}
 _MOST_FAILURES = 8
 """In a row, after which a server is given up; more if it is asked more at a time."""
 _SECRET = 8
-"""Characters of a key that is masked in answers; a shorter one may be a word, such as EMPTY."""
+"""Characters of a key, or its start, that is masked; fewer may be a word, such as EMPTY."""
 _CHUNK = 1000
 """Requests that wait for a thread."""
 _LOGPROBS = ("logprobs", "top_logprobs")
@@ -292,15 +292,18 @@ class _EndpointRun:
             self.in_row += weight
             if self.in_row >= max(_MOST_FAILURES, self.endpoint.concurrency):
                 self.stopped.set()
-                raise self.error(reason)
+                # the error that it is because of may quote the key
+                raise self.error(reason) from None
 
     def error(self, problem: str) -> NoochError:
         """The error that ends the run; it lists the server's models where one may be meant."""
         models = self._models() if re.search(r"\b(?:model|404)\b", problem) else ()
         return NoochError(
-            problem,
+            self._hidden(problem),
             where=self.endpoint.url,
-            allowed=f"models of this server: {some_of(models, 8)}" if models else None,
+            allowed=self._hidden(f"models of this server: {some_of(models, 8)}")
+            if models
+            else None,
             remedy=f"check `endpoint`, `model` and the key in {self.endpoint.api_key_env}; the same"
             " command again asks only what has no reply, and `allow_unanswered` does without it",
         )
@@ -357,11 +360,18 @@ class _EndpointRun:
             # a model that thinks needs the length for the other requests as well
             left |= {name: fields[name] for name in left.keys() & {"max_tokens"}}
         self.fields = left
-        secret = (self.key if len(self.key or "") >= _SECRET else None) or "\0"
-        reasoning = made.reasoning and made.reasoning.replace(secret, "***")
-        return Reply(
-            request.key, made.answer.replace(secret, "***"), made.probability, made.mass, reasoning
-        )
+        reasoning = made.reasoning and self._hidden(made.reasoning)
+        answer = self._hidden(made.answer)
+        return Reply(request.key, answer, made.probability, made.mass, reasoning)
+
+    def _hidden(self, text: str) -> str:
+        """A text of the server's without the key, which it may quote, as it is or as part of an
+        address, and cut off.
+        """
+        for key in (self.key or "", quote(self.key or "", safe="")):
+            for n in range(len(key), _SECRET - 1, -1):
+                text = text.replace(key[:n], "***")
+        return text
 
     def _unanswered(self, made: Completion, fields: Mapping[str, Any]) -> bool:
         """True if a reply was cut off before its answer, and may be longer."""
@@ -372,13 +382,13 @@ class _EndpointRun:
         return self.more_tokens is not None and (nothing or (undecided and not self.describe))
 
     def _message(self, content: bytes) -> str:
-        """A server's message about an error, without the key, which it may quote."""
+        """A server's message about an error."""
         match = _MESSAGE.search(content)
         try:
             text = msgspec.json.decode(match[1], type=str) if match else content.decode()
         except ValueError:
             return ""
-        return printable(text.replace(self.key or "\0", "***"))[:300]
+        return printable(text)[:300]
 
 
 def error_status(content: bytes) -> int:
