@@ -1,6 +1,7 @@
 """The Python face: what functions accept; errors that name parameters, never flags."""
 
 import re
+from functools import partial
 
 import numpy as np
 import polars as pl
@@ -145,3 +146,22 @@ def test_predictions_may_be_frames_of_other_libraries():
     assert nooch.evaluate(SUITE, {"predictions": frame}).table.equals(expected)
     found = nooch.cue_findings(SUITE, frame, data=DATA).table
     assert found.equals(nooch.cue_findings(SUITE, FRAME, data=DATA).table)
+
+
+VERBS = {
+    "evaluate": lambda given: partial(nooch.evaluate, SUITE, given),
+    "findings": lambda given: partial(nooch.cue_findings, SUITE, given, data=DATA),
+    "slices": lambda given: partial(nooch.find_slices, DATA, given),
+    "validity": lambda given: partial(nooch.validity, SUITE, {"a": given, "b": FRAME}),
+}
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_how_predictions_are_read_is_given_alike(verb):
+    """What an error recommends for reading is a keyword of the verb, and then helps."""
+    more = pl.DataFrame({"image_id": [-1], "task": "car", "logit": 0.5}, schema=FRAME.schema)
+    call = VERBS[verb](pl.concat([FRAME, more]))
+    with pytest.raises(NoochError) as caught:
+        call()
+    assert caught.value.give == ({"reading": {"ignore_unknown": True}},)
+    assert call(**caught.value.give[0])

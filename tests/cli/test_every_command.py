@@ -62,7 +62,7 @@ def test_a_full_disk_is_one_error_and_what_exists_is_kept(command, world, run_cl
     world.place(tmp_path)
     typed = command.typed(PLAIN)
     with full_disk(command.full):
-        said = run_cli(typed).refused()
+        said = run_cli(typed).refused("remedy: ")
     assert said.count("error:") == 1
     assert re.search("cannot (be written|write|be made|read or write).*: File too large", said), (
         said
@@ -75,7 +75,9 @@ def test_a_full_disk_is_one_error_and_what_exists_is_kept(command, world, run_cl
         run_cli(f"{typed} --format json").ok().json  # noqa: B018 - it parses what was printed
         assert contents(tmp_path / command.out) == before
         return
-    run_cli(typed).refused("exists already", "--overwrite")
+    done = run_cli(typed)
+    done.refused("exists already", "remedy: ", "--overwrite")
+    assert done.error.give == ({"overwrite": True},)
     assert contents(tmp_path / command.out) == before
     # JSON stands alone on standard output, and the same is written again
     run_cli(f"{typed} --overwrite --format json").ok().json  # noqa: B018
@@ -98,17 +100,19 @@ def test_places_that_cannot_be_written_and_a_wrong_option(
         (f"/proc/nooch/{command.out}", "/proc"),
         (f"s3://bucket/{command.out}", "only datasets are read from one"),
     ):
-        assert re.search(message, run_cli(command.typed(PLAIN, out)).refused())
+        said = run_cli(command.typed(PLAIN, out)).refused()
+        assert re.search(message, said)
+        assert re.search("(remedy|allowed): ", said)
     run_cli(f"{command.typed(PLAIN)} --no-such-option").refused("No such option")
     if command.kind != "added":
         theirs = command.typed(PLAIN, f"mine/{command.out}")
         more = "" if command.kind == "resumed" else "--overwrite"
-        run_cli(theirs).refused()
-        run_cli(f"{theirs} {more}").refused()
+        run_cli(theirs).refused("remedy: ")
+        run_cli(f"{theirs} {more}").refused("remedy: ")
     no_right = lambda _path, mode, **_: not mode & os.W_OK  # noqa: E731
     monkeypatch.setattr("nooch.base.files.os.access", no_right)
     if command.kind != "resumed":
-        run_cli(command.typed(PLAIN)).refused("no permission to write here")
+        run_cli(command.typed(PLAIN)).refused("no permission to write here", "remedy: ")
     assert sorted(tmp_path.rglob("*")) == before
 
 

@@ -4,8 +4,11 @@ Rows are ``what is typed -> what the error says``; ``{}`` stands for it in the c
 """
 
 import contextlib
+import re
 import shlex
 import shutil
+import subprocess
+import sys
 
 import pytest
 from refusals import ONLY_TYPED, calls_of, with_given
@@ -249,15 +252,19 @@ def _rows():
 
 GIVEN = {
     "annotations": "train.json", "captions": "captions.json", "criterion": "ce", "dataset": "ds",
-    "images": ".", "suite": "suite", "runs": "runs", "predictions": "p.csv", "sweep": "sweep",
+    "images": ".", "ids": "ids.txt", "stuff": "stuff.json", "class_column": "bird",
+    "questions": "q.jsonl", "split": "test", "things": "train.json", "classes": "names.txt",
+    "suite": "suite", "runs": "runs", "predictions": "p.csv", "sweep": "sweep",
 }  # fmt: skip
 """What a user gives where an error cannot know the value."""
 
 
 def _completed(give, folder):
-    known = {n: p for n, v in GIVEN.items() if (p := v) in ("ce", ".") or (folder / v).exists()}
+    known = {
+        n: p for n, p in GIVEN.items() if p in ("ce", ".", "test", "bird") or (folder / p).exists()
+    }
     if {name for name, value in give.items() if value is ...} - known.keys():
-        pytest.skip(f"this world has no {[*give]}")
+        return None
     return {name: known[name] if value is ... else value for name, value in give.items()}
 
 
@@ -273,6 +280,13 @@ def _retyped(command, give):
     return " ".join([shlex.join(words), *added])
 
 
+def _helps(given, command, done, run_cli, folder, copy):
+    """What an error recommends is done in a copy, and leads to success or to another error."""
+    shutil.copytree(folder, copy)
+    again = run_cli(_retyped(command, given), cwd=copy)
+    return again.code == 0 or str(again.error) != str(done.error)
+
+
 @pytest.mark.parametrize(("world", "command", "message"), [*_rows()])
 def test_it_ends_with_code_2_says_why_and_leaves_nothing(
     world, command, message, request, run_cli, tmp_path
@@ -283,11 +297,9 @@ def test_it_ends_with_code_2_says_why_and_leaves_nothing(
     done.refused(message)
     assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == before
     for number, give in enumerate(getattr(done.error, "give", ())):
-        # what the error recommends is done, and leads to success or to another error
-        copy = shutil.copytree(folder, tmp_path / f"{number}")
-        given = _completed(give, copy)
-        again = run_cli(_retyped(command, given), cwd=copy)
-        assert again.code == 0 or str(again.error) != str(done.error), again.err
+        given = _completed(give, folder)
+        assert given is not None, f"this world has no {[*give]}"
+        assert _helps(given, command, done, run_cli, folder, tmp_path / f"{number}")
         called = [*calls_of(done.error)]
         if called and not give.keys() & ONLY_TYPED:
             calls = [call for call in (with_given(call, given) for call in called) if call]
@@ -303,3 +315,46 @@ def _error_of(call):
     except NoochError as error:
         return str(error)
     return None
+
+
+WITHOUT_REMEDY = 25
+"""Commands of the shared cases whose refusal has none, or one that does not help: to be fewer."""
+
+
+def _typed(case):
+    """The folder and words of each command of a case that needs no server."""
+    script = case / "cmd.sh"
+    text = (script if script.exists() else case / "expect.txt").read_text("utf-8")
+    for line in text.splitlines():
+        place = "."
+        for part in re.split(r"&&|\|\||;", line):
+            kind, _, typed = part.strip().partition(" ")
+            place = typed if kind == "cd" else place
+            # "nooch info then: ..." tells of a command
+            if kind == "nooch" and "--endpoint" not in typed and " then" not in typed:
+                yield place, typed.removesuffix("2>/dev/null")
+
+
+def test_refusals_of_shared_cases_have_a_remedy_that_helps(shared_data, run_cli, tmp_path):
+    cases = shared_data.parent / "cases"
+    if not cases.is_dir():
+        pytest.skip("no shared cases here")
+    wrong, tried = [], 0
+    for case in sorted([*cases.glob("files/*/"), *cases.glob("evaluation/*/")]):
+        folder = tmp_path / case.name / "made"
+        folder.mkdir(parents=True)
+        subprocess.run([sys.executable, case / "make.py"], cwd=folder, check=True)
+        for number, (place, command) in enumerate(_typed(case)):
+            done = run_cli(command, cwd=folder / place)
+            if done.code == 0:
+                continue
+            tried += 1
+            if "remedy: " not in done.err:
+                wrong.append(f"{case.name}: {command}: {done.err}")
+            for way, give in enumerate(getattr(done.error, "give", ())):
+                copy = folder.with_name(f"{number} {way}")
+                given = _completed(give, folder / place)
+                if given and not _helps(given, command, done, run_cli, folder / place, copy):
+                    wrong.append(f"{case.name}: {command}: {give} does not help: {done.err}")
+    assert tried
+    assert len(wrong) <= WITHOUT_REMEDY, "\n".join(wrong)

@@ -17,7 +17,7 @@ from nooch.base.display import DisplayTable, TabularResult
 from nooch.base.words import plural
 from nooch.data import Dataset
 from nooch.data.table_schema import check_split
-from nooch.evaluation import Predictions, load_predictions
+from nooch.evaluation import Predictions, read_predictions
 from nooch.evaluation.answer_sample import AskedSample
 from nooch.evaluation.boxes.detected import IOU, by_object
 from nooch.evaluation.metrics.pointwise import are_wrong, worst_case
@@ -178,7 +178,7 @@ def cue_findings(
     data: Dataset | str | Path | None = None,
     split: str | None = None,
     tasks: Sequence[str] | None = None,
-    scale: str | None = None,
+    reading: Mapping[str, Any] | None = None,
     threshold: float | str | None = None,
     iou: float = IOU,
     group: str | None = None,
@@ -202,7 +202,7 @@ def cue_findings(
             effects are not by size (``by_size``).
         split: ``test`` by default, or the suite's only one.
         tasks: by default those that have predictions.
-        scale: ``logit`` or ``probability``, for wide tables.
+        reading: how files of predictions are read: keywords of ``nooch.load_predictions``.
         threshold: of detections with boxes, as for ``nooch.check``.
         iou: of detections with boxes, as for ``nooch.check``.
         group: column, or pattern of file names, of images that count as one in intervals and tests,
@@ -225,7 +225,7 @@ def cue_findings(
     suite.require_easy("comparing contexts")
     data = None if data is None else suite.require_dataset(data)
     (split,) = suite.splits_to_score(split)
-    runs = load_predictions(predictions, suite, data, scale=scale)
+    runs = read_predictions(predictions, suite, data, reading)
     if data is not None:
         runs = by_object(runs, data, threshold, iou, split)[0]
     task_names = predicted_tasks(runs, suite.tasks, tasks, owner="the suite")

@@ -31,7 +31,7 @@ from nooch.criteria.presences import fold_numbers
 from nooch.data import Dataset, as_dataset
 from nooch.data.splits import unit_names, unit_numbers
 from nooch.data.table_files import write_result
-from nooch.evaluation import Predictions, load_predictions
+from nooch.evaluation import Predictions, read_predictions
 from nooch.evaluation.boxes.detected import IOU, BoxThreshold, by_object
 from nooch.evaluation.metrics.pointwise import worst_case
 from nooch.evaluation.metrics.proportions import wilson, wilson_of_groups
@@ -536,7 +536,7 @@ def find_slices(
     *,
     split: str | None = None,
     tasks: Sequence[str] | None = None,
-    scale: str | None = None,
+    reading: Mapping[str, Any] | None = None,
     min_support: Annotated[int, Meta(ge=2)] = 10,
     group: str | None = None,
     threshold: BoxThreshold | None = None,
@@ -559,7 +559,7 @@ def find_slices(
         predictions: see ``nooch.evaluate``.
         split: ``test`` by default, else ``valid``, else ``all``.
         tasks: classes; by default those that have predictions.
-        scale: ``logit`` or ``probability``, for wide tables.
+        reading: how files of predictions are read: keywords of ``nooch.load_predictions``.
         min_support: minimum number of images (or groups) in a slice.
         group: column, or pattern of file names, of images that count as one in intervals and tests,
             such as ``scene``; by default the dataset's.
@@ -578,7 +578,7 @@ def find_slices(
     """
     data = as_dataset(data).grouped(group)
     split = checked_split(data, split)
-    runs = load_predictions(predictions, data=data, tasks=tasks, scale=scale)
+    runs = read_predictions(predictions, None, data, reading, tasks=tasks)
     runs, _, notes = by_object(runs, data, threshold, iou, split)
     task_names = predicted_tasks(runs, data.classes, tasks, owner="the dataset", kind="class")
     part = data.select(split)

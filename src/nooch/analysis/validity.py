@@ -7,7 +7,7 @@ criteria of the same thing do.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
@@ -26,7 +26,7 @@ from nooch.base.errors import InputError
 from nooch.base.words import counted
 from nooch.data import Dataset
 from nooch.data.table_files import write_result
-from nooch.evaluation import Predictions, load_predictions, run_notes
+from nooch.evaluation import Predictions, read_predictions, run_notes
 from nooch.evaluation.answer_sample import asked_alike
 from nooch.evaluation.captions import mentions, read_captions
 from nooch.evaluation.metrics.pointwise import are_wrong, worst_case
@@ -154,8 +154,8 @@ def validity(
     data: Dataset | str | Path | None = None,
     split: str | Sequence[str] | None = None,
     tasks: Sequence[str] | None = None,
-    answers: str | None = None,
     group: str | None = None,
+    reading: Mapping[str, Any] | None = None,
     seed: Seed = 0,
     progress: Progress = no_progress,
 ) -> Validity:
@@ -173,10 +173,10 @@ def validity(
             records, if it is there.
         split: one or several; ``test`` by default, or the only one.
         tasks: names; all of the suite's by default.
-        answers: column of the models' words, where several could have them, such as ``prediction``
-            next to the true ``answer``.
         group: column, or pattern of file names, of images that count as one in intervals and tests,
             such as ``scene``; by default the suite's.
+        reading: how files of predictions are read: keywords of ``nooch.load_predictions``; of
+            captions ``answers``.
         seed: of the resamples of images, or groups.
         progress: called with what is being done, and how much of how much is done.
 
@@ -193,11 +193,11 @@ def validity(
     suite.require_easy("comparing hard with easy images")
     dataset = suite.found_in() if data is None else suite.require_dataset(data)
     keys = suite.select_keys((), tasks or (), suite.splits_to_score(split))
-    runs = load_predictions(predictions, suite, dataset, answers=answers) if predictions else []
+    runs = read_predictions(predictions, suite, dataset, reading) if predictions else []
     notes = []
     if captions:
         words, task_names = load_vocabulary(synonyms), list(dict.fromkeys(key[1] for key in keys))
-        read = read_captions(captions, suite, answers)
+        read = read_captions(captions, suite, (reading or {}).get("answers"))
         runs += asked_alike([mentions(one, words, task_names) for one in read])
         notes = [f"{one.run}: {note}" for one in read for note in one.notes]
         notes.append(f"tasks are mentioned by the words of {synonyms} (`synonyms`)")

@@ -182,6 +182,7 @@ def check_output_file(path: str | Path, *, overwrite: bool = False) -> Path:
 
 
 _ELSEWHERE = "choose another path"
+NO_ROOM = "make room there, or choose another path"
 
 
 def _check_free(path: Path, overwrite: bool, marker: str | None, *, ours: bool = False) -> None:
@@ -249,7 +250,7 @@ RESUME = "fix that and give the same command again: it resumes, and finished wor
 
 
 @contextlib.contextmanager
-def writing(where: Path, remedy: str | None = None) -> Iterator[None]:
+def writing(where: Path, remedy: str = NO_ROOM) -> Iterator[None]:
     """Raise an OSError, or a library's error that quotes one, as an OutputError for ``where``."""
     try:
         yield
@@ -337,7 +338,7 @@ def replace_file(path: Path, content: bytes) -> None:
         with replacing(path) as partial:
             partial.write_bytes(content)
     except OSError as error:
-        raise OutputError(f"cannot write: {error.strerror}", where=path) from error
+        raise OutputError(f"cannot write: {error.strerror}", where=path, remedy=NO_ROOM) from error
 
 
 def link(file: Path, new: Path) -> None:

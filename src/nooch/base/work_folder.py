@@ -68,10 +68,8 @@ def held(folder: Path, doing: str, *, clear_if_refused: bool = False) -> Iterato
     """
     made = [parent for parent in folder.parents if not parent.exists()]
     lock = folder.with_name(f"{folder.name}.lock")
-    try:
+    with writing(folder.parent):
         make_folder(folder.parent)
-    except OSError as error:
-        raise OutputError(f"cannot write: {error.strerror}", where=folder.parent) from error
     try:
         with locked(lock, doing, folder):
             try:

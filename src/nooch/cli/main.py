@@ -17,6 +17,7 @@ import typer
 from typer import Option
 
 from nooch.base.errors import InputError, NoochError, OutputError
+from nooch.base.files import NO_ROOM
 from nooch.base.text_encoding import reading_as
 from nooch.base.version import __version__
 from nooch.cli.commands import (
@@ -270,7 +271,7 @@ class _Nooch(Group):
             if isinstance(error, NoochError) or error.errno is None:
                 raise
             raise OutputError(
-                f"cannot read or write: {error.strerror}", where=error.filename
+                f"cannot read or write: {error.strerror}", where=error.filename, remedy=NO_ROOM
             ) from error
 
 

@@ -90,7 +90,7 @@ def _fired(checked: Checked, conditions: list[str]) -> list[str]:
     ]
 
 
-@takes("nooch.analysis.slices:find_slices", leave=["scale"])
+@takes("nooch.analysis.slices:find_slices")
 @with_reading
 def slices_command(
     suite: Path = shared.SuiteOrDatasetArgument,
@@ -179,7 +179,7 @@ def audit_command(
     hint(f"page: {out / 'index.html'}")
 
 
-@takes("nooch.analysis.validity:validity", leave=["data", "answers"])
+@takes("nooch.analysis.validity:validity", leave=["data"])
 @with_reading
 def validity_command(
     suite: Path = shared.SuiteArgument,
@@ -205,9 +205,8 @@ def validity_command(
     runs = read_predictions(predictions or [], reading, challenge_suite, data)
     with progress() as update:
         result = validity(
-            challenge_suite, runs, data=data, answers=reading.get("answers"), progress=update,
-            **settings,
-        )  # fmt: skip
+            challenge_suite, runs, data=data, reading=reading, progress=update, **settings
+        )
     if out is not None:
         result.save(out, overwrite=overwrite)
     if format is shared.Format.json:

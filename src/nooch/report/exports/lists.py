@@ -12,7 +12,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from nooch.base.errors import InputError, OutputError, some_of
-from nooch.base.files import local_path, replace_file, write_array
+from nooch.base.files import NO_ROOM, local_path, replace_file, write_array
 from nooch.data import Dataset, csv_bytes
 from nooch.report.exports.contract import (
     HARD_SUBSETS,
@@ -56,7 +56,9 @@ def export_ids(content: Content, out: str | Path, *, overwrite: bool = False) ->
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise OutputError(f"cannot make the folder: {error.strerror}", where=path.parent) from error
+        raise OutputError(
+            f"cannot make the folder: {error.strerror}", where=path.parent, remedy=NO_ROOM
+        ) from error
     replace_file(path, msgspec.json.encode(document) + b"\n")
     return Exported(
         "ids", str(out), len(content.keys), [path.name], content.licenses, content.notes
