@@ -18,6 +18,7 @@ READERS = {
     "boxes": "nooch.data.readers.boxes:BoxReading",
     "image-folder": "nooch.data.readers.image_folder:FolderReading",
     "table": "nooch.data.readers.tables:TableReading",
+    "datumaro": "nooch.data.readers.datumaro:DatumaroReading",
 }
 """Name -> where the reading is; imported when it is used."""
 
@@ -29,21 +30,23 @@ def reading_of(name: str, *arguments: Any, **named: Any) -> Reading:
 
 
 def custom_reading(reader: str, path: Path) -> Reading:
-    """The reading of a path by one of ``READERS``, or by a custom ``package.module:Name``, which is
-    called with the path.
+    """The reading of a path by one of ``READERS``, also ``reader/FORMAT``, or by a custom
+    ``package.module:Name``, which is called with the path.
 
     Raises ParameterError: there is no such reader, it needs more than a path, or what it gives is
     not a ``Reading``.
     """
-    target = reader if is_named(reader) else READERS[check_one_of("reader", reader, READERS)]
+    name, *format = [reader] if is_named(reader) else reader.split("/", 1)
+    target = name if is_named(name) else READERS[check_one_of("reader", name, READERS)]
     kind = imported(target, f"reader {reader!r}")
     if not is_named(reader):
-        needed = [p for p in inspect.signature(kind).parameters.values() if p.default is p.empty]
-        if len(needed) != 1:
+        parameters = inspect.signature(kind).parameters
+        needed = [p.name for p in parameters.values() if p.default is p.empty]
+        if len({*needed, *["format"][: len(format)]}) != 1 + len(format):
             problem = "needs more than a path"
             remedy = f"import it by its own command: nooch import {reader}"
             raise ParameterError(problem, where=f"reader {reader!r}", remedy=remedy)
-    reading: Reading = kind(path)
+    reading: Reading = kind(path, *format)
     missing = [name for name in _METHODS if not callable(getattr(reading, name, None))]
     if missing:
         problem = f"gives a {type(reading).__name__} without {', '.join(missing)}"
