@@ -40,6 +40,12 @@ test-fast: $(READY)
 test-newest test-lowest:
 	WORKERS=$(WORKERS) scripts/unlocked.sh $(@:test-%=%) tests $(PYTHONS)
 
+# Datumaro pins packages, so that its reader is tested in an environment of its own
+test-datumaro: pyproject.toml | $(READY)
+	test -x .venv-datumaro/bin/python || $(PYTHON) -m venv .venv-datumaro
+	.venv-datumaro/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[datumaro]' pytest hypothesis
+	.venv-datumaro/bin/python -m pytest -W default tests/data/test_datumaro.py tests/data/test_conformance.py
+
 test-slurm: $(READY)
 	bash tests/slurm.sh start .slurm
 	SLURM_CONF=$(CURDIR)/.slurm/slurm.conf NOOCH_TEST_SLURM=1 $(BIN)/python -m pytest -n 0 tests/base/test_slurm_engine.py \

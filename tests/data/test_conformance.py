@@ -56,6 +56,18 @@ def _long_table(folder):
     return [write(folder / "in.csv", text), Columns("id"), "class", "area"], {}
 
 
+def _datumaro(folder):
+    pytest.importorskip("datumaro", reason="Datumaro has an environment of its own")
+    for name, maps in (("images", False), ("masks", True)):
+        (folder / "in" / name).mkdir(parents=True)
+        for stem, value in (("1", 1), ("2", 2)):
+            pixels = np.full((2, 2), value if maps else 90, np.uint8)
+            Image.fromarray(pixels).save(folder / "in" / name / f"{stem}.png")
+    labels = {"label_map": {"0": "background", "1": "cat", "2": "fire hydrant"}}
+    write(folder / "in" / "dataset_meta.json", json.dumps(labels))
+    return [folder / "in", "common_semantic_segmentation"], {}
+
+
 # name -> folder to write an input to -> arguments of the reader
 EXAMPLES = {
     "coco": _coco,
@@ -63,6 +75,7 @@ EXAMPLES = {
     "boxes": _boxes,
     "image-folder": _image_folder,
     "table": _table,
+    "datumaro": _datumaro,
     "long-table": _long_table,
 }
 
@@ -75,8 +88,8 @@ def _reader(name):
     reading, names = import_module(module), {"table": "table_of_images"}
     function = getattr(reading, f"read_{names.get(name, name).replace('-', '_')}", None)
 
-    def read_at_once(source, *, map=map):
-        return read(getattr(reading, kind)(source), map=map)
+    def read_at_once(*arguments, map=map):
+        return read(getattr(reading, kind)(*arguments), map=map)
 
     return function or read_at_once
 

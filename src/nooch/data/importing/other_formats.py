@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 from nooch.base.errors import InputError, some_of
@@ -15,6 +16,7 @@ from nooch.data.image_names import is_junk
 _HEAD = 1 << 16
 """Bytes of a file that are searched for what a format writes."""
 _MOST_ALIKE = 10
+_MOST_ENTRIES = 1000
 _COCO_KEY = re.compile(rb'"(images|annotations|categories)"\s*:\s*\[')
 _COCO_RECORD = re.compile(
     rb'"(?:images"\s*:\s*\[\s*\{[^{}]*"(?:file_name|coco_url|width)"'
@@ -140,9 +142,9 @@ def refuse_other(file: Path) -> None:
         raise InputError(f"is {kind.name}, which is not read", where=file, remedy=kind.remedy)
 
 
-def refuse_other_folder(folder: Path, files: Iterable[Path], *, by_ending: bool) -> None:
-    """Raise InputError for a folder with such files, of which the first of each ending are looked
-    at; ``by_ending``: also where only the ending tells.
+def refuse_other_among(files: Iterable[Path], *, by_ending: bool) -> None:
+    """Raise InputError for such files, of which the first of each ending are looked at;
+    ``by_ending``: also where only the ending tells.
     """
     count = Counter[str]()
     for file in files:
@@ -150,14 +152,40 @@ def refuse_other_folder(folder: Path, files: Iterable[Path], *, by_ending: bool)
         kind = _format_of(file) if count[file.suffix.lower()] <= _MOST_ALIKE else None
         if kind is not None and (kind.marks or by_ending):
             refuse_other(file)
-    below = {place.name for place in folder.iterdir()}
-    if {"leftImg8bit", "gtFine"} <= below:
-        raise InputError(
-            "is Cityscapes, whose maps have no list of classes here",
-            where=folder,
-            remedy="write classes.txt with 'value name' on each line: nooch import label-maps"
-            " gtFine with `classes`, `suffix` _gtFine_labelIds.png and `images` leftImg8bit",
-        )
+
+
+_LAYOUTS = (
+    ("Cityscapes", "cityscapes", "leftImg8bit gtFine"),
+    ("KITTI with boxes", "kitti_detection", "image_2 label_2"),
+    ("KITTI with maps", "kitti_segmentation", "image_2 instance"),
+    ("DOTA", "dota", "images labelTxt"),
+    ("MVTec AD", "mvtec_classification", "ground_truth test train"),
+    ("CamVid", "camvid", "train trainannot"),
+    ("WIDER FACE", "wider_face", "wider_face_split"),
+    ("CelebA", "celeba", "Anno Img"),
+    ("MOT", "mot_seq", "gt/gt.txt"),
+    ("Mapillary Vistas", "mapillary_vistas_instances", "images v1.2"),
+    ("Mapillary Vistas", "mapillary_vistas_instances", "images instances labels"),
+    ("ADE20K", "ade20k2017", "*_seg.png *_parts_*.png"),
+)
+"""A layout, Datumaro's name for it, and the folders and files that lie next to each other in it."""
+_DEPTH = 3
+
+
+def layout_of(folder: Path) -> tuple[str, str] | None:
+    """Name of the layout that a folder has, at most three levels deep, and Datumaro's name for it;
+    None of one that is not known.
+    """
+    places = [folder]
+    for _ in range(_DEPTH + 1):
+        for place in places:
+            for name, importer, signs in _LAYOUTS:
+                if all(any(place.glob(sign)) for sign in signs.split()):
+                    return name, importer
+        below = (entry for place in places for entry in islice(place.iterdir(), _MOST_ENTRIES))
+        places = sorted(entry for entry in below if entry.is_dir() and not entry.is_symlink())
+        places = places[:_MOST_ALIKE]
+    return None
 
 
 def files_seen(folder: Path) -> str:

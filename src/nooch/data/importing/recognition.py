@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,9 +22,10 @@ from nooch.data.importing.other_formats import (
     head_of,
     is_voc,
     is_yolo_label,
+    layout_of,
     looks_like_coco,
     refuse_other,
-    refuse_other_folder,
+    refuse_other_among,
 )
 from nooch.data.importing.table_roles import Hints, named_roles, table_roles
 from nooch.data.json_records import JSON_TABLES
@@ -108,7 +111,7 @@ def recognize_table(path: str | Path, hints: Hints) -> Recognized:
 
 def _found(reader: str, why: str, images: Path | None, *arguments: Any) -> Recognized:
     # boxes and folders for each class name their images themselves
-    shown = None if reader in {"boxes", "image-folder"} else images
+    shown = None if reader in {"boxes", "image-folder", "datumaro"} else images
     return Recognized(reader, reading_of(reader, *arguments), why, shown)
 
 
@@ -205,12 +208,29 @@ def _other_file(file: Path, _: Hints) -> None:
 
 def _other_folder(folder: Path, _: Hints) -> None:
     """Refuse a folder of a format that is known, by what its files contain, and not read."""
-    refuse_other_folder(folder, _listed(folder, ("",)), by_ending=False)
+    refuse_other_among(_listed(folder, ("",)), by_ending=False)
 
 
 def _unread_folder(folder: Path, _: Hints) -> None:
     """As ``_other_folder``, also by the endings of files, such as of archives."""
-    refuse_other_folder(folder, _listed(folder, ("",)), by_ending=True)
+    refuse_other_among(_listed(folder, ("",)), by_ending=True)
+
+
+def _other_layout(folder: Path, _: Hints) -> Recognized | None:
+    """A layout that Datumaro reads. Raises InputError without Datumaro."""
+    if (layout := layout_of(folder)) is None:
+        return None
+    name, importer = layout
+    if find_spec("datumaro") is None:
+        raise InputError(
+            f"has the layout of {name}, which nooch reads by Datumaro",
+            where=folder,
+            remedy="Datumaro pins packages of its own: uvx --from 'nooch[datumaro]' nooch import"
+            f" auto {shlex.quote(str(folder))} DATASET --reader datumaro/{importer}; or write one"
+            " of these",
+            allowed=_KNOWN,
+        )
+    return _found("datumaro", f"the layout of {name}", None, folder, importer)
 
 
 def _coco_stuff(folder: Path, _: Hints) -> Recognized | None:
@@ -431,7 +451,7 @@ def _with_images(entries: Iterable[Path]) -> list[Path]:
 _Attempt = Callable[[Path, Hints], Recognized | None]
 _OF_FILES: tuple[_Attempt, ...] = (_other_file, _coco_file, _yolo_file, _table_file)
 _OF_FOLDERS: tuple[_Attempt, ...] = (
-    _coco_stuff, _coco_folder, _yolo_folder, _voc_folder, _label_maps, _unnamed_maps,
+    _coco_stuff, _coco_folder, _other_layout, _yolo_folder, _voc_folder, _label_maps, _unnamed_maps,
     _other_folder, _image_folder, _table_folder, _unread_folder, _only_images,
 )  # fmt: skip
 

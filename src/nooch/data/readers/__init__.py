@@ -36,17 +36,17 @@ def custom_reading(reader: str, path: Path) -> Reading:
     Raises ParameterError: there is no such reader, it needs more than a path, or what it gives is
     not a ``Reading``.
     """
-    name, *format = [reader] if is_named(reader) else reader.split("/", 1)
+    name, *variant = [reader] if is_named(reader) else reader.split("/", 1)
     target = name if is_named(name) else READERS[check_one_of("reader", name, READERS)]
     kind = imported(target, f"reader {reader!r}")
     if not is_named(reader):
         parameters = inspect.signature(kind).parameters
         needed = [p.name for p in parameters.values() if p.default is p.empty]
-        if len({*needed, *["format"][: len(format)]}) != 1 + len(format):
+        if len({*needed, *["format"][: len(variant)]}) != 1 + len(variant):
             problem = "needs more than a path"
             remedy = f"import it by its own command: nooch import {reader}"
             raise ParameterError(problem, where=f"reader {reader!r}", remedy=remedy)
-    reading: Reading = kind(path, *format)
+    reading: Reading = kind(path, *variant)
     missing = [name for name in _METHODS if not callable(getattr(reading, name, None))]
     if missing:
         problem = f"gives a {type(reading).__name__} without {', '.join(missing)}"

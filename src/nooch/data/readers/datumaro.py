@@ -35,7 +35,7 @@ FORMATS = (
 _BOXES = frozenset({"Bbox", "RotatedBbox", "Ellipse"})
 _MASKS = frozenset({"Mask", "ExtractedMask", "RleMask"})
 _SHAPES = _BOXES | _MASKS | {"Polygon"}
-_SCHEMA = {
+_SCHEMA: dict[str, Any] = {
     "image_id": pl.String, "file_name": pl.String, "width": pl.Int64, "height": pl.Int64,
     "split": pl.String, "keys": pl.List(pl.String), "areas": pl.List(pl.Float64),
     "boxes": pl.List(pl.Float64), "crowd": pl.List(pl.Boolean),
@@ -85,26 +85,24 @@ class DatumaroReading:
         del map, part_size
         from datumaro.components.dataset import Dataset as Imported
 
-        format = self.format or self._detected()
-        names = sorted(_environment().importers)
-        check_one_of("format of Datumaro", format, names)
-        with as_input_error(f"Datumaro cannot read it as {format}", where=self.source):
-            imported = Imported.import_from(str(self.source), format)
+        importer = self.format or self._detected()
+        check_one_of("format of Datumaro", importer, sorted(_environment().importers))
+        with as_input_error(f"Datumaro cannot read it as {importer}", where=self.source):
+            imported = Imported.import_from(str(self.source), importer)
             labels = [label.name for label in imported.categories()[_label_type()].items]
             items, rows, kinds = [*imported], [], Counter[str]()
             for number, item in enumerate(items):
                 rows.append(self._row(item, labels, kinds))
                 progress(number + 1, len(items))
         frame = pl.DataFrame(_unique(rows), schema=_SCHEMA, orient="row")
-        self._check_complete(format, frame)
+        self._check_complete(importer, frame)
         has_splits = frame["split"].null_count() == 0
-        shapes = {kind: n for kind, n in kinds.items() if kind in _SHAPES}
-        about = {
-            "reader": f"datumaro/{format}",
-            "area": _area_kind(shapes),
+        about: dict[str, Any] = {
+            "reader": f"datumaro/{importer}",
+            "area": _area_kind(kinds),
             "sources": [{"role": "annotations", "file": Path(self.source).name,
                          "images": frame.height, "sha256": _digest(frame)}],
-            "notes": _notes(kinds, format, has_splits=has_splits),
+            "notes": _notes(kinds, importer, has_splits=has_splits),
         }  # fmt: skip
         used = frame["keys"].explode().drop_nulls().unique()
         # a list of classes is Datumaro's where the folder has none: only those that occur
@@ -124,7 +122,7 @@ class DatumaroReading:
         environment = _environment()
         with as_input_error("Datumaro cannot look at it", where=self.source):
             detected = environment.detect_dataset(str(self.source), depth=3)
-        named = [name for name in detected if name in FORMATS]
+        named: list[str] = [name for name in detected if name in FORMATS]
         if len(named) == 1:
             return named[0]
         if not named:
@@ -150,7 +148,9 @@ class DatumaroReading:
         shaped = set()
         for shape in item.annotations:
             kind, number = type(shape).__name__, getattr(shape, "label", None)
-            kinds[kind] += 1
+            kinds[
+                kind if kind not in _SHAPES or number is not None else f"{kind} without label"
+            ] += 1
             if kind not in _SHAPES or number is None or means_void(labels[number]):
                 continue
             mask = np.asarray(shape.image) if kind in _MASKS else None
@@ -181,7 +181,7 @@ class DatumaroReading:
         root = Path(self.source).resolve()
         return Path(path).resolve().relative_to(root).as_posix()
 
-    def _check_complete(self, format: str, frame: pl.DataFrame) -> None:
+    def _check_complete(self, importer: str, frame: pl.DataFrame) -> None:
         """Raise InputError for a reading that has no annotations, or not all photographs."""
         problem, files = "", {*frame["file_name"].drop_nulls()}
         if not frame["keys"].list.len().sum():
@@ -189,16 +189,17 @@ class DatumaroReading:
         folders = {PurePath(name).parent for name in files}
         # a photograph's maps may lie next to it: x.jpg, x_seg.png
         stems = {PurePath(name).stem for name in files}
-        others = [name for name in list_images(self.source)
-                  if PurePath(name).parent in folders and name not in files
-                  and not any(PurePath(name).stem[:end] in stems
-                              for end, mark in enumerate(PurePath(name).stem) if mark == "_")]  # fmt: skip
+        others = [
+            name for name in list_images(self.source)
+            if PurePath(name).parent in folders and name not in files
+            and stems.isdisjoint(_beginnings(PurePath(name).stem))
+        ]  # fmt: skip
         if others:
             problem = f"without {counted(len(others), 'photograph')} that lie next to them, such as"
             problem += f" {some_of(sorted(others), 2)}"
         if problem:
             raise InputError(
-                f"Datumaro reads {counted(frame.height, 'image')} as {format}, {problem}",
+                f"Datumaro reads {counted(frame.height, 'image')} as {importer}, {problem}",
                 where=self.source,
                 remedy="import the folder of this layout that has its files, or name another"
                 " format: {}",
@@ -220,22 +221,27 @@ def _label_type() -> Any:
     return AnnotationType.label
 
 
+def _beginnings(stem: str) -> set[str]:
+    """What comes before each underscore of a name."""
+    return {stem[:end] for end, mark in enumerate(stem) if mark == "_"}
+
+
 def _unique(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The rows, whose ids have the split in front where they repeat."""
     times = Counter(row["image_id"] for row in rows)
-    return [
-        row if times[row["image_id"]] == 1 else row | {"image_id": f"{row['split']}/{row['image_id']}"}
-        for row in rows
-    ]  # fmt: skip
+    for row in rows:
+        if times[row["image_id"]] > 1:
+            row["image_id"] = f"{row['split']}/{row['image_id']}"
+    return rows
 
 
 def _area_kind(shapes: Iterable[str]) -> str:
-    kinds = {*shapes}
+    kinds = {*shapes} & _SHAPES
     return "unknown" if not kinds else "boxes" if kinds <= _BOXES else "segments"
 
 
-def _notes(kinds: Mapping[str, int], format: str, *, has_splits: bool) -> list[str]:
-    notes = [f"read by Datumaro's importer {format}"]
+def _notes(kinds: Mapping[str, int], importer: str, *, has_splits: bool) -> list[str]:
+    notes = [f"read by Datumaro's importer {importer}"]
     boxes = sum(n for kind, n in kinds.items() if kind in _BOXES)
     if boxes:
         notes.append("areas are of bounding boxes, which are larger than the objects in them")
@@ -245,4 +251,6 @@ def _notes(kinds: Mapping[str, int], format: str, *, has_splits: bool) -> list[s
 
 
 def _digest(frame: pl.DataFrame) -> str:
-    return hashlib.sha256(frame.select("image_id", "keys", "areas").write_json().encode()).hexdigest()
+    return hashlib.sha256(
+        frame.select("image_id", "keys", "areas").write_json().encode()
+    ).hexdigest()

@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import os
+import re
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -365,6 +367,8 @@ def located(frame: pl.DataFrame, listing: ImageListing) -> tuple[pl.DataFrame, l
         index = _index(listing, {*texts, *(f"{name}." for name in names)})
         if key == "stem":
             paths = [index.by_stem(name) for name in names]
+            if not any(paths):
+                paths = _by_longer_stem(listing, names)
         else:
             paths = [index.by_id(name) for name in names]
             as_files = index.by_file_names(
@@ -374,6 +378,17 @@ def located(frame: pl.DataFrame, listing: ImageListing) -> tuple[pl.DataFrame, l
         files = paths
     missing = [name for path, name in zip(paths, names, strict=True) if path is None]
     return frame.with_columns(file_name=pl.Series(files, dtype=pl.String)), missing
+
+
+def _by_longer_stem(listing: ImageListing, stems: Sequence[str]) -> list[str | None]:
+    """For each stem the one file that has it and an ending of its own: x_leftImg8bit.png for x."""
+    wanted, found = {*stems}, defaultdict[str, list[str]](list)
+    for path in listing.paths():
+        stem = path.rsplit("/", 1)[-1].rsplit(".", 1)[0]
+        for end in (match.start() for match in re.finditer("_", stem)):
+            if stem[:end] in wanted:
+                found[stem[:end]].append(path)
+    return [found[stem][0] if len(found[stem]) == 1 else None for stem in stems]
 
 
 def _index(listing: ImageListing, names: Iterable[str]) -> ImageIndex:

@@ -35,6 +35,8 @@ def list_maps(folder: Path, suffix: str = "") -> pl.DataFrame:
     """The maps below a folder, sorted by image id: ``image_id``, ``stem`` (no suffix), ``file``.
     Raises InputError: there is none, or there are two for an image.
     """
+    ending = next(filter(suffix.lower().endswith, MAP_ENDINGS), "")
+    suffix = suffix[: len(suffix) - len(ending)]
 
     def is_map(name: str) -> bool:
         stem, ending = os.path.splitext(name)  # noqa: PTH122 - a Path for each is slow
