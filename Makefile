@@ -9,7 +9,7 @@ PARALLEL := -n $(or $(WORKERS),auto) --dist worksteal
 # hundreds of processes are started: none compiles the package again
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: install same-python demo test test-fast test-newest test-lowest test-slurm gpu-check lint format docs package bench campaign clean
+.PHONY: install same-python demo test test-fast test-newest test-lowest test-datumaro test-slurm gpu-check lint format docs package bench campaign clean
 
 install: $(READY)
 

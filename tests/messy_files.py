@@ -676,7 +676,7 @@ FORMS: dict[str, Messy] = {
     ),
     "panoptic COCO": Messy(only("panoptic.json", PANOPTIC), "refused", words=("panoptic",)),
     "Cityscapes": Messy(
-        files("leftImg8bit/val/a.jpg", "gtFine/val/a.jpg"), "refused", words=("label-maps gtFine",)
+        files("leftImg8bit/val/a.jpg", "gtFine/val/a.jpg"), "refused", words=("nooch[datumaro]",)
     ),
     "Open Images with names": Messy(
         files(

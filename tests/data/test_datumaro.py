@@ -1,4 +1,4 @@
-"""Layouts that Datumaro reads: with it, the objects and areas written; without it, the way to it."""
+"""Layouts that Datumaro reads: objects and areas; without Datumaro, the line that installs it."""
 
 import importlib.util
 import json
@@ -50,16 +50,9 @@ def dota(folder):
 
 
 def camvid(folder):
-    """Half of the image is sky; the maps have the indices of the list of classes."""
-    meta = {"label_map": {"0": "void", "1": "sky", "2": "road"}}
-    folder.mkdir()
-    (folder / "dataset_meta.json").write_text(json.dumps(meta))
-    half = np.repeat([1, 2], HEIGHT // 2)[:, None]
-    for split in ("train", "test"):
-        picture(folder / split / f"{split}.png")
-        picture(folder / f"{split}annot" / f"{split}.png", half)
-        pair = f"{split}/{split}.png {split}annot/{split}.png"
-        (folder / f"{split}.txt").write_text(f"{pair}\n")
+    """A photograph and its map."""
+    picture(folder / "train" / "0.png")
+    picture(folder / "trainannot" / "0.png")
 
 
 def mvtec(folder):
@@ -96,9 +89,12 @@ def test_rotated_boxes_splits_and_difficult_objects(tmp_path):
 
 @NEEDED
 def test_maps_of_regions_are_areas_and_no_objects(tmp_path):
-    camvid(tmp_path / "in")
-    data = read(recognized(tmp_path / "in"))
-    assert data.splits == {"train": 1, "test": 1}
+    folder = tmp_path / "in"
+    picture(folder / "images" / "0.png")
+    picture(folder / "masks" / "0.png", np.repeat([1, 2], HEIGHT // 2)[:, None])
+    meta = {"label_map": {"0": "void", "1": "sky", "2": "road"}}
+    (folder / "dataset_meta.json").write_text(json.dumps(meta))
+    data = read(DatumaroReading(folder, "common_semantic_segmentation"))
     assert dict(zip(data.classes, data.areas.toarray()[0], strict=True)) == {
         "sky": 0.5, "road": 0.5,
     }  # fmt: skip
@@ -151,8 +147,12 @@ def recognized(folder):
     return recognize(folder).reading
 
 
-@pytest.mark.parametrize(("write", "name"), [(kitti, "kitti_detection"), (dota, "dota"),
-                                             (camvid, "camvid"), (mvtec, "mvtec_classification")])  # fmt: skip
+LAYOUTS = [
+    (kitti, "kitti_detection"), (dota, "dota"), (camvid, "camvid"), (mvtec, "mvtec_classification"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("write", "name"), LAYOUTS)
 def test_without_datumaro_its_layouts_are_named_with_the_line_that_reads_them(
     tmp_path, monkeypatch, write, name
 ):

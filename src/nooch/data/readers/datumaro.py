@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Any
@@ -87,7 +88,7 @@ class DatumaroReading:
 
         importer = self.format or self._detected()
         check_one_of("format of Datumaro", importer, sorted(_environment().importers))
-        with as_input_error(f"Datumaro cannot read it as {importer}", where=self.source):
+        with _by_datumaro(f"Datumaro cannot read it as {importer}", self.source):
             imported = Imported.import_from(str(self.source), importer)
             labels = [label.name for label in imported.categories()[_label_type()].items]
             items, rows, kinds = [*imported], [], Counter[str]()
@@ -120,7 +121,7 @@ class DatumaroReading:
 
     def _detected(self) -> str:
         environment = _environment()
-        with as_input_error("Datumaro cannot look at it", where=self.source):
+        with _by_datumaro("Datumaro cannot look at it", self.source):
             detected = environment.detect_dataset(str(self.source), depth=3)
         named: list[str] = [name for name in detected if name in FORMATS]
         if len(named) == 1:
@@ -205,6 +206,16 @@ class DatumaroReading:
                 " format: {}",
                 give={"reader": "datumaro/FORMAT"},
             )
+
+
+@contextmanager
+def _by_datumaro(problem: str, where: object) -> Iterator[None]:
+    """Turn an error of Datumaro into an InputError with its cause, which its own text hides."""
+    with as_input_error(problem, where=where):
+        try:
+            yield
+        except Exception as error:
+            raise (error.__cause__ or error) from error
 
 
 def _environment() -> Any:
