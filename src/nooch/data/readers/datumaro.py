@@ -233,7 +233,7 @@ def _label_type() -> Any:
 
 
 def _beginnings(stem: str) -> set[str]:
-    """What comes before each underscore of a name."""
+    """The part of a name before each of its underscores."""
     return {stem[:end] for end, mark in enumerate(stem) if mark == "_"}
 
 
