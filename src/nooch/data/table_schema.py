@@ -306,6 +306,18 @@ def folded(name: str) -> str:
     return re.sub(r"[\s_-]+", "_", name.strip().casefold())
 
 
+_NOT_ANNOTATED = {"void", "unknown", "unannotated", "ignore", "ignored"}
+_NOT_ANNOTATED |= {"unlabelled", "unlabeled", "unlabel"}
+_FILLERS = {"label", "class", "pixel", "pixels", "region", "area"}
+
+
+def means_void(name: str) -> bool:
+    """True if a class name means that its pixels have no annotation."""
+    marks = [name, *re.findall(r"[(\[]([^)\]]*)[)\]]", name)]
+    words = [set(re.findall("[a-z]+", mark.lower())) - _FILLERS for mark in marks]
+    return any(some and some <= _NOT_ANNOTATED for some in words)
+
+
 def check_classes(classes: Sequence[str], where: object = None) -> None:
     """Raise InputError for empty or repeated class names."""
     seen: set[str] = set()

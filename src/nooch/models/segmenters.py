@@ -20,7 +20,7 @@ from nooch.base.errors import (
     some_of,
 )
 from nooch.data import class_name
-from nooch.data.readers.label_maps import means_void
+from nooch.data.table_schema import means_void
 from nooch.models.images import Inputs, black_image
 from nooch.models.onnx_networks import InputOptions, load_onnx
 from nooch.models.output_meaning import OutputMeaning, described, output_meaning

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
@@ -225,9 +224,9 @@ def _other_layout(folder: Path, _: Hints) -> Recognized | None:
         raise InputError(
             f"has the layout of {name}, which nooch reads by Datumaro",
             where=folder,
-            remedy="Datumaro pins packages of its own: uvx --from 'nooch[datumaro]' nooch import"
-            f" auto {shlex.quote(str(folder))} DATASET --reader datumaro/{importer}; or write one"
-            " of these",
+            remedy="pip install 'nooch[datumaro]' in an environment of its own, since it pins"
+            " packages, and there {}",
+            give={"reader": f"datumaro/{importer}"},
             allowed=_KNOWN,
         )
     return _found("datumaro", f"the layout of {name}", None, folder, importer)

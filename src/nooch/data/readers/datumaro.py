@@ -22,9 +22,8 @@ from nooch.base.split_plan import SplitPlan
 from nooch.base.words import counted
 from nooch.data.readers.image_files import list_images
 from nooch.data.readers.image_rows import ScannedRows, files_below, listed_digest, write_rows
-from nooch.data.readers.label_maps import means_void
 from nooch.data.splits import SPLIT_NAMES
-from nooch.data.table_schema import class_name
+from nooch.data.table_schema import class_name, means_void
 
 FORMATS = (
     "ade20k2017", "ade20k2020", "align_celeba", "celeba", "cityscapes", "cvat", "dota",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import builtins
 import hashlib
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -26,11 +25,8 @@ from nooch.data.readers.cocostuff import MAP_VALUES, OTHER, map_values
 from nooch.data.readers.contract import read
 from nooch.data.readers.image_rows import MISSING, ImageRows, ScannedRows, listed_digest
 from nooch.data.readers.map_pixels import count_maps, list_maps
-from nooch.data.table_schema import class_name
+from nooch.data.table_schema import class_name, means_void
 
-_NOT_ANNOTATED = {"void", "unknown", "unannotated", "ignore", "ignored"}
-_NOT_ANNOTATED |= {"unlabelled", "unlabeled", "unlabel"}
-_FILLERS = {"label", "class", "pixel", "pixels", "region", "area"}
 _VOID = {"cocostuff": (255,), "pixelmaps": (0, OTHER)}
 
 
@@ -173,13 +169,6 @@ def _digest(rows: ImageRows) -> str:
         for batch in rows.columns(name):
             digest.update(batch[name].explode().drop_nulls().to_numpy().tobytes())
     return digest.hexdigest()
-
-
-def means_void(name: str) -> bool:
-    """True if a class name means that its pixels have no annotation."""
-    marks = [name, *re.findall(r"[(\[]([^)\]]*)[)\]]", name)]
-    words = [set(re.findall("[a-z]+", mark.lower())) - _FILLERS for mark in marks]
-    return any(some and some <= _NOT_ANNOTATED for some in words)
 
 
 def class_list(path: Path) -> dict[int, str]:
