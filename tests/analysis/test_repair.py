@@ -16,6 +16,7 @@ from nooch.base.errors import InputError, ParameterError, UndefinedError
 from nooch.data import save_dataset
 from nooch.evaluation import Scores
 from nooch.evaluation.metrics.proportions import exact_mcnemar, paired_interval
+from nooch.models.caches.features import given_features
 from nooch.suites import save_suite
 
 pytest.importorskip("torch")
@@ -241,3 +242,54 @@ def test_python_refusals(tmp_path):
     # nothing is hard where every cue is everywhere
     none = nooch.find(DATA, nooch.Attribute("image_id < 0"), tasks=["car"])
     fails(repaired(suite=none, **QUICK), "on valid", kind=UndefinedError)
+
+
+def _features(data, **more):
+    named = {f"f{k}": FEATURES[:, k] for k in range(8)}
+    return pl.DataFrame({"image_id": data.images["image_id"], **named, **more})
+
+
+@pytest.mark.parametrize(
+    ("column", "words"),
+    [
+        ({"label": lambda d: d.labels("car")}, "label (the labels of car)"),
+        ({"fire": lambda d: d.labels("boat")}, "fire (the labels of boat)"),
+        ({"Car": lambda d: np.arange(len(d))}, "Car"),
+        ({"fold": lambda d: np.arange(len(d)) % 3}, "fold"),
+        ({"Unnamed: 0": lambda d: np.arange(len(d))}, "Unnamed: 0"),
+        ({"width": lambda d: np.arange(len(d))}, "width (unlike f0)"),
+        ({"y": lambda d: np.arange(len(d)), "target": lambda d: np.arange(len(d))}, "y, target"),
+    ],
+)
+def test_columns_that_are_not_features_are_refused(tmp_path, column, words):
+    more = {name: np.asarray(values(DATA)).astype(float) for name, values in column.items()}
+    file = tmp_path / "f.parquet"
+    _features(DATA, **more).write_parquet(file)
+    fails(lambda: given_features(file, DATA), f"columns that are not features: {words}", "remove")
+
+
+def test_features_of_a_file_say_what_was_read(tmp_path):
+    notes = []
+    _features(DATA).write_parquet(tmp_path / "f.parquet")
+    assert np.array_equal(given_features(tmp_path / "f.parquet", DATA, None, notes), FEATURES)
+    assert notes == ["8 features: f0 to f7"]
+    names = [f"im{i}.jpg" for i in range(len(DATA))]
+    images = DATA.images.with_columns(file_name=pl.Series(names))
+    named = nooch.Dataset.build(images, DATA.classes, DATA.areas)
+    frame = _features(DATA).drop("image_id").with_columns(filename=pl.Series(names))
+    frame.reverse().write_parquet(tmp_path / "f.parquet")
+    assert np.array_equal(given_features(tmp_path / "f.parquet", named), FEATURES)
+
+
+@pytest.mark.parametrize("ending", ["npy", "npz"])
+def test_arrays_of_features_take_ids(tmp_path, ending):
+    file, order = tmp_path / f"f.{ending}", np.random.default_rng(0).permutation(len(DATA))
+    np.save(file, FEATURES[order]) if ending == "npy" else np.savez(file, x=FEATURES[order])
+    ids = DATA.images["image_id"].gather(order)
+    (tmp_path / "ids.txt").write_text("\n".join(map(str, ids)))
+    for given in (ids, ids.to_list(), str(tmp_path / "ids.txt")):
+        assert np.array_equal(given_features(file, DATA, given), FEATURES)
+    if ending == "npy":
+        out = tmp_path / "out"
+        fails(lambda: nooch.repair(SUITE, file, out), "the image of a row", "reading={'ids': ...}")
+    fails(lambda: given_features(file, DATA, ids[1:]), "for 1799 images")

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from nooch.base.calls import Progress, checked, no_progress
 from nooch.base.display import DisplayTable, TabularResult
-from nooch.base.errors import InputError, UndefinedError, some_of
+from nooch.base.errors import InputError, UndefinedError, giving, some_of
 from nooch.base.files import atomic_folder
 from nooch.data import Dataset, parquet_bytes
 from nooch.evaluation import (
@@ -242,7 +242,8 @@ def repair(
             such as ``scene``; by default the suite's.
         seed: of heads, draws and resamples.
         overwrite: replace an earlier repair.
-        reading: how files of predictions are read: keywords of ``nooch.load_predictions``.
+        reading: how files of predictions are read: keywords of ``nooch.load_predictions``; ``ids``
+            also name the rows of features in an ``.npy`` or ``.npz``.
         progress: called with what is being done, and how much of how much is done.
 
     Raises:
@@ -254,7 +255,9 @@ def repair(
     """
     suite = as_suite(suite, group, dataset)
     data = suite.require_dataset(dataset)
-    inputs = given_features(features, data)
+    read = list[str]()
+    with giving("reading", ["ids"]):
+        inputs = given_features(features, data, (reading or {}).get("ids"), read)
     criterion = criterion or suite.criteria[0]
     tasks = [key[1] for key in suite.select_keys([criterion], tasks or (), ["valid"])]
     score = partial(
@@ -278,7 +281,7 @@ def repair(
         scores = score(runs, tasks=tasks, bootstrap=k, baseline=BEFORE, progress=progress)
         source = "ERM on the same features" if old is None else old.run
         repaired = _repaired(scores, selected, heads, source, Path(out))
-        repaired.notes.extend(suite.unit_notes)
+        repaired.notes.extend([*read, *suite.unit_notes])
         if lacking:
             repaired.notes.append(f"no hard images of both sides on valid: {some_of(lacking)}")
         about = {"suite": identity_of(suite), "dataset": data.fingerprint, "criterion": criterion}

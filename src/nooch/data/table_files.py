@@ -413,6 +413,13 @@ def id_column(ids: NDArray[Any] | pl.Series, where: object = None) -> pl.Series:
     return column.cast(pl.Int64)
 
 
+def listed_ids(ids: Any) -> pl.Series | None:
+    """Image ids as given, or of a file with one per line, as ``id_column``; None of None."""
+    if isinstance(ids, str | Path):
+        ids = [line.strip() for line in text_lines(Path(ids)) if line.strip()]
+    return None if ids is None else id_column(pl.Series(ids), "`ids`")
+
+
 def are_exact_integers(values: pl.Series) -> pl.Series:
     """Mask of the floats that are exact whole numbers, at most 2^53 in size: bool (n,)."""
     return values.is_finite() & (values == values.round()) & (values.abs() <= 2**53)

@@ -13,13 +13,13 @@ import msgspec
 import polars as pl
 
 from nooch.base.limits import BROKEN_JSON
-from nooch.base.text_encoding import text_lines, utf8_bytes
-from nooch.data import class_name, id_column
+from nooch.base.text_encoding import utf8_bytes
+from nooch.data import class_name
 from nooch.data.readers.coco.structure import Category, categories_of, decode
 from nooch.data.readers.cocostuff import COCO_THINGS
 from nooch.data.readers.label_maps import class_list, is_numbered
 from nooch.data.readers.yolo import YAML_ENDINGS, read_yolo_data
-from nooch.data.table_files import checked_read
+from nooch.data.table_files import checked_read, listed_ids
 
 UNKNOWN = ("wrong", "skip")
 """Treatment of an answer that is neither yes nor no: wrong, or not asked."""
@@ -68,10 +68,7 @@ class FileFormat:
 
     def listed(self) -> pl.Series | None:
         """The given image ids, or None."""
-        ids: Any = self.ids
-        if isinstance(ids, str | Path):
-            ids = [line.strip() for line in text_lines(Path(ids)) if line.strip()]
-        return None if ids is None else id_column(pl.Series(ids), "`ids`")
+        return listed_ids(self.ids)
 
 
 def _has_categories(path: Path) -> bool:

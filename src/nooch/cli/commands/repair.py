@@ -109,7 +109,9 @@ def weights_command(
 @with_reading
 def repair_command(
     suite: Path = shared.SuiteArgument,
-    features: Path = Option(..., help="Folder of nooch train features, or a file: .parquet, .npz."),
+    features: Path = Option(
+        ..., help="Folder of nooch train features, or a file: .parquet, .npz, or .npy with --ids."
+    ),
     out: Path = Option(..., help="Folder to write: head, predictions, changes."),
     dataset: str = shared.DatasetOption,
     overwrite: bool = shared.OverwriteOption,

@@ -22,7 +22,7 @@ from nooch.models.backbones import Backbone
 from nooch.models.caches.array_store import ArrayKind, MappedRows, Unfinished, making, write_block
 from nooch.models.caches.pixels import PixelCache
 from nooch.models.devices import memory_limits, reuse_memory
-from nooch.models.encoders import load_embedding
+from nooch.models.encoders import check_features, open_embedding
 from nooch.models.images import Decoding, dark_notes, decode_images, refuse_broken
 from nooch.models.pixel_batches import batches_of, forward, read_in_order
 
@@ -76,14 +76,18 @@ def load_features(folder: str | Path, data: Dataset, *, verify: bool = True) -> 
     return Features.load_as(folder, data, FEATURES, verify=verify)
 
 
-def given_features(source: Any, data: Dataset) -> Features | NDArray[Any]:
+def given_features(
+    source: Any, data: Dataset, ids: Any = None, notes: list[str] | None = None
+) -> Features | NDArray[Any]:
     """Features of all images: of ``extract_features`` or its folder, of a file of vectors by image
     (see ``load_embedding``), or an array (n_images, d) in the order of the images.
+
+    ``ids``: see ``open_embedding``; ``notes`` gets what was read of a file.
     """
     from_file = isinstance(source, str | Path)
     if isinstance(source, Features) or (from_file and Path(source).is_dir()):
         return load_features(source, data) if from_file else source
-    values = load_embedding(source, data) if from_file else float_array(source)
+    values = _of_file(Path(source), data, ids, notes) if from_file else float_array(source)
     if values.ndim != 2 or len(values) != len(data):
         problem = f"features have shape {values.shape}"
         raise InputError(problem, allowed=f"({len(data)}, d), a row for each image")
@@ -93,6 +97,22 @@ def given_features(source: Any, data: Dataset) -> Features | NDArray[Any]:
         problem = f"{len(broken)} images have no features, or not finite ones: {some_of(broken)}"
         raise InputError(problem, allowed="finite numbers for every image")
     return values
+
+
+def _of_file(path: Path, data: Dataset, ids: Any, notes: list[str] | None) -> NDArray[Any]:
+    """The vectors of a file in the order of the images; NaN where it has none."""
+    if path.suffix == ".npy" and ids is None:
+        problem = "does not name the image of a row"
+        raise InputError(problem, where=path, allowed="an .npz, a table, or image ids of the rows",
+                         give={"ids": ...})  # fmt: skip
+    file = open_embedding(path, ids)
+    rows = file.rows_of(data)
+    if not (rows >= 0).any():
+        raise file.stranger(data)
+    check_features(file, data)
+    if notes is not None:
+        notes.append(file.read)
+    return file.placed(rows, len(data))
 
 
 @dataclass(frozen=True)

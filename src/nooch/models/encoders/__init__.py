@@ -19,11 +19,16 @@ from nooch.models.encoders.caption_vectors import (
     embed_captions,
     encode_texts,
 )
-from nooch.models.encoders.precomputed import EmbeddingFile, load_embedding, open_embedding
+from nooch.models.encoders.precomputed import (
+    EmbeddingFile,
+    check_features,
+    load_embedding,
+    open_embedding,
+)
 
 __all__ = [
-    "ENCODERS", "EmbeddingFile", "Encoder", "caption_means", "distinct_captions", "embed_captions",
-    "encode_texts", "encoder", "load_embedding", "open_embedding",
+    "ENCODERS", "EmbeddingFile", "Encoder", "caption_means", "check_features", "distinct_captions",
+    "embed_captions", "encode_texts", "encoder", "load_embedding", "open_embedding",
 ]  # fmt: skip
 
 ENCODERS = MappingProxyType(

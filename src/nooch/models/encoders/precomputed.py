@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,7 +13,11 @@ import polars as pl
 from numpy.typing import NDArray
 
 from nooch.base.errors import InputError, some_of
-from nooch.data import Dataset, id_column, read_arrays, read_table
+from nooch.base.words import counted
+from nooch.data import Dataset, ImageNames, id_column, read_arrays, read_table
+from nooch.data.image_names import IMAGE_COLUMNS
+from nooch.data.table_files import listed_ids
+from nooch.data.table_schema import folded
 
 _ARRAYS = ("image_ids", "embeddings")
 _ALLOWED = (
@@ -43,16 +49,28 @@ class EmbeddingFile:
         path: the file.
         ids: images, unique.
         vectors: (n, d), finite; float64 or a type of fewer bits.
+        columns: names of the columns of numbers that a table has them in.
     """
 
     path: Path
     ids: pl.Series
     vectors: NDArray[Any]
+    columns: tuple[str, ...] = ()
+
+    @property
+    def read(self) -> str:
+        """Summary such as "6 features: f0 to f5"."""
+        names = self.columns
+        shown = f": {names[0]} to {names[-1]}" if len(names) > 3 else f": {', '.join(names)}"
+        return f"{counted(self.vectors.shape[1], 'feature')}{shown if names else ''}"
 
     def rows_of(self, data: Dataset) -> NDArray[np.int64]:
         """Row in the dataset of each of the file's images, or -1, shape (n,)."""
         own = data.images.select("image_id", row=pl.int_range(pl.len()))
-        requested = pl.DataFrame({"image_id": self.ids.cast(own["image_id"].dtype, strict=False)})
+        ids = self.ids.cast(own["image_id"].dtype, strict=False)
+        if self.ids.dtype == pl.String and not ids.is_in(own["image_id"].implode()).any():
+            ids = ImageNames.from_images(data.images).match(self.ids, self.path).ids
+        requested = pl.DataFrame({"image_id": ids})
         joined = requested.join(own, on="image_id", how="left", maintain_order="left")
         rows = joined["row"].fill_null(-1).to_numpy()
         rows_known = rows[rows >= 0]
@@ -77,16 +95,69 @@ class EmbeddingFile:
         return InputError(problem, where=self.path, allowed=allowed)
 
 
-def open_embedding(path: str | Path) -> EmbeddingFile:
-    """Read and check a file of embeddings. Raises InputError as ``load_embedding``."""
+def open_embedding(path: str | Path, ids: Any = None) -> EmbeddingFile:
+    """Read and check a file of embeddings. Raises InputError as ``load_embedding``.
+
+    ``ids``: of the rows of an array that does not name them, or a file with one per line.
+    """
     path = Path(path)
-    ids, vectors = _from_npz(path) if path.suffix == ".npz" else _from_table(path)
+    listed, columns = listed_ids(ids), tuple[str, ...]()
+    if listed is not None and path.suffix in {".npy", ".npz"}:
+        ids, vectors = listed, _the_array(path)
+    elif path.suffix == ".npz":
+        ids, vectors = _from_npz(path)
+    else:
+        ids, vectors, columns = _from_table(path)
     is_matrix = vectors.shape == (len(ids), *vectors.shape[-1:])
     if vectors.dtype.kind not in "iuf" or not is_matrix or not vectors.size:
         problem = f"embeddings are {vectors.dtype} of shape {vectors.shape} for {len(ids)} images"
         raise InputError(problem, where=path, allowed=_ALLOWED)
     _check_values(path, ids, vectors)
-    return EmbeddingFile(path, ids, vectors)
+    return EmbeddingFile(path, ids, vectors, columns)
+
+
+_NO_FEATURES = {
+    "label", "labels", "target", "targets", "y", "y_true", "gt", "class", "index", "idx", "row",
+    "split", "fold", "group", "place", "env", "environment", "epoch", "seed", "",
+}  # fmt: skip
+"""Names of columns of numbers that are about images, and are not features."""
+
+
+def check_features(file: EmbeddingFile, data: Dataset) -> None:
+    """Raise InputError for columns that are not features: with names of classes, labels, splits and
+    the like, unlike most of the others, or with the labels of a class as values.
+    """
+    stems = [re.sub(r"\d+$", "", name) for name in file.columns]
+    usual, often = Counter(stems).most_common(1)[0] if stems else ("", 0)
+    rows, wrong = file.rows_of(data), list[str]()
+    known = rows >= 0
+    labels = {name: data.labels(name, unknown=False)[rows[known]] for name in data.classes}
+    names = {folded(name) for name in data.classes}
+    for number, (name, stem) in enumerate(zip(file.columns, stems, strict=True)):
+        same = list[str]()
+        if len(np.unique(file.vectors[:1000, number])) == 2:
+            high = file.vectors[known, number] > file.vectors[known, number].min()
+            same = [of for of, y in labels.items() if np.array_equal(high, y)]
+        if same:
+            wrong.append(f"{name} (the labels of {same[0]})")
+        elif folded(name) in _NO_FEATURES | names or name.lower().startswith("unnamed:"):
+            wrong.append(name)
+        elif stem != usual and 2 * often > len(stems) and often > 2:
+            wrong.append(f"{name} (unlike {usual}0)")
+    if wrong:
+        problem = f"columns that are not features: {some_of(wrong)}"
+        raise InputError(problem, where=file.path, allowed="image_id and features",
+                         remedy="remove these columns from the file")  # fmt: skip
+
+
+def _the_array(path: Path) -> NDArray[Any]:
+    """The one array of numbers of a file."""
+    arrays = read_arrays(path, "an array (n, d)")
+    of_numbers = [a for a in arrays.values() if a.ndim == 2 and a.dtype.kind in "iuf"]
+    if len(of_numbers) != 1:
+        problem = f"contains {len(of_numbers)} arrays (n, d) of numbers"
+        raise InputError(problem, where=path, allowed="one array (n, d)")
+    return of_numbers[0]
 
 
 def _check_values(path: Path, ids: pl.Series, vectors: NDArray[Any]) -> None:
@@ -114,20 +185,25 @@ def _from_npz(path: Path) -> tuple[pl.Series, NDArray[Any]]:
     return id_column(arrays["image_ids"], f"{path}, image_ids"), arrays["embeddings"]
 
 
-def _from_table(path: Path) -> tuple[pl.Series, NDArray[Any]]:
+def _from_table(path: Path) -> tuple[pl.Series, NDArray[Any], tuple[str, ...]]:
     if path.suffix == ".npy":
         raise InputError("does not name the image of a row", where=path, allowed=_ALLOWED)
-    table = read_table(path)
-    values = table.drop("image_id", strict=False)
+    table = read_table(path, names=IMAGE_COLUMNS)
+    images = [name for name in table.columns if folded(name) in IMAGE_COLUMNS]
+    if len(images) > 1:
+        problem = f"columns {' and '.join(images)} could each name the images"
+        raise InputError(problem, where=path, allowed=_ALLOWED, remedy="remove one of them")
+    values = table.drop(images)
     nested = [name for name, dtype in values.schema.items() if dtype.is_nested()]
     numbers = all(dtype.is_numeric() for dtype in values.dtypes)
     readable = values.width and (numbers or (nested and values.width == 1))
-    if "image_id" not in table.columns or not readable:
-        described = ", ".join(f"{name} ({dtype})" for name, dtype in table.schema.items())
+    if not images or not readable:
+        described = some_of((f"{name} ({dtype})" for name, dtype in table.schema.items()), 12)
         raise InputError(f"has columns {described}", where=path, allowed=_ALLOWED)
     # a null becomes NaN, which the check of the values names
     vectors = _unnested(path, values.to_series()) if nested else values.to_numpy()
-    return id_column(table["image_id"], path), vectors
+    columns = () if nested else tuple(values.columns)
+    return id_column(table[images[0]], path), vectors, columns
 
 
 def _unnested(path: Path, column: pl.Series) -> NDArray[Any]:
