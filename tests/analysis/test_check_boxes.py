@@ -133,6 +133,17 @@ def test_the_threshold_is_chosen_on_valid_where_it_has_detections(planted, tmp_p
     assert "car 0.15" in note
     n = split.images.filter(split="valid").height
     assert f"on {n} images of valid" in note
+    assert not [note for note in checked.notes if "chosen on fewer than" in note]
+    ids = pl.col("image_id").is_in(split.images.filter(split="valid")["image_id"][:9].implode())
+    rest = pl.when(pl.col("split") != "valid").then("split").when(ids).then(pl.lit("valid"))
+    small = nooch.Dataset.build(
+        split.images.with_columns(split=rest.otherwise(pl.lit("train"))),
+        data.classes, data.areas, objects=data.objects,
+    )  # fmt: skip
+    having = int(small.select("valid").labels("car").sum())
+    notes = nooch.check(small, low, tmp_path / "few", **options).notes
+    (few,) = (note for note in notes if "chosen on fewer than 20 images" in note)
+    assert f"car ({having})" in few
     assert checked.findings.table["rate_usual"].max() < 0.2
     strict = nooch.check(split, low, tmp_path / "strict", threshold=0.5, **options)
     assert strict.findings.table.filter(side="positive")["rate_usual"][0] == 1

@@ -11,9 +11,11 @@ import polars as pl
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from nooch.base.errors import InputError, ParameterError
+from nooch.base.errors import InputError, ParameterError, some_of
+from nooch.base.words import readable
 from nooch.data import Dataset
 from nooch.data.objects import BOX, needed_objects, objects_table
+from nooch.evaluation.bootstrap import FEWEST
 from nooch.evaluation.boxes.matching import (
     Boxes,
     Detections,
@@ -343,7 +345,17 @@ def _of_largest_f1(runs: Sequence[MatchedRun], data: Dataset) -> tuple[RunThresh
             problem = "no threshold can be chosen on valid, of which there are no detections"
             raise InputError(problem, where=f"run {run.run.run}")
     by_run = {run.run.run: run.f1_limits(valid) for run in runs}
-    return by_run, [
+    part = data.select("valid")
+    having = {
+        task: int(part.labels(task).sum())
+        for task in dict.fromkeys(task for limits in by_run.values() for task in limits)
+    }
+    few = [f"{readable(task)} ({n:,})" for task, n in having.items() if n < FEWEST]
+    warning = (
+        f"warning: scores of the largest F1 are chosen on fewer than {FEWEST} images of valid that"
+        f" have the class, and would differ on others: {some_of(few)}; give numbers (`threshold`)"
+    )
+    return by_run, ([warning] if few else []) + [
         f"boxes of {run} count above the scores of the largest F1 on {len(valid):,} images of"
         f" valid: {listed(limits)}"
         for run, limits in by_run.items()
