@@ -524,6 +524,12 @@ def upright_size(opened: Image.Image) -> tuple[int, int]:
     return (height, width) if orientation(opened) >= 5 else (width, height)
 
 
+def stored_size(path: str) -> tuple[int, int]:
+    """Width and height of an image file as it is stored, before it is turned upright."""
+    with opened_image(Path(path)) as opened:
+        return opened.size
+
+
 def sizes_of(paths: Sequence[str | None]) -> list[tuple[int | None, int | None]]:
     """Width and height of each upright picture; None, None of a file that is not one, and of
     None.

@@ -352,6 +352,11 @@ MISSING = "missing: "
 """Each of the first images without a file is also counted, so that a note can name them."""
 
 
+def files_named(names: Sequence[str | None], listing: ImageListing) -> list[str | None]:
+    """The path of each name below the folder of images; None where there is no such file."""
+    return _index(listing, filter(None, names)).by_file_names(names)
+
+
 def located(frame: pl.DataFrame, listing: ImageListing) -> tuple[pl.DataFrame, list[Any]]:
     """The frame with the files of its images: by ``stem``, else by ``file_name``, which stays if
     there is no such file, else by id; and the names of those that are not there.
@@ -359,7 +364,7 @@ def located(frame: pl.DataFrame, listing: ImageListing) -> tuple[pl.DataFrame, l
     key = next(name for name in ("stem", "file_name", "image_id") if name in frame.columns)
     names = frame[key].to_list()
     if key == "file_name":
-        paths = _index(listing, filter(None, names)).by_file_names(names)
+        paths = files_named(names, listing)
         files = [path or name for path, name in zip(paths, names, strict=True)]
     else:
         # ids may be file names, also of another machine

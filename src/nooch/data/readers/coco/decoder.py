@@ -20,7 +20,7 @@ import msgspec
 
 from nooch.base.errors import InputError, unreadable
 from nooch.base.limits import BROKEN_JSON
-from nooch.data.readers.coco.structure import decode, refused
+from nooch.data.readers.coco.structure import decode, is_strict, refused
 
 SLICE = 1 << 24
 """Bytes of an array that are decoded at once."""
@@ -66,7 +66,8 @@ class Document(Generic[K]):
         self._content, self._path, self._kind, self._size = content, path, kind, size
         self._at = 0
         self._decoders = {
-            f.encode_name: msgspec.json.Decoder(f.type) for f in msgspec.structs.fields(kind)
+            f.encode_name: msgspec.json.Decoder(f.type, strict=is_strict(kind))
+            for f in msgspec.structs.fields(kind)
         }
         self.members: dict[str, bytes] = {}
 

@@ -10,6 +10,9 @@ def mask_area(segmentation: Any, height: int, width: int) -> float:
     if isinstance(segmentation, list):
         from pycocotools import mask
 
+        if segmentation and all(isinstance(x, int | float) for x in segmentation):
+            # one polygon, not in a list
+            segmentation = [segmentation]
         if not segmentation or not all(
             isinstance(p, list) and len(p) >= 6 and len(p) % 2 == 0 for p in segmentation
         ):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import polars as pl
@@ -17,12 +18,30 @@ from nooch.base.calls import Map, StepProgress
 from nooch.base.errors import InputError, some_of
 from nooch.data.dataset import Dataset
 from nooch.data.objects import NOTES, objects_table, usable_boxes
-from nooch.data.readers.coco.structure import ABSENT, CROWD, IGNORE, PARTIAL, ParsedFile
+from nooch.data.readers.coco.structure import (
+    ABSENT,
+    CROWD,
+    IGNORE,
+    PARTIAL,
+    ParsedFile,
+    is_flat,
+)
 from nooch.data.readers.cocostuff import COCOSTUFF, OTHER, map_values
 from nooch.data.readers.contract import ImageListing
+from nooch.data.readers.image_files import sizes_of, stored_size
 from nooch.data.readers.image_rows import Entries, ImageRows, entries_of, located, summed
 from nooch.data.readers.map_pixels import count_maps, list_maps
 from nooch.data.table_schema import check_file_names, class_name
+
+if TYPE_CHECKING:
+    from nooch.data.readers.coco.rows import ScannedFile
+
+_OF_FILES = {
+    "larger": "{n} of {compared} areas are larger than their box{unknown}",
+    "flat": "{n} boxes have no extent, but a positive area: they are not among the objects",
+    "nan": "{n} values are NaN or Infinity: they count as missing",
+}
+"""Counts of whole files -> their notes."""
 
 _NOTES = {
     "listed": (
@@ -40,6 +59,20 @@ _NOTES = {
         "{n} images have no pixel map: their stuff was not annotated, and is unknown, not absent"
     ),
     **NOTES,
+    "proxies": (
+        "{n} areas are of bounding boxes, which are larger than the objects in them: these"
+        " annotations have neither an area nor a segmentation"
+    ),
+    "unsized": "{n} annotations have no area, segmentation or box: their areas are unknown",
+    "unmasked": (
+        "{n} segmentations cannot be decoded, or lie outside of their image: the areas of their"
+        " boxes are taken"
+    ),
+    "twice": "{n} annotations are listed twice, with the same box and area: both count",
+    "resized": (
+        "{n} of {measured} image files that were looked at have another size than the annotations"
+        " say: boxes may not fit"
+    ),
     "files": "{n} of {images} image files are not below {root}",
     "strays": "{n} captions belong to images that no annotation file lists; they are left out",
     "bare": "{n} images have no caption: they have no gist",
@@ -48,16 +81,22 @@ _NOTES = {
 
 
 def merge(
-    parsed: Sequence[tuple[str, ParsedFile]], images: ImageListing | None
+    parsed: Sequence[tuple[str, ParsedFile]],
+    images: ImageListing | None,
+    texts: pl.Series | None = None,
 ) -> tuple[Dataset, dict[str, int]]:
     """Parsed files (or one part of each) as a Dataset without provenance, and counts, which
-    add up over parts.
+    add up over parts. The ids of images are positions in ``texts``, if there are any.
     """
+
+    def named(ids: pl.Series) -> pl.Series:
+        return ids if texts is None else texts.gather(ids).alias(ids.name)
+
     merged = _MergedFiles([(role, file) for role, file in parsed if role in {"things", "stuff"}])
     for role, file in parsed:
         if role == "maps":
             merged.add_maps(file)
-    texts = _captions([file for role, file in parsed if role == "captions"], merged)
+    captions = _captions([file for role, file in parsed if role == "captions"], merged)
     frame = pl.DataFrame(
         {
             "image_id": merged.ids,
@@ -72,44 +111,81 @@ def merge(
     if images is not None:
         frame, missing = located(frame, images)
         root, merged.counts["files"] = str(images.root.resolve()), len(missing)
+        merged.counts |= _other_sizes(frame, images)
+    objects = merged.objects()
+    frame, captions, objects = (
+        table if table is None else table.with_columns(named(table["image_id"]))
+        for table in (frame, captions, objects)
+    )
     data = Dataset.build(
         frame,
         merged.classes,
         merged.areas(),
-        texts,
+        captions,
         image_root=root,
         kinds=merged.kinds,
-        objects=merged.objects(),
+        objects=objects,
         verified=merged.verified(),
     )
     return data, merged.counts
 
 
+def _other_sizes(frame: pl.DataFrame, images: ImageListing) -> dict[str, int]:
+    """How many image files of a sample have another size than their annotations say, as they are
+    stored and as they are shown.
+    """
+    step = -(-frame.height // _MOST_MEASURED) or 1
+    sample = frame.gather_every(step).select("file_name", "width", "height").drop_nulls()
+    names, widths, heights = (sample[name].to_list() for name in sample.columns)
+    paths = [f"{images.root}/{name}" for name in names]
+    sizes = sizes_of(paths)
+    measured = [size for size in zip(paths, widths, heights, sizes, strict=True) if size[3][0]]
+    differ = sum(
+        size != (width, height) and (size != (height, width) or stored_size(path) == size)
+        for path, width, height, size in measured
+    )
+    return {"measured": len(measured), "resized": differ}
+
+
+_MOST_MEASURED = 1000
+"""Image files of a part whose sizes are looked at."""
+
+
 def merged_provenance(
-    sources: Sequence[dict[str, Any]],
-    categories: Mapping[str, tuple[int, str]],
-    licenses: Iterable[list[dict[str, Any]]],
-    counts: Mapping[str, int],
-    n_images: int,
-    images: object,
+    files: Sequence[ScannedFile], counts: Mapping[str, int], n_images: int, images: object
 ) -> dict[str, Any]:
     """Provenance of a dataset merged from files, with the notes that the counts of all parts make;
     ``images`` is the folder of image files.
     """
+    sources = [file.source for file in files]
+    categories = class_categories([(file.role, file) for file in files])
     listed: dict[str, dict[str, Any]] = {}
-    for entry in chain.from_iterable(licenses):
+    for entry in chain.from_iterable(file.licenses for file in files):
         entry_known: dict[str, Any] = {k: entry[k] for k in ("name", "url") if k in entry}
         listed.setdefault(str(entry.get("name", entry)), entry_known)
+    of_files = Counter[str]()
+    for file in files:
+        of_files.update(file.counts)
+    unknown = any(file.is_contradictory for file in files)
+    texts = {
+        "unknown": ": areas are unknown, since most contradict their boxes" if unknown else "",
+        "compared": of_files["compared"],
+        "measured": counts.get("measured"),
+    }
+    dropped = some_of(sorted({name for file in files for name in file.dropped}))
+    notes = [f"a category without annotations whose name another one has: {dropped}; left out"]
+    proxies, kept = counts.get("proxies", 0), of_files["compared"]
     return {
         "reader": "coco",
-        "area": "segments",
+        "area": "boxes" if proxies and not kept else "segments",
         "sources": sources,
         "categories": {c: {"id": number, "name": name} for c, (number, name) in categories.items()},
         "licenses": list(listed.values()),
-        "notes": [
-            text.format(n=counts[what], images=n_images, root=images)
-            for what, text in _NOTES.items()
-            if counts.get(what)
+        "notes": (notes if dropped else [])
+        + [
+            text.format(n=number, images=n_images, root=images, **texts)
+            for what, text in (_OF_FILES | _NOTES).items()
+            if (number := of_files[what] or counts.get(what))
         ],
     }
 
@@ -148,6 +224,9 @@ class _MergedFiles:
             if role == "things"
         ]
         self._note_coverage(files)
+        for file in parsed:
+            for what, number in file.counts.items():
+                self.counts[what] = self.counts.get(what, 0) + number
 
     def areas(self) -> csr_array:
         """Sums of square pixels over height x width, CSR (n_images, n_classes)."""
@@ -174,8 +253,10 @@ class _MergedFiles:
                 strict=True,
             )
         )
+        self.counts["twice"] = _repeated(rows, columns, boxes, areas)
         parts = rows, columns, boxes, areas, flags
-        rows, columns, boxes, areas, flags = _where(columns >= 0, *parts)
+        kept = (columns >= 0) & ~is_flat(areas, boxes)
+        rows, columns, boxes, areas, flags = _where(kept, *parts)
         usable = usable_boxes(boxes, self.widths[rows], self.heights[rows], self.counts)
         rows, columns, boxes, areas, flags = _where(usable, rows, columns, boxes, areas, flags)
         crowd, ignore = ((flags & flag).astype(bool) for flag in (CROWD, IGNORE))
@@ -300,6 +381,13 @@ class _MergedFiles:
             self.counts["listed"] = len(images)
 
 
+def _repeated(rows: NDArray[Any], columns: NDArray[Any], boxes: Any, areas: Any) -> int:
+    """Number of annotations with the image, class, box and area of an earlier one."""
+    table = pl.DataFrame({"row": rows, "column": columns, "area": areas, "box": boxes})
+    table = table.filter(~pl.col("box").arr.first().is_nan())
+    return table.height - table.n_unique()
+
+
 def _where(kept: NDArray[np.bool_], *parts: NDArray[Any]) -> tuple[NDArray[Any], ...]:
     """The parts of some annotations; without a copy if those are all."""
     return parts if kept.all() else tuple(part[kept] for part in parts)
@@ -312,7 +400,10 @@ def _boxes_of(
     n = len(file.areas)
     if file.boxes is None or file.flags is None:
         return np.full((n, 4), np.nan), file.areas, np.zeros(n, np.uint8)
-    return file.boxes, file.areas, file.flags
+    areas = file.areas
+    if (unknown := np.isnan(areas)).any():
+        areas = np.where(unknown, file.boxes[:, 2] * file.boxes[:, 3], areas)
+    return file.boxes, areas, file.flags
 
 
 def _union(ids: list[NDArray[np.int64]]) -> NDArray[np.int64]:

@@ -7,6 +7,7 @@ imported here.
 from __future__ import annotations
 
 import builtins
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,7 +17,7 @@ from nooch.base.calls import Map, StepProgress
 from nooch.base.errors import ParameterError
 from nooch.base.split_plan import SplitPlan
 from nooch.data.readers.coco.decoder import SLICE
-from nooch.data.readers.coco.rows import ScannedFile, scan_files
+from nooch.data.readers.coco.rows import ScannedFile, keyed, scan_files
 from nooch.data.readers.cocostuff import map_values
 
 if TYPE_CHECKING:
@@ -142,7 +143,7 @@ class CocoReading:
         """Rows of all files. Raises InputError as ``read_coco`` does."""
         del part_size  # rows are sorted by image id, so that any part's rows are found
         sources = [(role, path) for role, path in self.files() if role != "maps"]
-        files = scan_files(sources, folder, self.slice_size, map, progress)
+        files, texts = keyed(scan_files(sources, folder, self.slice_size, map, progress))
         from nooch.data.readers.coco.merge import class_categories
 
         # errors of categories come before errors of rows
@@ -151,28 +152,40 @@ class CocoReading:
         if self.stuff_maps is not None:
             from nooch.data.readers.coco.merge import scan_stuff_maps
 
-            image_ids = ScannedCoco(files, classes, None).ids().to_numpy()
+            image_ids = ScannedCoco(files, classes, None).numbers().to_numpy()
             maps = scan_stuff_maps(
                 Path(self.stuff_maps), self.stuff_map_values, image_ids, folder, map, progress
             )
             classes = list(dict.fromkeys([*classes, *maps.classes]))
-        return ScannedCoco(files, classes, maps, self.splits)
+        return ScannedCoco(files, classes, maps, self.splits, texts)
 
 
 @dataclass(frozen=True)
 class ScannedCoco:
     """Rows of COCO files on disk; ``classes`` are their categories, in order, plus the maps'
-    classes.
+    classes. Ids of images are positions in ``texts``, if there are any.
     """
 
     files: list[ScannedFile]
     classes: list[str]
     maps: StuffMaps | None
     splits: Sequence[str] = ()
+    texts: list[str] | None = None
     broken: Sequence[Any] = ()
 
     def ids(self) -> pl.Series:
         """Ids of all images that things and stuff files list."""
+        return self._named(self.numbers())
+
+    def _named(self, numbers: pl.Series) -> pl.Series:
+        import polars as pl
+
+        if self.texts is None:
+            return numbers
+        return pl.Series(numbers.name, self.texts, pl.String).gather(numbers)
+
+    def numbers(self) -> pl.Series:
+        """Ids of all images as numbers."""
         import polars as pl
 
         # one file at a time: only the ids of all images stay in memory
@@ -186,19 +199,29 @@ class ScannedCoco:
         self, low: ImageId | None, high: ImageId | None, images: ImageListing | None
     ) -> tuple[Dataset, dict[str, int]]:
         """The images with ``low <= id < high``. Raises InputError as ``read_coco`` does."""
+        import polars as pl
+
         from nooch.data.readers.coco.merge import merge
 
-        first, last = (None if end is None else int(end) for end in (low, high))
+        first, last = (
+            None
+            if end is None
+            else int(end)
+            if self.texts is None
+            else bisect_left(self.texts, end)
+            for end in (low, high)
+        )
         things = [file for file in self.files if file.role == "things"]
         # without any annotation of a thing, it is known that images have none
         bare = bool(things) and not any(file.annotations for file in things)
         parsed = [
-            (file.role, file.read(first, last, bare=bare and file.role == "things"))
+            (file.role, file.read(first, last, images, bare=bare and file.role == "things"))
             for file in self.files
         ]
         if self.maps is not None:
             parsed.append(("maps", self.maps.read(first, last)))
-        data, counts = merge(parsed, images)
+        texts = None if self.texts is None else pl.Series(self.texts, dtype=pl.String)
+        data, counts = merge(parsed, images, texts)
         return (self._divided(data) if self.splits else data), counts
 
     def _divided(self, data: Dataset) -> Dataset:
@@ -208,7 +231,7 @@ class ScannedCoco:
         things = [file for file in self.files if file.role == "things"]
         split = pl.lit("train")
         for file, name in zip(things, self.splits, strict=True):
-            listed = pl.Series("image_id", file.ids())
+            listed = self._named(pl.Series("image_id", file.ids()))
             split = (
                 pl.when(pl.col("image_id").is_in(listed.implode()))
                 .then(pl.lit(name))
@@ -220,8 +243,6 @@ class ScannedCoco:
         self, counts: Mapping[str, int], n_images: int, images: object
     ) -> dict[str, Any]:
         """Sources, licenses, and notes of what was counted."""
-        from nooch.data.readers.coco.merge import class_categories, merged_provenance
+        from nooch.data.readers.coco.merge import merged_provenance
 
-        sources, licenses = zip(*((file.source, file.licenses) for file in self.files), strict=True)
-        categories = class_categories([(file.role, file) for file in self.files])
-        return merged_provenance(sources, categories, licenses, counts, n_images, images)
+        return merged_provenance(self.files, counts, n_images, images)

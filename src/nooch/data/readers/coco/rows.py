@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, pairwise
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 import numpy as np
@@ -25,6 +26,7 @@ from nooch.data.readers.coco.decoder import Document, opened, slice_text
 from nooch.data.readers.coco.masks import mask_area
 from nooch.data.readers.coco.structure import (
     LISTED,
+    LOOSE,
     STRUCTURE,
     Annotation,
     Caption,
@@ -37,14 +39,23 @@ from nooch.data.readers.coco.structure import (
     categories_of,
     check_areas,
     checked_images,
+    contradictions,
+    id_texts,
     image_columns,
     index_of,
     integers,
+    licenses_of,
     listed_columns,
     look_up,
     object_columns,
+    records_of,
+    twins_of,
+    without_nan,
 )
 from nooch.data.readers.jobs import NumberedJob, map_for, results_of
+
+if TYPE_CHECKING:
+    from nooch.data.readers.contract import ImageListing
 
 _BLOCK = 1024
 """Texts that are decoded at once."""
@@ -114,6 +125,11 @@ _THING = np.dtype([*_ANNOTATION.descr, ("box", "<f8", (4,)), ("flags", "u1")])
 """Texts are names of images, captions, and the segmentations of annotations without area."""
 
 
+_TEXT = np.dtype([("id", "<i8")])
+_NO_MASK = {"null", "[]", "[[]]", '""', "{}"}
+_PROBED = 5
+"""Images whose files are looked for next to an annotation file."""
+
 _KINDS = {"things": _THING, "stuff": _ANNOTATION, "captions": _CAPTION}
 
 
@@ -132,17 +148,24 @@ def source_of(path: Path) -> dict[str, Any]:
 @dataclass(frozen=True)
 class SliceRows:
     """Rows of one slice on disk; the first is number ``first`` of the array. ``more``: of
-    annotations, how many have a usable box; of images, how many rows their lists have.
+    annotations, how many have a usable box; of images, how many rows their lists have. ``named``:
+    ids of images are numbers of texts.
     """
 
     stem: str
     first: int
     more: int = 0
+    named: bool = False
 
     @property
     def lists(self) -> Path:
         """Rows of the lists of images."""
         return Path(f"{self.stem}-lists")
+
+    @property
+    def texts(self) -> Path:
+        """Rows of the ids of images as texts."""
+        return Path(f"{self.stem}-ids")
 
 
 @dataclass(frozen=True)
@@ -157,6 +180,8 @@ class ScannedFile:
         categories: id -> name as the file spells it.
         licenses: the file's entry for them.
         source: its name, size and hash.
+        counts: of the whole file, ``NOTES`` says of what.
+        dropped: names of categories that no annotation uses, and that another one has too.
     """
 
     role: str
@@ -166,6 +191,8 @@ class ScannedFile:
     categories: dict[int, str]
     licenses: list[dict[str, Any]]
     source: dict[str, Any]
+    counts: dict[str, int]
+    dropped: list[str]
 
     @property
     def path(self) -> Path:
@@ -177,16 +204,74 @@ class ScannedFile:
         """Path of the file, for messages."""
         return self.path.name
 
+    @property
+    def is_contradictory(self) -> bool:
+        """True if most areas are larger than their boxes."""
+        return 2 * self.counts.get("larger", 0) > self.counts.get("compared", 0)
+
     def ids(self) -> NDArray[np.int64]:
         """Ids of all images: int64 (n_images,)."""
         return np.concatenate([read_ids(Path(part.stem), _IMAGE) for part in self.images])
 
-    def read(self, low: int | None, high: int | None, *, bare: bool = False) -> ParsedFile:
+    def texts(self) -> list[str]:
+        """The ids as texts, in the same order."""
+        parts = [
+            read_rows(part.texts, _TEXT, None, None)[1]
+            if part.named
+            else [*map(str, read_ids(Path(part.stem), _IMAGE).tolist())]
+            for part in self.images
+        ]
+        return [str(text) for text in chain.from_iterable(parts)]
+
+    def file_names(self) -> list[str | None]:
+        """Names of the image files, in the same order; next to the file, where they lie there."""
+        names = [*chain.from_iterable(read_rows(Path(part.stem), _IMAGE, None, None)[1]
+                                      for part in self.images)]  # fmt: skip
+        folder = self.path.parent
+        beside = any((folder / name).is_file() for name in names[:_PROBED] if name)
+        return [f"{folder}/{name}" if name and beside else name for name in names]
+
+    def keyed(self, numbers: NDArray[np.int64]) -> ScannedFile:
+        """The file with other ids: the numbers of ``ids()``, in this order. Raises InputError:
+        annotations of an image that is not listed.
+        """
+        ids = self.ids()
+
+        def rows_of(part: SliceRows, stem: Path, kind: np.dtype[Any], new: Path) -> None:
+            rows, texts = read_rows(stem, kind, None, None)
+            order = rows["number"] + part.first if "number" in rows.dtype.names else rows["id"]
+            place = index_of(rows["id"], ids, "image", self.path, order)
+            columns = [numbers[place], *(rows[name] for name in (kind.names or ())[1:])]
+            write_rows(new, kind, columns, texts or None)
+
+        def all_of(parts: list[SliceRows], kind: np.dtype[Any]) -> list[SliceRows]:
+            for part in parts:
+                new = replace(part, stem=f"{part.stem}-keyed")
+                rows_of(part, Path(part.stem), kind, Path(new.stem))
+                if kind == _IMAGE and part.more:
+                    rows_of(part, part.lists, _LISTED, new.lists)
+            return [replace(part, stem=f"{part.stem}-keyed", named=False) for part in parts]
+
+        return replace(
+            self,
+            images=all_of(self.images, _IMAGE),
+            annotations=all_of(self.annotations, self._kind),
+        )
+
+    def read(
+        self,
+        low: int | None,
+        high: int | None,
+        listing: ImageListing | None = None,
+        *,
+        bare: bool = False,
+    ) -> ParsedFile:
         """The content for images with ``low <= id < high``; of ``bare`` files, which have no
         annotation, with boxes of none. Raises InputError for bad values.
         """
-        images = self._images(low, high)
-        slices = [self._annotations(part, images, low, high) for part in self.annotations]
+        images = self._images(low, high, listing)
+        counts: dict[str, int] = {}
+        slices = [self._annotations(part, images, low, high, counts) for part in self.annotations]
         rows = [np.empty(0, self._kind), *(rows for rows, _ in slices)]
         columns = {k: np.concatenate([some[k] for some in rows]) for k in self._kind.names or ()}
         ids, numbers = columns["id"], columns["number"]
@@ -204,7 +289,10 @@ class ScannedFile:
             )
         category_ids = integers(self.categories, len(self.categories), self.path)
         category_index = index_of(columns["category"], category_ids, "category", self.path, numbers)
-        check_areas(columns["area"], index, images, self.path, numbers)
+        areas = columns["area"]
+        check_areas(areas, index, images, self.path, numbers)
+        if self.is_contradictory:
+            areas = np.full(len(areas), np.nan)
         has_boxes = bare or any(part.more for part in self.annotations)
         return ParsedFile(
             self.name,
@@ -212,7 +300,8 @@ class ScannedFile:
             categories=self.categories,
             image_index=index,
             category_index=category_index,
-            areas=columns["area"],
+            areas=areas,
+            counts=counts,
             boxes=columns["box"] if has_boxes else None,
             flags=columns["flags"] if has_boxes else None,
             lists=self._lists(images["image_ids"], category_ids, low, high),
@@ -244,17 +333,38 @@ class ScannedFile:
     def _kind(self) -> np.dtype[Any]:
         return _KINDS[self.role]
 
-    def _images(self, low: int | None, high: int | None) -> dict[str, Any]:
+    def _images(
+        self, low: int | None, high: int | None, listing: ImageListing | None
+    ) -> dict[str, Any]:
         parts = [read_rows(Path(part.stem), _IMAGE, low, high) for part in self.images]
         rows = np.concatenate([rows for rows, _ in parts])
         names = [*chain.from_iterable(texts for _, texts in parts)]
         order = np.argsort(rows["id"], kind="stable")
         ids, widths, heights = (rows[name][order] for name in ("id", "width", "height"))
         ordered = [names[k] for k in order.tolist()] if names else []
-        return checked_images(ids, widths, heights, ordered, self.path)
+        folder = self.path.absolute().parent
+        if listing is not None and listing.root in folder.parents:
+            # images of several folders may be called alike
+            below = folder.relative_to(listing.root).as_posix()
+            if any((folder / name).is_file() for name in ordered[:_PROBED] if name):
+                ordered = [name and f"{below}/{name}" for name in ordered]
+        unsized = np.flatnonzero(~((widths > 0) & (heights > 0)))
+        if len(unsized) and ordered and listing is not None:
+            from nooch.data.readers.image_files import sizes_of
+            from nooch.data.readers.image_rows import files_named
+
+            paths = files_named([ordered[k] for k in unsized.tolist()], listing)
+            sizes = sizes_of([path and f"{listing.root}/{path}" for path in paths])
+            widths[unsized], heights[unsized] = np.array(sizes, np.float64).reshape(-1, 2).T
+        return checked_images(ids, widths, heights, ordered, self.path, listing is not None)
 
     def _annotations(
-        self, part: SliceRows, images: dict[str, Any], low: int | None, high: int | None
+        self,
+        part: SliceRows,
+        images: dict[str, Any],
+        low: int | None,
+        high: int | None,
+        counts: dict[str, int],
     ) -> tuple[NDArray[Any], list[Any]]:
         """Rows of one slice, an image's in the order of the file; and the captions."""
         rows, texts = read_rows(Path(part.stem), self._kind, low, high)
@@ -268,15 +378,33 @@ class ScannedFile:
         )
         # an image that is not listed has no size: ``index_of`` raises for it later
         bare = np.flatnonzero(np.isnan(areas) & (index >= 0))
-        for row in bare[np.argsort(numbers[bare])].tolist():
-            height, width = (int(images[side][index[row]]) for side in ("heights", "widths"))
+        bare = bare[np.argsort(numbers[bare])]
+        sizes = np.stack([images[side][index[bare]] for side in ("widths", "heights")], axis=1)
+        # areas of boxes within their images
+        boxes = rows["box"][bare] if self.role == "things" else np.full((len(bare), 4), np.nan)
+        sides = np.minimum(boxes[:, :2] + boxes[:, 2:], sizes) - np.maximum(boxes[:, :2], 0)
+        proxies = np.where((sides > 0).all(axis=1), sides.prod(axis=1), np.nan)
+        areas[bare] = proxies
+        for place, row in enumerate(bare.tolist()):
+            mask, is_boxed = texts[row], not np.isnan(proxies[place])
+            if self.role == "things" and (mask is None or mask in _NO_MASK):
+                what = "proxies" if is_boxed else "unsized"
+                counts[what] = counts.get(what, 0) + 1
+                continue
+            width, height = sizes[place].tolist()
             try:
-                areas[row] = mask_area(msgspec.json.decode(texts[row] or "null"), height, width)
+                area = mask_area(msgspec.json.decode(mask or "null"), height, width)
             except (TypeError, ValueError, KeyError, IndexError, NotImplementedError) as error:
                 problem = f"annotation {numbers[row]} (counted from 0) has no area and its"
                 problem += f" segmentation cannot be decoded: {error}"
-                allowed = "polygons, or a run-length encoding {counts, size}"
-                raise InputError(problem, where=self.path, allowed=allowed) from error
+                allowed = "polygons, or a run-length encoding {counts, size}; or a box"
+                if not is_boxed:
+                    raise InputError(problem, where=self.path, allowed=allowed) from error
+                area = 0.0
+            if area or not is_boxed:
+                areas[row] = area
+            else:
+                counts["unmasked"] = counts.get("unmasked", 0) + 1
         return rows, texts
 
 
@@ -297,81 +425,107 @@ class FileJob(NumberedJob):
         """Raises InputError: a file that cannot be read, is truncated or of another structure, or
         lists no image.
         """
+        # slower, and only where it is needed: what other programs write
+        try:
+            return self._scanned(loose=False)
+        except InputError:
+            return self._scanned(loose=True)
+
+    def _scanned(self, *, loose: bool) -> ScannedFile:
         where = Path(self.given)
-        kind: type[Instances | Captions] = Captions if self.role == "captions" else Instances
+        kind: type[Any] = Captions if self.role == "captions" else Instances
         slices: dict[str, list[SliceRows]] = {}
+        counts = Counter[str]()
         with ThreadPoolExecutor(1) as pool, opened(self.path, self.given) as content:
             source = pool.submit(source_of, self.path)
-            document = Document[Any](content, where, kind, self.size)
+            text: Any = content
+            if loose:
+                kind, (text, counts["nan"]) = LOOSE[kind], without_nan(content)
+            document = Document[Any](text, where, kind, self.size)
             for key in document.arrays():
                 slices[key], first = [], 0
-                write = partial(self._write, content, key)
-                for start, (n_rows, more) in document.elements(key, write):
-                    slices[key].append(SliceRows(str(self._stem(key, start)), first, more))
+                write = partial(self._write, text, key, loose)
+                for _start, (part, n_rows, of_slice) in document.elements(key, write):
+                    slices[key].append(replace(part, first=first))
+                    counts.update(of_slice)
                     first += n_rows
             rest = document.rest()
         if not slices.get("images"):
             raise InputError("lists no image", where=where, allowed=STRUCTURE)
-        # as text: a number may be larger than any that can be stored
-        licenses = [
-            {name: str(entry[name]) for name in ("name", "url") if name in entry}
-            for entry in getattr(rest, "licenses", None) or []
-        ]
+        categories = categories_of(getattr(rest, "categories", []), where)
+        twins = twins_of(categories)
+        if twins:
+            stems = [Path(part.stem) for part in slices["annotations"]]
+            used = {*chain.from_iterable(np.unique(_categories(stem, _KINDS[self.role])).tolist()
+                                         for stem in stems)}  # fmt: skip
+            twins = [i for i in twins_of(categories, used) if i not in used]
         return ScannedFile(
             self.role,
             self.given,
             slices["images"],
             slices["annotations"],
-            categories_of(getattr(rest, "categories", []), where),
-            licenses,
+            {i: name for i, name in categories.items() if i not in twins},
+            licenses_of(rest),
             {"role": self.role, **source.result()},
+            dict(counts),
+            [categories[i] for i in twins],
         )
 
     def _stem(self, key: str, start: int) -> Path:
         return self.folder / f"file-{self.number}-{key}-{start:x}"
 
-    def _write(self, content: Any, key: str, start: int, stop: int) -> tuple[int, int] | None:
-        """Write the rows of a slice, and give how many rows it has, and ``SliceRows.more``; None if
+    def _write(
+        self, content: Any, key: str, loose: bool, start: int, stop: int
+    ) -> tuple[SliceRows, int, dict[str, int]] | None:
+        """Write the rows of a slice, and give how many rows it has, and what was counted; None if
         it does not decode. Raises InputError for refused values.
         """
+        text, stem, more, named = slice_text(content, start, stop), self._stem(key, start), 0, False
+        counts: dict[str, int] = {}
         try:
-            kind, columns, texts = self._columns(key, slice_text(content, start, stop))
+            kind, columns, texts = self._columns(key, text, loose)
+            ids = id_texts(text) if loose and key == "images" else None
         except BROKEN_JSON:
             return None
-        more = 0
+        if ids is not None:
+            named = True
+            write_rows(SliceRows(str(stem), 0).texts, _TEXT, columns[:1], ids)
         if kind == _IMAGE and len(columns) > 3:
             lists, columns = columns[3:], columns[:3]
             more = len(lists[0])
             if more:
-                write_rows(SliceRows(str(self._stem(key, start)), 0).lists, _LISTED, lists)
+                write_rows(SliceRows(str(stem), 0).lists, _LISTED, lists)
         elif kind == _THING:
-            more = int(np.count_nonzero(~np.isnan(columns[4][:, 0])))
-        write_rows(self._stem(key, start), kind, columns, texts)
-        return len(columns[0]), more
+            more, counts = contradictions(columns[3], columns[4])
+        write_rows(stem, kind, columns, texts)
+        return SliceRows(str(stem), 0, more, named), len(columns[0]), counts
 
     def _columns(
-        self, key: str, text: bytes
+        self, key: str, text: bytes, loose: bool
     ) -> tuple[np.dtype[Any], Sequence[NDArray[Any]], Sequence[str | None] | None]:
         """The type of rows, their columns and their texts; columns of images of things are followed
         by the ones of their lists.
         """
         where = Path(self.given)
+
+        def decoded(kind: type[Any]) -> list[Any]:
+            return records_of(text, LOOSE[kind] if loose else kind)
+
         if key == "images":
-            images = msgspec.json.decode(text, type=list[Image])
+            images = decoded(Image)
             *columns, names = image_columns(images, where)
             if self.role == "things":
                 columns += listed_columns(images, where)
             # names of images that only captions list are not used
             return _IMAGE, columns, None if self.role == "captions" else names
         if self.role == "captions":
-            records = msgspec.json.decode(text, type=list[Caption])
-            ids, captions = caption_columns(records, where)
+            ids, captions = caption_columns(decoded(Caption), where)
             return _CAPTION, (ids, np.arange(len(ids))), captions
         more: Sequence[NDArray[Any]] = ()
         if self.role == "things":
             annotations, *more = object_columns(text)
         else:
-            annotations = msgspec.json.decode(text, type=list[Annotation])
+            annotations = decoded(Annotation)
         ids, categories, areas = annotation_columns(annotations, where)
         masks = None
         if (bare := np.isnan(areas)).any():
@@ -381,6 +535,53 @@ class FileJob(NumberedJob):
                 for mask, b in zip(segmentations, bare, strict=True)
             ]
         return _KINDS[self.role], (ids, np.arange(len(ids)), categories, areas, *more), masks
+
+
+def _categories(stem: Path, kind: np.dtype[Any]) -> NDArray[np.int64]:
+    return np.memmap(stem.with_suffix(".rows"), kind, mode="r")["category"]
+
+
+def keyed(files: list[ScannedFile]) -> tuple[list[ScannedFile], list[str] | None]:
+    """Files whose ids of images are positions in a list of texts, and this list, ascending, where
+    ids are texts, or files give one id to different images: then the text begins with what their
+    paths do not share. Else the files, and None.
+    """
+    things = [file for file in files if file.role == "things"]
+    prefixes = ["" for _ in files]
+    if len(things) == len(files) > 1 and _collide(files):
+        prefixes = [f"{label}/" for label in _labels([file.path for file in files])]
+    elif not any(part.named for file in files for part in file.images):
+        return files, None
+    texts = [
+        [f"{prefix}{text}" for text in file.texts()]
+        for prefix, file in zip(prefixes, files, strict=True)
+    ]
+    listed = sorted({*chain.from_iterable(texts)})
+    place = {text: number for number, text in enumerate(listed)}
+    numbers = [np.array([place[text] for text in of_file], np.int64) for of_file in texts]
+    return [file.keyed(of_file) for file, of_file in zip(files, numbers, strict=True)], listed
+
+
+def _collide(files: Sequence[ScannedFile]) -> bool:
+    """True if an id is of images with different names."""
+    ids = np.concatenate([file.ids() for file in files])
+    if len(np.unique(ids)) == len(ids):
+        return False
+    names: dict[int, str | None] = {}
+    listed = chain.from_iterable(file.file_names() for file in files)
+    return any(
+        names.setdefault(i, name) != name for i, name in zip(ids.tolist(), listed, strict=True)
+    )
+
+
+def _labels(paths: Sequence[Path]) -> list[str]:
+    """What the paths, without their endings, do not share at their begin and end."""
+    parts = [path.absolute().with_suffix("").parts for path in paths]
+    while len({of[0] for of in parts}) == 1 and min(map(len, parts)) > 1:
+        parts = [of[1:] for of in parts]
+    while len({of[-1] for of in parts}) == 1 and min(map(len, parts)) > 1:
+        parts = [of[:-1] for of in parts]
+    return ["/".join(of) for of in parts]
 
 
 def scan_files(

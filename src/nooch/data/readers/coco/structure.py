@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from operator import attrgetter
 from pathlib import Path
@@ -10,12 +11,14 @@ from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
+from blake3 import blake3
 from numpy.typing import NDArray
 
 from nooch.base.errors import InputError, some_of
 from nooch.base.limits import BROKEN_JSON, MOST_AREA
 
 T = TypeVar("T")
+R = TypeVar("R", bound=msgspec.Struct)
 
 
 class Image(msgspec.Struct, gc=False):
@@ -62,19 +65,13 @@ class Thing(Annotation, gc=False):
     ignore: Any = None
 
 
-class LooseThing(Thing, gc=False):
-    """A ``Thing`` whose ``bbox`` may be anything."""
-
-    bbox: msgspec.Raw = msgspec.Raw(b"null")  # type: ignore[assignment]
-
-
 class Instances(msgspec.Struct, gc=False):
     """An instances or stuff file."""
 
     images: list[Image]
     annotations: list[Annotation]
     categories: list[Category]
-    licenses: list[dict[str, Any]] | None = None
+    licenses: Any = None
 
 
 class Caption(msgspec.Struct, gc=False):
@@ -91,10 +88,125 @@ class Captions(msgspec.Struct, gc=False):
     annotations: list[Caption]
 
 
+class LooseImage(Image, gc=False):
+    """An ``Image`` as other programs write it: numbers may be text, ids any text."""
+
+    id: int | str  # type: ignore[assignment]
+    width: float | None = None  # type: ignore[assignment]
+    height: float | None = None  # type: ignore[assignment]
+
+
+class LooseCategory(Category, gc=False):
+    """A ``Category`` whose id may be text."""
+
+    id: int | str  # type: ignore[assignment]
+
+
+class LooseAnnotation(Annotation, gc=False):
+    """An ``Annotation`` whose ids may be text."""
+
+    image_id: int | str  # type: ignore[assignment]
+    category_id: int | str  # type: ignore[assignment]
+
+
+class LooseThing(Thing, gc=False):
+    """A ``Thing`` whose ids may be text, and whose ``bbox`` may be anything."""
+
+    image_id: int | str  # type: ignore[assignment]
+    category_id: int | str  # type: ignore[assignment]
+    bbox: msgspec.Raw = msgspec.Raw(b"null")  # type: ignore[assignment]
+
+
+class LooseCaption(Caption, gc=False):
+    """A ``Caption`` whose image id may be text."""
+
+    image_id: int | str  # type: ignore[assignment]
+
+
+class LooseInstances(Instances, gc=False):
+    """An instances or stuff file of another program."""
+
+    images: list[LooseImage]  # type: ignore[assignment]
+    annotations: list[LooseAnnotation]  # type: ignore[assignment]
+    categories: list[LooseCategory]  # type: ignore[assignment]
+
+
+class LooseCaptions(Captions, gc=False):
+    """A caption file of another program."""
+
+    images: list[LooseImage]  # type: ignore[assignment]
+    annotations: list[LooseCaption]  # type: ignore[assignment]
+
+
+LOOSE: dict[type, type] = {
+    Instances: LooseInstances,
+    Captions: LooseCaptions,
+    Image: LooseImage,
+    Annotation: LooseAnnotation,
+    Thing: LooseThing,
+    Caption: LooseCaption,
+}
+"""COCO's structure -> the one of files that are not COCO's to the letter."""
+
+
+def is_strict(kind: type) -> bool:
+    """False for a structure in which numbers may be text."""
+    return kind not in LOOSE.values()
+
+
+def records_of(text: bytes, kind: type[R]) -> list[R]:
+    """Records; of a loose structure with their ids as numbers. Raises the decoder's errors."""
+    records = msgspec.json.decode(text, type=list[kind], strict=is_strict(kind))  # type: ignore[valid-type]
+    if not is_strict(kind):
+        ids = [name for name in kind.__struct_fields__ if name in {"id", "image_id", "category_id"}]
+        for record in records:
+            for name in ids:
+                setattr(record, name, id_number(getattr(record, name)))
+    return records
+
+
+def id_number(value: int | str) -> int:
+    """An id as a number: a text that is written as one is this number, and others have one of their
+    own, 63 bits of a hash.
+    """
+    if isinstance(value, int):
+        return value
+    if _WHOLE.fullmatch(value):
+        return int(value)
+    return int.from_bytes(blake3(value.encode()).digest(8), "big") >> 1
+
+
+_WHOLE = re.compile("0|-?[1-9][0-9]{0,17}")
+
+
+def id_texts(text: bytes) -> list[str] | None:
+    """The ids of images as they are written, None where all are numbers."""
+    ids = [image.id for image in msgspec.json.decode(text, type=list[LooseImage], strict=False)]
+    is_text = any(isinstance(i, str) and not _WHOLE.fullmatch(i) for i in ids)
+    return [str(i) for i in ids] if is_text else None
+
+
+def without_nan(content: Any) -> tuple[Any, int]:
+    """A JSON document with null for NaN and Infinity, which Python writes; and how often."""
+    if content.find(b"NaN") < 0 and content.find(b"Infinity") < 0:
+        return content, 0
+    count = 0
+
+    def replaced(match: re.Match[bytes]) -> bytes:
+        nonlocal count
+        count += match[1] is None
+        return match[1] or b"null"
+
+    return _NAN.sub(replaced, content), count
+
+
+_NAN = re.compile(rb'("(?:[^"\\]|\\.)*+")|-?(?:NaN|Infinity)\b', re.DOTALL)
+
+
 def decode(content: Any, kind: type[T], path: Path) -> T:
     """A document of a structure. Raises InputError."""
     try:
-        return msgspec.json.decode(content, type=kind)
+        return msgspec.json.decode(content, type=kind, strict=is_strict(kind))
     except BROKEN_JSON as error:
         raise refused(error, str(error), path) from error
 
@@ -134,6 +246,7 @@ class ParsedFile:
         boxes: float64 (n_annotations, 4): left, top, width and height in pixels, NaN where an
             annotation has no usable box; or None if no annotation of the whole file has one.
         flags: uint8 (n_annotations,): ``CROWD``, ``IGNORE``, or both; or None as ``boxes``.
+        counts: of what ``NOTES`` names, in this part.
         lists: what LVIS' images list, int64 (n, 3): position in ``image_ids``, position in
             ``categories`` and ``ABSENT`` or ``PARTIAL``; and (position, -1, ``LISTED``) for each
             image that has lists; or None if no image of the whole file has one.
@@ -152,6 +265,7 @@ class ParsedFile:
     boxes: NDArray[np.float64] | None = None
     flags: NDArray[np.uint8] | None = None
     lists: NDArray[np.int64] | None = None
+    counts: dict[str, int] = field(default_factory=dict)
 
 
 CROWD, IGNORE = 1, 2
@@ -198,15 +312,20 @@ def checked_images(
     heights: NDArray[np.float64],
     names: list[str | None],
     path: Path,
+    located: bool = False,
 ) -> dict[str, Any]:
-    """Images by id as fields of a ``ParsedFile``. Raises InputError: repeated ids, no extent."""
+    """Images by id as fields of a ``ParsedFile``; ``located``: sizes that are missing were looked
+    for in the image files. Raises InputError: repeated ids, no extent.
+    """
     if len(twice := np.unique(ids[1:][ids[1:] == ids[:-1]])):
         raise InputError(f"image ids occur more than once: {some_of(twice)}", where=path)
     least, most = np.minimum(widths, heights), np.maximum(widths, heights)
     if len(flat := np.flatnonzero(~((least >= 1) & (most < _WIDEST)))):
         problem = f"images without extent: ids {some_of(ids[flat])}"
-        allowed = f"width and height of at least 1 pixel, below {_WIDEST}"
-        raise InputError(problem, where=path, allowed=allowed)
+        allowed = f"width and height of at least 1 pixel, below {_WIDEST}; or the image files"
+        if located or not names:
+            raise InputError(problem, where=path, allowed=allowed)
+        raise InputError(problem, where=path, allowed=allowed, give={"images": ...})
     sizes = {"widths": widths.astype(np.int64), "heights": heights.astype(np.int64)}
     return {"image_ids": ids, **sizes, "file_names": names}
 
@@ -232,29 +351,36 @@ def object_columns(text: bytes) -> tuple[list[Any], NDArray[np.float64], NDArray
     Raises the decoder's errors for annotations that are not COCO's; any value may be a box.
     """
     try:
-        records: list[Any] = msgspec.json.decode(text, type=list[Thing])
+        records: list[Any] = records_of(text, Thing)
         listed = [record.bbox or _NO_BOX for record in records]
     except BROKEN_JSON:
-        # slower: among the boxes are some of another form
-        records = msgspec.json.decode(text, type=list[LooseThing])
+        # slower: among the boxes are some of another form, or ids are text
+        records = records_of(text, LooseThing)
         listed = [_box_of(record.bbox) for record in records]
     n, boxes = len(records), np.empty((len(records), 4))
     for number, name in enumerate(Box.__struct_fields__):
         boxes[:, number] = np.fromiter(map(attrgetter(name), listed), np.float64, n)
     boxes[(boxes[:, 2] < 0) | (boxes[:, 3] < 0)] = np.nan
-    crowd, ignore = (
-        np.fromiter(map(bool, map(attrgetter(name), records)), np.uint8, n)
-        for name in ("iscrowd", "ignore")
-    )
+    crowd, ignore = (_flags([*map(attrgetter(name), records)]) for name in ("iscrowd", "ignore"))
     return records, boxes, CROWD * crowd | IGNORE * ignore
 
 
+def _flags(values: list[Any]) -> NDArray[np.uint8]:
+    try:
+        unset = map(_UNSET.__contains__, values)
+        return 1 - np.fromiter(unset, np.uint8, len(values))
+    except TypeError:
+        # lists and objects
+        return np.array([bool(value) and str(value) not in _UNSET for value in values], np.uint8)
+
+
+_UNSET = {None, 0, "", "0", "0.0", "false", "False", "FALSE", "no", "none", "None", "null"}
 _NO_BOX = Box(*4 * [np.nan])
 
 
 def _box_of(text: msgspec.Raw) -> Box:
     try:
-        return msgspec.json.decode(text, type=Box)
+        return msgspec.json.decode(text, type=Box, strict=False)
     except BROKEN_JSON:
         return _NO_BOX
 
@@ -284,13 +410,58 @@ def _file_name(image: Image) -> str | None:
 
 def categories_of(categories: list[Category], path: Path) -> dict[int, str]:
     """Id -> name. Raises InputError for ids that are repeated, or of more than 64 bits."""
-    integers((c.id for c in categories), len(categories), path)
-    names = {c.id: c.name for c in categories}
+    integers((id_number(c.id) for c in categories), len(categories), path)
+    names = {id_number(c.id): c.name for c in categories}
     if len(names) != len(categories):
         ids = [c.id for c in categories]
         repeated = some_of(sorted({i for i in ids if ids.count(i) > 1}))
         raise InputError(f"category ids occur more than once: {repeated}", where=path)
     return names
+
+
+def twins_of(categories: Mapping[int, str], used: Collection[int] = ()) -> list[int]:
+    """Ids of categories whose name, as classes are spelled, another one has: a used one, else an
+    earlier one.
+    """
+    first: dict[str, int] = {}
+    names = {i: "_".join(name.split()) for i, name in categories.items()}
+    for i in sorted(names, key=lambda i: i not in used):
+        first.setdefault(names[i], i)
+    return [i for i, name in names.items() if first[name] != i]
+
+
+def licenses_of(document: Any) -> list[dict[str, str]]:
+    """Names and addresses of licenses, in whichever form they are written."""
+    given = getattr(document, "licenses", None) or []
+    entries = [
+        entry if isinstance(entry, dict) else {"name": entry}
+        for entry in (given if isinstance(given, list) else [given])
+    ]
+    # as text: a number may be larger than any that can be stored
+    return [{k: str(entry[k]) for k in ("name", "url") if k in entry} for entry in entries]
+
+
+def contradictions(
+    areas: NDArray[np.float64], boxes: NDArray[np.float64]
+) -> tuple[int, dict[str, int]]:
+    """Number of boxes that can be objects, and counts of what contradicts each other."""
+    wide, tall = boxes[:, 2], boxes[:, 3]
+    flat = is_flat(areas, boxes)
+    compared = (areas > 0) & (wide > 0) & (tall > 0)
+    # pixels of a mask reach up to one beyond its box
+    larger = compared & (areas > _BEYOND * (wide + 1) * (tall + 1))
+    counts = {"compared": compared, "larger": larger, "flat": flat}
+    return int(np.count_nonzero(~np.isnan(wide) & ~flat)), {
+        name: int(np.count_nonzero(mask)) for name, mask in counts.items()
+    }
+
+
+def is_flat(areas: NDArray[np.float64], boxes: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Annotations of a positive area whose box has none, bool (n,)."""
+    return (areas > 0) & ((boxes[:, 2] == 0) | (boxes[:, 3] == 0))
+
+
+_BEYOND = 1.01
 
 
 def index_of(
