@@ -89,13 +89,14 @@ def collections(draw: st.DrawFn) -> dict[str, list[dict[str, Any]]]:
 
 @st.composite
 def _annotation(draw: st.DrawFn, image_id: int, categories: dict[int, str]) -> dict[str, Any]:
+    area = draw(AREAS)
     return {
         "image_id": image_id,
         "category_id": draw(st.sampled_from(list(categories))),
-        "area": draw(AREAS),
+        "area": area,
         "iscrowd": draw(st.integers(0, 1)),
         "segmentation": [[0, 0, 1, 0, 1, 1]],
-        "bbox": [0, 0, 1, 1],
+        "bbox": [0, 0, area, 1],
     }
 
 

@@ -233,7 +233,7 @@ def test_a_damaged_file_is_refused_in_the_same_words_wherever_it_is_cut(sample, 
 
 def _without_area(document):
     for k in (431, 430, 200):
-        document["annotations"][k].update(segmentation=None, area=None)
+        document["annotations"][k].update(segmentation=[[1, 1]], area=None)
 
 
 # change to a document -> what the error says
@@ -245,7 +245,7 @@ COUNTED = {
         "are not listed: 7", "annotation 431"),
     "no image": (lambda d: d["annotations"][599].pop("image_id"), "$.annotations[599]"),
     "70 bits": (lambda d: d["annotations"][430].update(image_id=2**70), "64 bits"),
-    "a width in text": (lambda d: d["images"][298].update(width="1"), "$.images[298].width"),
+    "a width in text": (lambda d: d["images"][298].update(width="wide"), "$.images[298].width"),
     "an image twice": (lambda d: d["images"][299].update(id=0), "ids occur more than once: 0"),
 }  # fmt: skip
 

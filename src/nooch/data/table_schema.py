@@ -272,7 +272,8 @@ def check_unique(ids: pl.Series, where: object) -> None:
 def check_file_names(names: pl.Series, where: object = None) -> None:
     """Raise InputError for names that lead out of the folder of images."""
     table = names.alias("file_name").to_frame()
-    check_columns(table, {"file_name": IMAGES["file_name"]}, where, kind=InputError)
+    remedy = "correct the names, or give the folder where these files are as `images`"
+    check_columns(table, {"file_name": IMAGES["file_name"]}, where, remedy, InputError)
 
 
 def check_areas(areas: csr_array, ids: pl.Series, classes: Sequence[str]) -> None:

@@ -134,8 +134,13 @@ def _coco(files: list[Path], images: Path | None, why: str) -> Recognized:
             allowed="captions together with instances or stuff",
             remedy="nooch import coco `things` INSTANCES.json `captions` CAPTIONS.json",
         )
-    read = ", ".join(f"{file.name} ({role})" for role, listed in roles.items() for file in listed)
-    named = [_split_of(file.name) for file in roles["things"]]
+    alike = len(names) < len(files)
+    read = some_of(
+        f"{file.parent.name + '/' if alike else ''}{file.name} ({role})"
+        for role, listed in roles.items()
+        for file in listed
+    )
+    named = [_split_of(file.parent.name if alike else file.name) for file in roles["things"]]
     splits = [name for name in named if name]
     # one split is none
     divided = splits if len(splits) == len(named) and len(set(splits)) > 1 else []
@@ -243,11 +248,16 @@ def _coco_stuff(folder: Path, _: Hints) -> Recognized | None:
 
 
 def _coco_folder(folder: Path, _: Hints) -> Recognized | None:
+    below = [place for place in sorted(folder.iterdir()) if place.is_dir()]
+    named = [place for place in below if place.name.lower() in ("annotations", "labels")]
+    splits = [place for place in below if place.name.lower() in SPLIT_NAMES]
     # next to a folder of annotations, JSON files are of something else
-    places = folder.glob("annotations/*.json"), folder.glob("*.json")
-    listed = (sorted(file for file in files if looks_like_coco(file)) for files in places)
-    files = next(filter(None, listed), [])
-    return _coco(files, _images_near(folder, files[0]), "JSON files") if files else None
+    for places in (named, [folder], splits):
+        listed = (file for place in places for file in sorted(place.glob("*.json")))
+        if files := [file for file in listed if looks_like_coco(file)]:
+            images = folder if places == splits else _images_near(folder, files[0])
+            return _coco(files, images, "JSON files")
+    return None
 
 
 def _yolo_folder(folder: Path, hints: Hints) -> Recognized | None:

@@ -112,10 +112,12 @@ def merge(
         frame, missing = located(frame, images)
         root, merged.counts["files"] = str(images.root.resolve()), len(missing)
         merged.counts |= _other_sizes(frame, images)
-    objects = merged.objects()
-    frame, captions, objects = (
+    # of absolute names, of another machine, the ends count
+    check_file_names(frame["file_name"], merged.files)
+    frame = frame.with_columns(named(frame["image_id"]))
+    captions, objects = (
         table if table is None else table.with_columns(named(table["image_id"]))
-        for table in (frame, captions, objects)
+        for table in (captions, merged.objects())
     )
     data = Dataset.build(
         frame,
@@ -197,9 +199,7 @@ class _MergedFiles:
         self.counts: dict[str, int] = {}
         # reserved column -> ids of the images that files of its role list
         self.annotated: dict[str, NDArray[np.int64]] = {}
-        for _, file in files:
-            check_file_names(pl.Series(file.file_names, dtype=pl.String), file.name)
-        self._files = ", ".join(file.name for _, file in files)
+        self.files = ", ".join(file.name for _, file in files)
         self._check_disjoint(files)
         parsed = [file for _, file in files]
         self.ids = _union([file.image_ids for file in parsed])
@@ -336,7 +336,7 @@ class _MergedFiles:
                 raise InputError(
                     f"files give different {what}s for images"
                     f" {some_of(self.ids[file_rows[differ]])}",
-                    where=self._files,
+                    where=self.files,
                     allowed="the same size in every file that lists an image",
                 )
         return values_agreed

@@ -239,7 +239,7 @@ class ScannedFile:
 
         def rows_of(part: SliceRows, stem: Path, kind: np.dtype[Any], new: Path) -> None:
             rows, texts = read_rows(stem, kind, None, None)
-            order = rows["number"] + part.first if "number" in rows.dtype.names else rows["id"]
+            order = rows["number"] + part.first if "number" in (kind.names or ()) else rows["id"]
             place = index_of(rows["id"], ids, "image", self.path, order)
             columns = [numbers[place], *(rows[name] for name in (kind.names or ())[1:])]
             write_rows(new, kind, columns, texts or None)

@@ -226,7 +226,7 @@ def refused(error: Exception, text: str, path: Path) -> InputError:
 STRUCTURE = (
     "an object with images [{id, width, height, file_name}], categories [{id, name}] and"
     " annotations [{image_id, category_id, area or segmentation}], or [{image_id, caption}] for"
-    " captions; ids are integers"
+    " captions; ids are integers or text"
 )
 
 
@@ -458,7 +458,8 @@ def contradictions(
 
 def is_flat(areas: NDArray[np.float64], boxes: NDArray[np.float64]) -> NDArray[np.bool_]:
     """Annotations of a positive area whose box has none, bool (n,)."""
-    return (areas > 0) & ((boxes[:, 2] == 0) | (boxes[:, 3] == 0))
+    has_none: NDArray[np.bool_] = (boxes[:, 2] == 0) | (boxes[:, 3] == 0)
+    return has_none & (areas > 0)
 
 
 _BEYOND = 1.01
@@ -515,10 +516,10 @@ def check_areas(
 ) -> None:
     """Raise InputError for areas that are negative or more than ``MOST_AREA`` times the image.
 
-    ``areas``: float64 (n_annotations,) in square pixels.
+    ``areas``: float64 (n_annotations,) in square pixels, NaN where they are unknown.
     """
     most = MOST_AREA * images["widths"].astype(np.float64) * images["heights"]
-    bad = np.flatnonzero(~((areas >= 0) & (areas <= most[index])))
+    bad = np.flatnonzero((areas < 0) | (areas > most[index]))
     if not len(bad):
         return
     first = bad[numbers[bad].argmin()]
