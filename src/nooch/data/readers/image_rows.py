@@ -353,7 +353,7 @@ MISSING = "missing: "
 
 
 def files_named(names: Sequence[str | None], listing: ImageListing) -> list[str | None]:
-    """The path of each name below the folder of images; None where there is no such file."""
+    """The path of each name below the folder of images; None if there is no such file."""
     return _index(listing, filter(None, names)).by_file_names(names)
 
 

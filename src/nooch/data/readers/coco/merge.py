@@ -133,8 +133,8 @@ def merge(
 
 
 def _other_sizes(frame: pl.DataFrame, images: ImageListing) -> dict[str, int]:
-    """How many image files of a sample have another size than their annotations say, as they are
-    stored and as they are shown.
+    """Number of image files of a sample, and of those that have another size than their annotations
+    say, both as they are stored and as they are shown.
     """
     step = -(-frame.height // _MOST_MEASURED) or 1
     sample = frame.gather_every(step).select("file_name", "width", "height").drop_nulls()

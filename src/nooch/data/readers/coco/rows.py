@@ -228,8 +228,8 @@ class ScannedFile:
         names = [*chain.from_iterable(read_rows(Path(part.stem), _IMAGE, None, None)[1]
                                       for part in self.images)]  # fmt: skip
         folder = self.path.parent
-        beside = any((folder / name).is_file() for name in names[:_PROBED] if name)
-        return [f"{folder}/{name}" if name and beside else name for name in names]
+        is_next = any((folder / name).is_file() for name in names[:_PROBED] if name)
+        return [f"{folder}/{name}" if name and is_next else name for name in names]
 
     def keyed(self, numbers: NDArray[np.int64]) -> ScannedFile:
         """The file with other ids: the numbers of ``ids()``, in this order. Raises InputError:
@@ -575,7 +575,7 @@ def _collide(files: Sequence[ScannedFile]) -> bool:
 
 
 def _labels(paths: Sequence[Path]) -> list[str]:
-    """What the paths, without their endings, do not share at their begin and end."""
+    """Parts of paths, without endings, that differ: without a common begin and end."""
     parts = [path.absolute().with_suffix("").parts for path in paths]
     while len({of[0] for of in parts}) == 1 and min(map(len, parts)) > 1:
         parts = [of[1:] for of in parts]
