@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import polars as pl
@@ -32,9 +32,6 @@ from nooch.data.readers.image_files import sizes_of, stored_size
 from nooch.data.readers.image_rows import Entries, ImageRows, entries_of, located, summed
 from nooch.data.readers.map_pixels import count_maps, list_maps
 from nooch.data.table_schema import check_file_names, class_name
-
-if TYPE_CHECKING:
-    from nooch.data.readers.coco.rows import ScannedFile
 
 _OF_FILES = {
     "larger": "{n} of {compared} areas are larger than their box{unknown}",
@@ -154,9 +151,9 @@ _MOST_MEASURED = 1000
 
 
 def merged_provenance(
-    files: Sequence[ScannedFile], counts: Mapping[str, int], n_images: int, images: object
+    files: Sequence[Any], counts: Mapping[str, int], n_images: int, images: object
 ) -> dict[str, Any]:
-    """Provenance of a dataset merged from files, with the notes that the counts of all parts make;
+    """Provenance of a dataset merged from files (``ScannedFile``), with the notes that the counts of all parts make;
     ``images`` is the folder of image files.
     """
     sources = [file.source for file in files]
