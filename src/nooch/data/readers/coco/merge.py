@@ -153,8 +153,8 @@ _MOST_MEASURED = 1000
 def merged_provenance(
     files: Sequence[Any], counts: Mapping[str, int], n_images: int, images: object
 ) -> dict[str, Any]:
-    """Provenance of a dataset merged from files (``ScannedFile``), with the notes that the counts of all parts make;
-    ``images`` is the folder of image files.
+    """Provenance of a dataset merged from files, each a ``ScannedFile``, with the notes that the
+    counts of all parts make; ``images`` is the folder of image files.
     """
     sources = [file.source for file in files]
     categories = class_categories([(file.role, file) for file in files])
