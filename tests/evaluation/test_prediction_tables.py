@@ -1,6 +1,8 @@
 """Columns are matched to tasks before their numbers are judged; repeats; other spellings."""
 
+import gzip
 import json
+import zipfile
 
 import numpy as np
 import polars as pl
@@ -9,6 +11,7 @@ from hypothesis import given, settings, strategies as st
 from refusals import fails
 from scored import logits, small_suite
 
+from nooch.base.errors import InputError
 from nooch.evaluation import described, evaluate, load_predictions
 
 SUITE = small_suite()
@@ -159,3 +162,41 @@ def test_a_row_for_each_class_that_was_found(tmp_path):
     other = frame.rename({"Confidence": "score"})
     words = f"row 1 has {best}, row 3 has {other_class}", "Image Name, Prediction and Confidence"
     fails(lambda: load_predictions(other, SUITE), *words)
+
+
+@pytest.mark.parametrize("form", ["csv", "json", "npy"])
+def test_packed_files_are_read_like_what_they_hold(tmp_path, form):
+    file, how = tmp_path / f"p.{form}", {}
+    if form == "csv":
+        LONG.write_csv(file)
+    elif form == "json":
+        file.write_text(json.dumps({str(row.pop("image_id")): row for row in WIDE.to_dicts()}))
+    else:
+        np.save(file, WIDE.select(TASKS).to_numpy())
+        how = {"ids": WIDE["image_id"].to_list(), "classes": TASKS}
+    (tmp_path / f"p.{form}.gz").write_bytes(gzip.compress(file.read_bytes()))
+    with zipfile.ZipFile(tmp_path / "p.zip", "w") as archive:
+        archive.write(file, file.name)
+    for packed in (f"p.{form}.gz", "p.zip"):
+        (run,) = load_predictions(tmp_path / packed, SUITE, **how)
+        assert run.run == "p"
+        assert _scores(tmp_path / packed, **how) == _scores(file, **how)
+
+
+def test_files_that_are_not_read_name_a_way_that_works(tmp_path):
+    torch, expected = pytest.importorskip("torch"), WIDE.select(TASKS).to_numpy().astype("f4")
+    torch.save(torch.tensor(expected), tmp_path / "p.pt")
+    with pytest.raises(InputError) as caught:
+        load_predictions(tmp_path / "p.pt", SUITE)
+    way = caught.value.remedy.removeprefix("in Python: ")
+    exec(way.replace("'p.npy'", repr(str(tmp_path / "p.npy"))), {"numpy": np, "torch": torch})
+    np.testing.assert_array_equal(np.load(tmp_path / "p.npy"), expected)
+    for ending in ("pkl", "safetensors", "arrow"):
+        (tmp_path / f"p.{ending}").write_bytes(b"")
+        words = f"ending '.{ending}' is not a table's", "in Python: "
+        fails(lambda ending=ending: load_predictions(tmp_path / f"p.{ending}", SUITE), *words)
+    (tmp_path / "hub").mkdir()
+    (tmp_path / "hub" / "dataset_info.json").write_text("{}")
+    fails(
+        lambda: load_predictions(tmp_path / "hub", SUITE), "datasets.load_from_disk(", "to_parquet"
+    )

@@ -71,14 +71,32 @@ def table_files(path: Path) -> list[Path]:
     # next to parts, JSON is about them
     kinds = _READ.keys() - {".json"}
     parts = sorted(p for p in path.iterdir() if p.suffix in kinds) if path.is_dir() else [path]
+    allowed = ", ".join(_READ)
     if not parts:
-        raise InputError("the folder contains no table", where=path, allowed=", ".join(_READ))
+        saved = [name for name in HUGGING_FACE if (path / name).exists()]
+        split = "['test']" if "dataset_dict.json" in saved else ""
+        code = f"datasets.load_from_disk({str(path)!r}){split}.to_parquet('p.parquet')"
+        raise InputError("the folder contains no table", where=path, allowed=allowed,
+                         remedy=f"in Python: {code}" if saved else None)  # fmt: skip
     for part in parts:
-        if part.suffix.lower() not in _READ:
-            raise InputError(
-                f"ending {part.suffix!r} is not a table's", where=part, allowed=", ".join(_READ)
-            )
+        if (ending := part.suffix.lower()) not in _READ:
+            problem, way = f"ending {part.suffix!r} is not a table's", _IN_PYTHON.get(ending)
+            remedy = f"in Python: {way.format(str(part))}" if way else None
+            raise InputError(problem, where=part, allowed=allowed, remedy=remedy)
     return parts
+
+
+HUGGING_FACE = ("dataset_info.json", "dataset_dict.json")
+"""Files in folders of ``Dataset.save_to_disk`` of Hugging Face."""
+_TENSOR = "numpy.save('p.npy', torch.load({!r}, weights_only=True).float().numpy())"
+_IN_PYTHON = {
+    ".pt": _TENSOR, ".pth": _TENSOR,
+    ".safetensors": "numpy.savez('p.npz', **safetensors.numpy.load_file({!r}))",
+    ".arrow": "datasets.Dataset.from_file({!r}).to_parquet('p.parquet')",
+    ".feather": "polars.read_ipc({!r}).write_parquet('p.parquet')",
+    ".pkl": "pandas.read_pickle({!r}).to_parquet('p.parquet'), if you trust the file",
+}  # fmt: skip
+"""Ending -> how a file that is not read is written as one that is: pickles can run code."""
 
 
 _READ: dict[str, Callable[[Path, dict[str, Any]], pl.DataFrame]] = {

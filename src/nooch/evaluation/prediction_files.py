@@ -17,7 +17,7 @@ from nooch.base.errors import InputError, ParameterError, giving, some_of
 from nooch.data import Dataset
 from nooch.data.box_columns import FORMATS
 from nooch.data.image_names import UNTYPED
-from nooch.data.table_files import as_polars
+from nooch.data.table_files import as_polars, unpacked, unpacked_stem
 from nooch.evaluation.answer_files import holds_answers
 from nooch.evaluation.answer_rules import RULES
 from nooch.evaluation.answer_sample import answers_as_predictions, asked_alike
@@ -180,7 +180,8 @@ def load_predictions(
         else:
             of_part, is_detected = _read(part, label, tasks, images, how)
             of_part = [_spelled(run, tasks) for run in of_part]
-            typed = not (isinstance(part, str | Path) and Path(part).suffix.lower() in UNTYPED)
+            endings = Path(part).suffixes if isinstance(part, str | Path) else []
+            typed = not {ending.lower() for ending in endings} & {*UNTYPED, ".zip"}
             of_part = [images.match(run, ignore_unknown=ignore, typed=typed) for run in of_part]
             if is_detected:
                 of_part = [
@@ -230,7 +231,10 @@ def _read(
     layout: Found | tuple[pl.DataFrame, str]
     if isinstance(source, str | Path):
         path = Path(source)
-        name, where = name or path.stem, str(path)
+        name, where = name or unpacked_stem(path), str(path)
+        with unpacked(path) as file:
+            if file != path:
+                return _read(file, name, tasks, images, how)
         if path.suffix.lower() in ARRAY_ENDINGS:
             return array_predictions(path, name, tasks, how), False
         layout = _layout(path, how)

@@ -27,6 +27,7 @@ from nooch.data.arrays import box_arrays
 from nooch.data.box_columns import box_columns, box_numbers
 from nooch.data.image_names import FILE_COLUMNS, IMAGE_COLUMNS
 from nooch.data.readers.coco.decoder import Listing, first_element, opened
+from nooch.data.table_files import HUGGING_FACE
 from nooch.data.table_schema import CLASS_COLUMNS, CLASS_NUMBERS
 from nooch.evaluation.boxes.found import RUN_KEYS, Found
 from nooch.evaluation.boxes.matching import Floats
@@ -412,7 +413,8 @@ def _no_layout(where: object, problem: str) -> InputError:
 
 def json_folder(path: Path) -> Path | None:
     """The folder of a JSON file for each image that a path is, or that it has as ``preds``."""
-    folders = [path, path / "preds"] if path.is_dir() else []
+    is_saved = any((path / name).exists() for name in HUGGING_FACE)
+    folders = [path, path / "preds"] if path.is_dir() and not is_saved else []
     return next((one for one in folders if one.is_dir() and any(one.glob("*.json"))), None)
 
 
