@@ -203,7 +203,8 @@ def rates_of_answers(
         for criterion, frame in cells.items():
             rows = answers_in(said, frame, thresholds.get(run))
             if rows.height:
-                rates[run, criterion] = answer_rates(rows, bootstrap=bootstrap, seed=seed)
+                of = answer_rates(rows, bootstrap=bootstrap, seed=seed)
+                rates[run, criterion] = replace(of, of_tenths=suite.is_of_tenths)
             if rows.height and suite.suspects is not None:
                 rows = rows.join(suite.suspects, on=["image_id", "task"], how="anti")
                 if rows.height:

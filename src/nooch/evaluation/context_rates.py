@@ -92,11 +92,13 @@ class ContextRates:
         unknown: cell -> share of what was asked, by weight, that is unknown: neither yes nor no, or
             without an answer.
         there: share of the drawn images whose files were there to ask about.
+        of_tenths: hard are the tenths of each object's images that contradict the label most.
     """
 
     estimates: Mapping[tuple[str, str], Estimate]
     unknown: Mapping[str, float] = field(default_factory=dict)
     there: float = 1.0
+    of_tenths: bool = False
 
     def frame(self) -> pl.DataFrame:
         """``measure, subset, value, low, high, n, reason``, a row for each estimate; a rate is None
@@ -243,7 +245,10 @@ def headline(rates: ContextRates, verb: str) -> str | None:
     hard, easy = (_text(estimate) for estimate in of_cells)
     ratio = rates.estimates["ratio", "negative"]
     times = _range(ratio, 1, " times")
-    line = f"{verb} an absent object: {hard} with its context, {easy} without"
+    where = "with its context", "without"
+    if rates.of_tenths:
+        where = "in the fifth of the images that contradict most", "in the others"
+    line = f"{verb} an absent object: {hard} {where[0]}, {easy} {where[1]}"
     line += f": {times}" if times else ""
     if rates.there < 1:
         line += f"; of {_percent(rates.there)}% of the drawn images, those that are there"

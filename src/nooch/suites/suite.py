@@ -421,6 +421,11 @@ class Suite(Displayed):
         )  # fmt: skip
 
     @property
+    def is_of_tenths(self) -> bool:
+        """True for a sample by tenths of support, of which two are hard, as ``nooch-words`` is."""
+        return self.pairs is not None and "tenth" in self.pairs.columns
+
+    @property
     def suspects(self) -> pl.DataFrame | None:
         """``image_id, task`` of labels that are suspect, if the suite has been audited."""
         if self.pairs is None or "suspect" not in self.pairs.columns:
