@@ -3,14 +3,18 @@
 import tempfile
 from pathlib import Path
 
+import numpy as np
 import pytest
 from coco_files import areas_of, write
 from hypothesis import given, settings, strategies as st
+from PIL import Image
 from refusals import fails
 
 from nooch.base.engines import LocalEngine
 from nooch.base.errors import InputError, ParameterError
+from nooch.data.readers.box_formats import KEPT, LEFT_OUT, ONCE
 from nooch.data.readers.boxes import read_boxes
+from nooch.data.table_files import read_table
 
 HEADER = "ImageID,LabelName,XMin,XMax,YMin,YMax\n"
 PROXY = "areas are of bounding boxes, which are larger than the objects in them"
@@ -40,6 +44,8 @@ def _voc(objects=(("cat", 1, 100, 1, 50),), size=SIZE, file_name="a.jpg"):
 
 # YOLO
 
+BOX = "0 .5 .5 .5 .5"
+
 
 def test_yolo(tmp_path):
     files = {
@@ -57,13 +63,18 @@ EDGES = st.tuples(st.integers(0, 64), st.integers(0, 64)).map(sorted)
 BOXES = st.lists(st.tuples(st.integers(0, 2), EDGES, EDGES))
 
 
+def _hashable(box):
+    return box[0], tuple(box[1]), tuple(box[2])
+
+
 @settings(max_examples=40, deadline=None)
 @given(st.dictionaries(st.integers(0, 9999), BOXES, min_size=1, max_size=5))
 def test_yolo_sums_width_times_height(boxes):
     files, expected = {}, {}
     for i, listed in boxes.items():
         lines, expected[i] = [], {}
-        for key, (left, right), (top, bottom) in listed:
+        # a line that is there twice counts once
+        for key, (left, right), (top, bottom) in dict.fromkeys(map(_hashable, listed)):
             width, height = (right - left) / 64, (bottom - top) / 64
             lines.append(f"{key} {(left + right) / 128} {(top + bottom) / 128} {width} {height}")
             expected[i]["abc"[key]] = expected[i].get("abc"[key], 0.0) + width * height
@@ -91,38 +102,96 @@ def test_the_class_list_may_lie_among_the_labels_and_have_a_byte_order_mark(tmp_
     assert areas_of(data) == {1: {"bus": 0.25}}
 
 
-YOLO = {
-    "too few numbers": ("0 .5 .5 .5", "1.txt, line 2", "is not a box", "class x y width height"),
-    "a name": ("cat .5 .5 .5 .5", "is not a box"),
-    "a word": ("0 .5 .5 .5 wide", "is not a box"),
-    "half a corner": ("0 .1 .1 .9 .1 .9 .9 .1", "is not a box", "corners of a polygon"),
-    "a corner that is NaN": ("0 .1 .1 .9 .1 nan .9", "line 2", "is not a box"),
-    "a corner outside": ("0 .1 .1 .9 .1 1.2 .9", "(0.1, 0.1) to (1.2, 0.9) is not within",
-        "correct the box"),
-    "NaN": ("0 nan .5 .5 .5", "line 2", "the box from (nan", "is not within the image",
-            "edges between 0 and 1"),
-    "a negative width": ("0 .5 .5 -.5 .5", "is not within the image"),
-    "a box outside": ("0 .9 .5 .5 .5", "from (0.65, 0.25) to (1.15, 0.75) is not within the image"),
-    "pixels": ("0 320 240 100 100", "is not within the image"),
-    "an unknown class": ("2 .5 .5 .5 .5", "class 2 has no name", "0 to 1, as names.txt lists"),
-    "a negative class": ("-1 .5 .5 .5 .5", "class -1 has no name"),
+BAD_LINES = {
+    "too few numbers": ("0 .5 .5 .5", "is not a box", LEFT_OUT),
+    "a name": ("cat .5 .5 .5 .5", "is not a box", LEFT_OUT),
+    "a word": ("0 .5 .5 .5 wide", "is not a box", LEFT_OUT),
+    "half a class": ("0.5 .5 .5 .5 .5", "is not a box", LEFT_OUT),
+    "a file": ("data/obj/1.jpg", "is not a box", LEFT_OUT),
+    "half a corner": ("0 .1 .1 .9 .1 .9 .9 .1", "corners of a polygon", LEFT_OUT),
+    "a corner that is NaN": ("0 .1 .1 .9 .1 nan .9", "is not a number", LEFT_OUT),
+    "a corner outside": ("0 .1 .1 .9 .1 1.2 .9", "(0.1, 0.1) to (1.2, 0.9) reaches beyond", KEPT),
+    "NaN": ("0 nan .5 .5 .5", "the box from (nan", LEFT_OUT),
+    "a negative width": ("0 .5 .5 -.5 .5", "is turned", LEFT_OUT),
+    "a box across": ("0 .9 .5 .5 .5", "(0.65, 0.25) to (1.15, 0.75) reaches beyond", KEPT),
+    "pixels": ("0 320 240 100 100", "is outside the image", LEFT_OUT),
+    "a line twice": (BOX, "is listed twice", ONCE),
 }  # fmt: skip
+AREAS_OF_BAD = {"a corner outside": 0.32 - 0.8 * (9 / 11 - 1 / 3) * 0.2 / 2, "a box across": 0.175}
 
 
-@pytest.mark.parametrize("case", YOLO)
-def test_yolo_lines_that_are_refused(tmp_path, case):
-    line, *parts = YOLO[case]
-    files = {"0.txt": "", "1.txt": f"0 .5 .5 .5 .5\n{line}\n"}
-    _refused("1.txt", *parts, **_yolo(tmp_path, files))
+@pytest.mark.parametrize("case", BAD_LINES)
+def test_a_bad_line_does_not_refuse_the_others(tmp_path, case, run_cli):
+    line, problem, rule = BAD_LINES[case]
+    given = _yolo(tmp_path, {"0.txt": "", "1.txt": f"{BOX}\n{line}\n"})
+    data = read_boxes(**given)
+    area = data.area("person")[1] - 0.25
+    assert area == pytest.approx(AREAS_OF_BAD.get(case, 0))
+    assert data.objects.height == 1 + (rule == KEPT)
+    (note,) = data.provenance["notes"][2:]
+    assert note.startswith(f"1 annotation {rule}: ")
+    assert problem in note
+    command = f"import boxes {given['source']} --boxes yolo --classes {given['classes']}"
+    done = run_cli(f"{command} --broken refuse {tmp_path / 'no'}")
+    assert done.code == 2
+    assert problem in done.err
+    assert "--broken leave-out" in done.err
+    assert not (tmp_path / "no").exists()
+    assert run_cli(f"{command} {tmp_path / 'out'}").code == 0
+    listed = read_table(tmp_path / "out" / "broken_annotations.csv")
+    assert listed.columns == ["file", "place", "problem", "rule"]
+    (row,) = listed.iter_rows()
+    assert row[:2] == (f"{given['source']}/1.txt", "line 2")
+    assert problem in row[2]
+    assert row[3] == rule
+
+
+def test_a_set_of_bad_lines_is_refused(tmp_path):
+    files = {"1.txt": BOX, "2.txt": "0 320 240 100 100\n0 20 20 9 9\n"}
+    parts = "2 of 3 boxes cannot be used", "2.txt, line 1", "in this format"
+    _refused(*parts, **_yolo(tmp_path, files))
+
+
+def test_a_class_without_a_name_is_refused(tmp_path):
+    for number in (2, -1):
+        files = {"1.txt": f"{number} .5 .5 .5 .5"}
+        parts = f"class {number} has no name", "0 to 1, as names.txt lists"
+        _refused(*parts, **_yolo(tmp_path, files))
+
+
+def test_decimal_commas_and_whole_classes(tmp_path):
+    data = read_boxes(**_yolo(tmp_path, {"1.txt": "1.0 0,5 0,5 0,5 0,25\n"}))
+    assert areas_of(data) == {1: {"fire_hydrant": 0.125}}
+
+
+POSE = "0 .67 .58 .12 .02 .66 .58 2 .68 .585 2"
+MAYBE = "0 .5 .5 .4 .4 .4 .6 .6 .6"
+
+
+def test_key_points_are_never_a_polygon(tmp_path):
+    data = read_boxes(**_yolo(tmp_path, {"1.txt": POSE}))
+    assert areas_of(data)[1]["person"] == pytest.approx(0.12 * 0.02)
+    assert data.provenance["notes"][-1] == "key points after the box are left out in 1 line"
+    given = _yolo(tmp_path / "maybe", {"1.txt": MAYBE})
+    parts = "8 numbers", "box and key points, or the corners", "kpt_shape: [2, 2]", "pass classes="
+    _refused(*parts, helps=False, **given)
+    for shape, area in (("[2, 2]", 0.16), ("[0, 2]", 0.02)):
+        names = f"names: [person]\nkpt_shape: {shape}\n"
+        given["classes"] = write(tmp_path / "data.yaml", names)
+        assert areas_of(read_boxes(**given))[1]["person"] == pytest.approx(area)
+    # what no box and points can be shows that all are polygons
+    given = _yolo(tmp_path / "both", {"1.txt": MAYBE, "2.txt": "0 .1 .1 .9 .1 .9 .9 .1 .9"})
+    assert areas_of(read_boxes(**given))[1]["person"] == pytest.approx(0.02)
 
 
 def test_boxes_may_reach_a_thousandth_over_the_edge(tmp_path):
     data = read_boxes(**_yolo(tmp_path, {"1.txt": "0 .5 .5 1.001 1"}))
     assert areas_of(data) == {1: {"person": 1.001}}
-    _refused("is not within", **_yolo(tmp_path, {"1.txt": "0 .5 .5 1.003 1"}))
+    data = read_boxes(**_yolo(tmp_path, {"1.txt": "0 .5 .5 1.003 1"}))
+    assert areas_of(data) == {1: {"person": 1}}
+    assert data.objects["width"].to_list() == [1.003]
 
 
-BOX = "0 .5 .5 .5 .5"
 # files of labels, names -> what the error says, and whether it also says what is allowed
 YOLO_FILES = {
     "no name": ({}, "", True, "names.txt", "names no class"),
@@ -195,17 +264,10 @@ VOC = {
     "empty": ("", "is not a VOC annotation"),
     "no XML": ("hello", "is not a VOC annotation"),
     "an unknown encoding": ("<?xml version='1.0' encoding='nono'?><a/>", "is not a VOC annotation"),
-    "no size": (_voc(size=""), "size/width is missing"),
     "a size in words": (_voc(size="<width>wide</width><height>5</height>"), "wide"),
-    "no extent": (_voc(size="<width>0</width><height>5</height>"),
-                  "size is 0 x 5", "1 pixel to 2,147,483,647"),
     "no name": (_voc().replace("<name>cat</name>", ""), "name is missing"),
     "no edge": (_voc().replace("<xmin>1</xmin>", ""), "bndbox/xmin is missing"),
     "an edge in words": (_voc([("cat", "left", 5, 1, 5)]), "left"),
-    "NaN": (_voc([("cat", "nan", 5, 1, 5)]), "is not within the image", "edges between 0 and 1"),
-    "a box outside": (_voc([("cat", 1, 101, 1, 5)]), "to (1.01, 0.1) is not within the image"),
-    "a negative edge": (_voc([("cat", -5, 50, 1, 5)]), "is not within the image"),
-    "edges the wrong way round": (_voc([("cat", 50, 5, 1, 5)]), "is not within the image"),
     "a document type": (ENTITY + _voc([("&b;", 1, 5, 1, 5)]), "entities", "plain annotation XML"),
     "a document type in UTF-16": (f"{UTF_16}{ENTITY}{_voc()}".encode("utf-16"),
                                   "declares a document type or entities"),
@@ -218,6 +280,53 @@ def test_voc_files_that_are_refused(tmp_path, case):
     write(tmp_path / "v" / "1.xml", _voc())
     write(tmp_path / "v" / "2.xml", content)
     _refused("2.xml", *parts, helps=False, source=tmp_path / "v", format="voc")
+
+
+BAD_BOXES = {
+    "NaN": (("cat", "nan", 5, 1, 5), "turned or not finite", LEFT_OUT),
+    "across": (("cat", 1, 110, 1, 50), "to (1.1, 1) reaches beyond", KEPT),
+    "a negative edge": (("cat", -5, 50, 1, 5), "reaches beyond", KEPT),
+    "outside": (("cat", 200, 300, 1, 5), "is outside", LEFT_OUT),
+    "edges the wrong way round": (("cat", 50, 5, 1, 5), "is turned", LEFT_OUT),
+    "twice": (("cat", 1, 100, 1, 50), "cat is listed twice", ONCE),
+}
+
+
+@pytest.mark.parametrize("case", BAD_BOXES)
+def test_a_bad_object_does_not_refuse_the_others(tmp_path, case):
+    box, problem, rule = BAD_BOXES[case]
+    write(tmp_path / "v" / "1.xml", _voc([("cat", 1, 100, 1, 50), box]))
+    data = read_boxes(tmp_path / "v", "voc")
+    assert data.objects.height == 1 + (rule == KEPT)
+    (note,) = data.provenance["notes"][1:]
+    assert note.startswith(f"1 annotation {rule}: ")
+    assert "1.xml, object 2: " in note
+    assert problem in note
+    assert data.area("cat")[0] == pytest.approx({"across": 2, "a negative edge": 1.05}.get(case, 1))
+
+
+def test_voc_edges_reach_a_pixel_over_the_border(tmp_path):
+    write(tmp_path / "1.xml", _voc([("cat", 12.5, 40.75, 5.25, 40.5), ("cat", 50, 100.4, 5, 50.3)]))
+    data = read_boxes(tmp_path, "voc")
+    assert data.objects.height == 2
+    assert data.provenance["notes"] == [PROXY]
+
+
+@pytest.mark.parametrize("size", ["", "<width>0</width><height>0</height>", SIZE])
+def test_voc_sizes_come_from_the_image_files(tmp_path, size):
+    photo = Image.new("RGB", (100, 50))
+    (tmp_path / "p").mkdir()
+    photo.save(tmp_path / "p" / "1.jpg")
+    write(tmp_path / "v" / "1.xml", _voc([("cat", 1, 50, 1, 25)], size, "1.jpg"))
+    data = read_boxes(tmp_path / "v", "voc", images=tmp_path / "p")
+    assert areas_of(data) == {1: {"cat": 0.25}}
+    assert data.objects.row(0)[2:7] == (0, 0, 50, 25, 1250)
+    assert data.images.select("width", "height").rows() == [(100, 50)]
+    write(tmp_path / "v" / "2.xml", _voc([("cat", 1, 50, 1, 25)], "", "2.jpg"))
+    data = read_boxes(tmp_path / "v", "voc", images=tmp_path / "p")
+    assert np.isnan(data.area("cat")[1])
+    assert data.objects.height == 1
+    assert "1 images have boxes in pixels and no known size" in data.provenance["notes"][-1]
 
 
 def test_voc_names_are_checked(tmp_path):
@@ -251,20 +360,40 @@ OPENIMAGES = {
         "ImageID, LabelName"),
     "no label": (HEADER + "a,,0,1,0,1\nb,/m/1,0,1,0,1\n", "1 rows have no ImageID or no LabelName"),
     "no image": (HEADER + ",/m/1,0,1,0,1\n", "1 rows have no ImageID or no LabelName"),
-    "no edge": (HEADER + "a,/m/1,0,1,0,1\na,/m/1,,1,0,1\n", "row 2", "is not within the image"),
     "an edge in words": (HEADER + "a,/m/1,left,1,0,1\n", "edges are not numbers"),
-    "a box outside": (HEADER + "a,/m/1,0,1,0,1.5\n", "row 1", "(1, 1.5) is not within the image"),
-    "edges the wrong way round": (HEADER + "a,/m/1,1,0,0,1\n", "row 1", "is not within the image"),
     "no row": (HEADER, "contains no boxes of any image"),
     "ragged": (HEADER + "a,/m/1,1,0,0,1,5,6,7\n", "cannot be read"),
     "empty": ("", "cannot be read"),
 }  # fmt: skip
 
 
+def test_a_bad_row_does_not_refuse_the_others(tmp_path):
+    rows = ["0,1,0,1", ",1,0,1", "0,1,0,1.5", "1,0,0,1", "2,3,0,1", "0,0.5,0,1", "0,0.5,0,1"]
+    text = "".join(f"{'ab'[n > 0]},/m/1,{row}\n" for n, row in enumerate(rows))
+    data = read_boxes(
+        write(tmp_path / "b.csv", HEADER + "a,/m/1,0,0.25,0,1\n" + text), "openimages"
+    )
+    assert areas_of(data) == {"a": {"/m/1": 1.25}, "b": {"/m/1": 1.5}}
+    assert data.objects.height == 4
+    words = [note.split(": ")[0] for note in data.provenance["notes"][1:]]
+    kept, once, lost = f"1 annotation {KEPT}", f"1 annotation {ONCE}", f"3 annotations {LEFT_OUT}"
+    assert words == [once, kept, lost]
+
+
+def test_openimages_with_decimal_commas(tmp_path):
+    text = HEADER.replace(",", ";") + "a;dog;0,25;0,5;0;1\nb;cat;0;0,5;0;1\n"
+    data = read_boxes(write(tmp_path / "boxes.csv", text), "openimages")
+    assert areas_of(data) == {"a": {"dog": 0.25}, "b": {"cat": 0.5}}
+
+
+def _lines(n):
+    return "".join(f"0 .5 .5 1 1 {number / 1000}\n" for number in range(n))
+
+
 def test_boxes_of_more_than_a_hundred_images_are_refused(tmp_path):
-    data = read_boxes(**_yolo(tmp_path, {"1.txt": "0 .5 .5 1 1\n" * 100}, "cat\n"))
+    data = read_boxes(**_yolo(tmp_path, {"1.txt": _lines(100)}, "cat\n"))
     assert areas_of(data) == {1: {"cat": 100.0}}
-    given = _yolo(tmp_path, {"1.txt": "0 .5 .5 1 1\n" * 101}, "cat\n")
+    given = _yolo(tmp_path, {"1.txt": _lines(101)}, "cat\n")
     _refused("class cat has area 101 in image 1", "from 0 to 100", **given)
 
 

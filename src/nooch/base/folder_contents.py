@@ -16,7 +16,7 @@ _MARK = ".nooch"
 
 _DATASET = (
     r"(images|areas|captions|exceptions|confidences|objects)(/part-\d+)?\.parquet"
-    r"|broken_images\.csv"
+    r"|broken_(images|annotations)\.csv"
     r"|embeddings/[^/]+(/part-\d+)?\.npy"
 )
 _SITE = (

@@ -31,6 +31,10 @@ NOTES = {
         "{n} annotations of objects have no usable box (four numbers, a width and height of at"
         " least 0): they are not among the objects"
     ),
+    "unsized": (
+        "{n} images have boxes in pixels and no known size: these are not among the objects, and"
+        " their areas are unknown; give the folder of the images"
+    ),
     "outside": "{n} boxes reach more than a pixel beyond their image: they are kept as they are",
 }
 """Counts of ``usable_boxes`` -> their notes."""

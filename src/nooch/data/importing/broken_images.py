@@ -14,13 +14,18 @@ import polars as pl
 
 from nooch.base.errors import InputError, NoochError, reason_of, some_of
 from nooch.base.limits import usable_cpus
-from nooch.base.words import counted
+from nooch.base.words import counted, counted_are
 from nooch.data.dataset import Dataset
 from nooch.data.readers.image_files import UNREADABLE, opened_image, regular_file
 from nooch.data.table_files import csv_bytes
 
 LIST = "broken_images.csv"
 """File of a dataset folder with ``file, reason`` of the images that were left out."""
+
+BAD_LIST = "broken_annotations.csv"
+"""File of a dataset folder with ``file, place, problem, rule`` of annotations that were left out
+or changed.
+"""
 
 _ENDS = 64
 """Bytes that are read at either end of a file."""
@@ -149,6 +154,17 @@ def check_broken(
         remedy="replace or remove these files",
         give={"broken": "leave-out"} if len(broken) < n_images else (),
     )
+
+
+def check_bad(bad: pl.DataFrame, choice: str) -> None:
+    """Raise InputError if annotations that are not as they should be are refused."""
+    if choice == "refuse":
+        some = some_of(("{}, {}: {}".format(*row) for row in bad.iter_rows()), 10)
+        raise InputError(
+            f"{counted_are(bad.height, 'annotation')} not as they should be: {some}",
+            remedy="correct them, or {}, which lists each with the rule that is applied",
+            give={"broken": "leave-out"},
+        )
 
 
 def save_list(broken: Sequence[BrokenImage], folder: Path) -> Path:

@@ -70,7 +70,8 @@ def import_dataset(
         broken: ``leave-out`` images whose files cannot be read, with their labels, and list them in
             ``broken_images.csv``; or ``refuse`` the import. Found are files that are empty, of
             another kind or cut off (from their first and last bytes), not those damaged inside. If
-            no folder of images is known, nothing is checked.
+            no folder of images is known, nothing is checked. Also of boxes that are left out or
+            changed by a rule, listed in ``broken_annotations.csv``.
         split: how images are divided.
         group: attribute column, or regular expression on the file name whose first group (else
             whole match) names the group, of images that count as one in intervals and tests, such

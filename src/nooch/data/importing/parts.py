@@ -24,16 +24,19 @@ from nooch.base.work_folder import Batches, Steps
 from nooch.data.dataset import ImageId
 from nooch.data.dataset_folder import PartRecord, seal_dataset, write_part, write_table
 from nooch.data.importing.broken_images import (
+    BAD_LIST,
     BrokenImage,
     broken_note,
+    check_bad,
     check_broken,
     save_list,
     without_broken,
 )
 from nooch.data.part_files import Header, file_record
-from nooch.data.readers.contract import ImageListing, Scanned, part_edges
+from nooch.data.readers.contract import ImageListing, Scanned, bad_lines, bad_notes, part_edges
 from nooch.data.readers.jobs import NumberedJob, results_of
 from nooch.data.splits import group_names, split_codes
+from nooch.data.table_files import csv_bytes
 from nooch.data.table_schema import SPLITS
 
 
@@ -304,12 +307,18 @@ def seal(
     records = [part.record for part in written]
     splits, counts = _sum(r.splits for r in records), _sum(part.counts for part in written)
     left_out = [*work.scanned.broken, *(image for part in written for image in part.broken)]
-    n_images = sum(splits.values()) + len(left_out)
+    n_images, bad = sum(splits.values()) + len(left_out), bad_lines(counts)
     provenance = work.scanned.provenance(counts, n_images, images)
     if value_range is not None:
         provenance["range"] = list(value_range)
     listed = () if work.images is None else work.images.notes
     provenance["notes"] = [*notes, *provenance["notes"], *listed, *work.notes]
+    if bad.height:
+        check_bad(bad, broken)
+        provenance["notes"] += bad_notes(bad, f"; listed in {BAD_LIST} of the dataset")
+        file = work.dataset / BAD_LIST
+        file.write_bytes(csv_bytes(bad))
+        records[0].files[file.name] = file_record(file)
     if left_out:
         kept = bool(work.scanned.broken)
         check_broken(left_out, n_images, written[0].image_root, broken, kept)

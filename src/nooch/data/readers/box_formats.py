@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -29,10 +30,11 @@ BOX_COLUMNS: dict[str, Any] = {
     "keys": pl.List(pl.String),
     "areas": pl.List(pl.Float64),
     "boxes": pl.List(pl.Float64),
+    "bad": pl.List(pl.String),
 }
 """Class keys of an image's boxes; their areas as fractions of it; left, top, width, height of one
-box after the other, in pixels with columns ``width`` and ``height``, else fractions. Formats may
-add lists ``crowd`` and ``ignore``, as of objects.
+box after the other, in pixels with columns ``width`` and ``height``, else fractions; and what is
+wrong, as ``bad_line``. Formats may add lists ``crowd`` and ``ignore``, as of objects.
 """
 
 
@@ -116,16 +118,35 @@ def count_notes(bare: int, missing: int, total: int) -> list[str]:
     return [note for note, count in ((without, bare), (lost, missing)) if count]
 
 
-def check_box(edges: Sequence[float], where: object) -> None:
-    """Raise InputError unless left, right, top, bottom (fractions) lie within the image."""
+LEFT_OUT, KEPT = "left out", "kept; its area is of the part within the image"
+ONCE = "counted once"
+"""Rules for an annotation that is not as it should be."""
+
+
+def bad_line(file: object, line: object, problem: str, rule: str) -> str:
+    """A row of the list of broken annotations."""
+    return "\t".join(str(part).replace("\t", " ") for part in (file, line, problem, rule))
+
+
+def judged_box(
+    edges: Sequence[float], leeway: tuple[float, float] = (LEEWAY, LEEWAY)
+) -> tuple[float, str, str]:
+    """Area within the image of a box, of left, right, top, bottom as fractions of it, NaN if it
+    cannot be used; and what is wrong with it, and the rule for that, or empty texts.
+    """
     left, right, top, bottom = edges
+    wide, tall = right - left, bottom - top
+    across, down = leeway
+    if -across <= left <= right <= 1 + across and -down <= top <= bottom <= 1 + down:
+        return wide * tall, "", ""
+    box = f"the box from ({left:.4g}, {top:.4g}) to ({right:.4g}, {bottom:.4g})"
     # also false for NaN
-    if not (-LEEWAY <= left <= right <= 1 + LEEWAY and -LEEWAY <= top <= bottom <= 1 + LEEWAY):
-        box = f"({left:.4g}, {top:.4g}) to ({right:.4g}, {bottom:.4g})"
-        problem = f"the box from {box} is not within the image"
-        allowed = "edges between 0 and 1 of the image's width and height, in order"
-        remedy = "correct the box, or remove it from the file"
-        raise InputError(problem, where=where, allowed=allowed, remedy=remedy)
+    if not (0 <= wide < math.inf and 0 <= tall < math.inf):
+        return math.nan, f"{box} is turned or not finite", LEFT_OUT
+    wide, tall = min(right, 1) - max(left, 0), min(bottom, 1) - max(top, 0)
+    if wide < 0 or tall < 0:
+        return math.nan, f"{box} is outside the image", LEFT_OUT
+    return wide * tall, f"{box} reaches beyond the image", KEPT
 
 
 _EDGES = ("xmin", "xmax", "ymin", "ymax")
@@ -158,25 +179,59 @@ def _parse(path: Path, where: str) -> dict[str, Any]:
     broken = (ET.ParseError, ValueError, LookupError)
     with unreadable(where, errors=broken, problem="is not a VOC annotation"):
         root = ET.fromstring(content)  # noqa: S314 - declarations were refused above
-        width, height = (int(_text(root, f"size/{side}")) for side in ("width", "height"))
+        sides = [_side(root.findtext(f"size/{side}")) for side in ("width", "height")]
         objects = root.findall("object")
         names = [_text(item, "name") for item in objects]
-        edges = [[float(_text(item, f"bndbox/{edge}")) for edge in _EDGES] for item in objects]
+        edges = [[_decimal(_text(item, f"bndbox/{edge}")) for edge in _EDGES] for item in objects]
         # an object that is hard to recognize does not count in VOC's evaluation
         ignore = [(item.findtext("difficult") or "").strip() == "1" for item in objects]
-    if min(width, height) < 1 or max(width, height) >= 1 << 31:
-        allowed = "1 pixel to 2,147,483,647"
-        raise InputError(f"size is {width} x {height}", where=where, allowed=allowed)
-    areas, boxes = [], []
-    for left, right, top, bottom in edges:
+    width, height = sides if all(sides) else (None, None)
+    columns: dict[str, list[Any]] = {
+        name: [] for name in ("keys", "areas", "boxes", "bad", "ignore")
+    }
+    seen = set[tuple[Any, ...]]()
+    for number, (name, box, hard) in enumerate(zip(names, edges, ignore, strict=True), 1):
         # VOC counts pixels from 1 and includes the last; some tools count from 0
-        first, upper = (edge - 1 if edge >= 1 else edge for edge in (left, top))
-        check_box((first / width, right / width, upper / height, bottom / height), where)
-        wide, tall = right - left + 1, bottom - top + 1
-        areas.append(wide * tall / (width * height))
-        boxes += [first, upper, wide, tall]
+        first, upper = (edge - 1 if edge >= 1 else edge for edge in (box[0], box[2]))
+        corners = first, box[1], upper, box[3]
+        wide, tall = box[1] - box[0] + 1, box[3] - box[2] + 1
+        area, problem, rule = judged_pixels(corners, wide * tall, width, height)
+        if (name, *box) in seen:
+            area, problem, rule = math.nan, f"{name} is listed twice", ONCE
+        seen.add((name, *box))
+        if problem:
+            columns["bad"].append(bad_line(where, f"object {number}", problem, rule))
+        if not math.isnan(area):
+            columns["keys"].append(name)
+            columns["areas"].append(area)
+            columns["boxes"] += [first, upper, wide, tall]
+            columns["ignore"].append(hard)
     about = {"width": width, "height": height, "file_name": root.findtext("filename")}
-    return {"keys": names, "areas": areas, "boxes": boxes, "ignore": ignore, **about}
+    return {**columns, **about}
+
+
+def judged_pixels(
+    corners: Sequence[float], area: float, width: int | None, height: int | None
+) -> tuple[float, str, str]:
+    """As ``judged_box``, of left, right, top, bottom in pixels; a box within a pixel of the image
+    has its own ``area``, in pixels where the size is not known.
+    """
+    across, down = width or 2.0**31, height or 2.0**31
+    edges = [c / side for c, side in zip(corners, (across, across, down, down), strict=True)]
+    part, problem, rule = judged_box(edges, (1 / across, 1 / down))
+    if width is None:
+        return (part if problem else area), problem, rule
+    return (part if problem else area / (across * down)), problem, rule
+
+
+def _side(text: str | None) -> int | None:
+    """A side of an image in pixels; None where it is not stated."""
+    side = 0 if not (text or "").strip() else int(_decimal(text or ""))
+    return side if 0 < side < 1 << 31 else None
+
+
+def _decimal(text: str) -> float:
+    return float(text.replace(",", "."))
 
 
 def _text(item: ET.Element, path: str) -> str:
@@ -213,25 +268,41 @@ def _read(file: Path) -> pl.DataFrame:
         raise InputError(
             f"{bare} rows have no ImageID or no LabelName", where=file, allowed="both in every row"
         )
+    texts = [name for name in _CORNERS if table[name].dtype == pl.String]
     with unreadable(file, errors=BROKEN_TABLE, problem="edges are not numbers"):
-        table = table.with_columns(pl.col(_CORNERS).cast(pl.Float64))
+        # decimal commas
+        table = table.with_columns(pl.col(texts).str.replace(",", ".", literal=True))
+        table = table.with_columns(pl.col(_CORNERS).cast(pl.Float64)).with_row_index("row", 1)
     left, right, top, bottom = (pl.col(edge) for edge in _CORNERS)
-    # the same bounds as ``check_box``, which raises for the first box outside them
+    # the same bounds as ``judged_box``, which is asked about the boxes outside them
     inside = [
         pl.all_horizontal(low >= -LEEWAY, low <= high, high <= 1 + LEEWAY)
         for low, high in ((left, right), (top, bottom))
     ]
     is_inside = pl.all_horizontal(inside).fill_null(value=False)
-    outside = table.with_row_index("row", 1).filter(~is_inside).head(1)
-    for row, *box in outside.select("row", pl.col(_CORNERS).fill_null(float("nan"))).iter_rows():
-        check_box(box, f"{file}, row {row}")
+    parts, bad = dict[int, float](), dict[int, str]()
+    odd = table.filter(~is_inside).select("row", pl.col(_CORNERS).fill_null(float("nan")))
+    for row, *edges in odd.iter_rows():
+        parts[row], problem, rule = judged_box(edges)
+        bad[row] = bad_line(file, f"row {row}", problem, rule)
+    again = (
+        table.select(pl.exclude("row")).is_duplicated()
+        & ~table.select(pl.struct(pl.exclude("row")).is_first_distinct()).to_series()
+    )
+    for row in table.filter(again)["row"]:
+        parts[row] = math.nan
+        bad[row] = bad_line(file, f"row {row}", "the box is listed twice", ONCE)
     wide, tall = right - left, bottom - top
     boxes = table.select(
-        "crowd", stem="ImageID", keys="LabelName", areas=wide * tall,
+        "crowd", stem="ImageID", keys="LabelName",
+        areas=pl.col("row").replace_strict(parts, default=wide * tall, return_dtype=pl.Float64),
+        bad=pl.col("row").replace_strict(bad, default=None, return_dtype=pl.String),
         boxes=pl.concat_list(left, top, wide, tall),
     )  # fmt: skip
-    lists = "keys", "areas", pl.col("boxes").explode(), "crowd"
-    return boxes.group_by("stem", maintain_order=True).agg(*lists)
+    usable = pl.col("areas").is_not_nan()
+    lists = (pl.col(name).filter(usable) for name in ("keys", "areas", "crowd"))
+    found = pl.col("boxes").filter(usable).explode().drop_nulls(), pl.col("bad").drop_nulls()
+    return boxes.group_by("stem", maintain_order=True).agg(*lists, *found)
 
 
 def _names(file: Path, classes: Path | None, keys: Sequence[str]) -> dict[str, str]:

@@ -17,11 +17,18 @@ from nooch.base.calls import Map, StepProgress
 from nooch.base.errors import InputError, check_one_of
 from nooch.base.split_plan import SplitPlan
 from nooch.data.dataset import Dataset
-from nooch.data.readers.box_formats import FoundBoxes, count_notes, find_openimages, find_voc
+from nooch.data.objects import NOTES
+from nooch.data.readers.box_formats import (
+    LEFT_OUT,
+    FoundBoxes,
+    count_notes,
+    find_openimages,
+    find_voc,
+)
 from nooch.data.readers.contract import ImageListing, read
 from nooch.data.readers.image_files import list_images
 from nooch.data.readers.image_rows import ImageRows, ScannedRows, columns_of, listed_digest
-from nooch.data.readers.yolo import find_yolo
+from nooch.data.readers.yolo import check_shapes, find_yolo
 from nooch.data.table_files import table_files
 
 FORMATS: dict[str, Callable[[Path, Path | None, Path | None], FoundBoxes]] = {
@@ -58,8 +65,8 @@ def read_boxes(
         map: where files are parsed.
 
     Raises:
-        InputError: files that do not parse, boxes outside the image, classes without a name, paths
-            that lead out of the folder.
+        InputError: files that do not parse, most boxes outside the image, classes without a name,
+            paths that lead out of the folder.
         ParameterError: an unknown format, a class list that is missing or not wanted.
     """
     return read(BoxReading(source, format, classes, images), map=map)
@@ -113,6 +120,7 @@ class BoxReading:
         counted = pl.concat(some.value_counts() for some in batches)
         names = boxes.names_of(counted["keys"].unique().sort().to_list())
         n_boxes = int(counted["count"].sum())
+        notes = _checked(rows, n_boxes, boxes, self.source)
         n_proxies = n_boxes - _polygons(rows, boxes.parsed)
         proxy = "areas are of bounding boxes, which are larger than the objects in them"
         if 0 < n_proxies < n_boxes:
@@ -120,6 +128,7 @@ class BoxReading:
         source = {"role": "boxes", "file": Path(self.source).name, "images": len(rows.ids())}
         has_segments = n_boxes > 0 == n_proxies
         lists = [name for name, kind in boxes.parsed.items() if isinstance(kind, pl.List)]
+        lists = [name for name in lists if name not in ("bad", "shapes")]
         about = {
             "reader": f"boxes/{self.format}",
             "area": "segments" if has_segments else "boxes",
@@ -127,6 +136,7 @@ class BoxReading:
             "notes": [
                 *(() if has_segments else (proxy,)),
                 *boxes.notes,
+                *notes,
                 *(() if listing is None else listing.notes),
             ],
         }
@@ -146,6 +156,25 @@ class BoxReading:
         classes = None if self.classes is None else Path(self.classes)
         images = None if self.images is None else Path(self.images)
         return FORMATS[self.format](Path(self.source), classes, images)
+
+
+def _checked(rows: ImageRows, n_boxes: int, boxes: FoundBoxes, where: object) -> list[str]:
+    """Notes on all boxes. Raises InputError where most cannot be used, or what they are is open."""
+    bad = pl.concat(batch["bad"].explode().drop_nulls() for batch in rows.columns("bad"))
+    lost = bad.filter(bad.str.ends_with(LEFT_OUT))
+    if len(lost) > n_boxes:
+        words = lost.head(3).str.split("\t").list.head(3).list.join(", ")
+        raise InputError(
+            f"{len(lost):,} of {len(lost) + n_boxes:,} boxes cannot be used: {'; '.join(words)}",
+            where=where,
+            allowed="edges between 0 and 1 of the image's width and height, in order; in VOC,"
+            " within the size of the image",
+            remedy="check whether the boxes are in this format, and export them again",
+        )
+    if "shapes" not in boxes.parsed:
+        return []
+    shapes = (batch["shapes"].explode().drop_nulls() for batch in rows.columns("shapes"))
+    return check_shapes(pl.concat(shapes), where)
 
 
 def _is_ordered(rows: ImageRows, columns: Mapping[str, int]) -> bool:
@@ -180,4 +209,5 @@ def _digest(rows: ImageRows, lists: Sequence[str]) -> str:
 
 def _notes(counts: Mapping[str, int], n_images: int, images: object) -> list[str]:
     del images  # of the scan
-    return count_notes(counts["bare"], counts["missing"], n_images)
+    noted = [text.format(n=counts[n]) for n, text in NOTES.items() if counts.get(n)]
+    return [*count_notes(counts["bare"], counts["missing"], n_images), *noted]

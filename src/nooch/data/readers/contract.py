@@ -8,7 +8,7 @@ from __future__ import annotations
 import builtins
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol, Self
@@ -17,7 +17,9 @@ import numpy as np
 import polars as pl
 
 from nooch.base.calls import Map, StepProgress, no_progress
+from nooch.base.errors import some_of
 from nooch.base.split_plan import SplitPlan
+from nooch.base.words import counted
 from nooch.data.dataset import Dataset, ImageId
 from nooch.data.readers.image_files import FolderWalk, ImageIndex, list_images
 
@@ -126,10 +128,39 @@ def read(reading: Reading, *, images: str | Path | None = None, map: Map = built
             None if images is None else ImageListing.write(images, Path(folder, "image-files"))
         )
         data, counts = scanned.read(None, None, listing)
+        bad = bad_lines(counts)
         provenance = scanned.provenance(counts, len(data), images)
+        provenance["notes"] = [*provenance["notes"], *bad_notes(bad)]
         if listing is not None:
             provenance["notes"] = [*provenance["notes"], *listing.notes]
         return replace(data, provenance=provenance)
+
+
+BAD = "bad: "
+"""Begins the count of an annotation that is not as it should be; its row of ``bad_lines`` ends it.
+"""
+
+
+def bad_lines(counts: MutableMapping[str, int]) -> pl.DataFrame:
+    """``file, place, problem, rule`` of annotations that are not as they should be, taken out of
+    ``counts``.
+    """
+    found = sorted(name for name in counts if name.startswith(BAD))
+    for name in found:
+        del counts[name]
+    rows = [name.removeprefix(BAD).split("\t") for name in found]
+    return pl.DataFrame(
+        rows, dict.fromkeys(("file", "place", "problem", "rule"), pl.String), orient="row"
+    )
+
+
+def bad_notes(bad: pl.DataFrame, listed: str = "") -> list[str]:
+    """A note for each rule that was applied; ``listed``: where all are listed."""
+    notes = []
+    for rule, rows in sorted(bad.rows_by_key("rule", named=True).items()):
+        some = some_of((f"{r['file']}, {r['place']}: {r['problem']}" for r in rows), 2)
+        notes.append(f"{counted(len(rows), 'annotation')} {rule}: {some}{listed}")
+    return notes
 
 
 def part_edges(n_images: int, part_size: int | None) -> list[int]:

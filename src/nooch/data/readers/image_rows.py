@@ -5,9 +5,10 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,7 +25,7 @@ from nooch.base.disk import sync
 from nooch.base.errors import InputError, some_of, unreadable
 from nooch.data.dataset import Dataset, ImageId
 from nooch.data.objects import objects_table, rescaled
-from nooch.data.readers.contract import ImageListing, in_range
+from nooch.data.readers.contract import BAD, ImageListing, in_range
 from nooch.data.readers.image_files import FolderWalk, ImageIndex, sizes_of, stem_of
 from nooch.data.readers.jobs import NumberedJob, results_of
 from nooch.data.table_schema import CORE_COLUMNS
@@ -266,18 +267,21 @@ class ScannedRows:
         """The images with ``low <= id < high``; counts of bare ones and of missing files, the first
         of which are named. Raises InputError.
         """
-        frame, content = self.part(low, high)
-        counts, root = {"bare": 0, "missing": 0, **content.pop("counts", {})}, self.root
+        rows, listing = self.rows.read(low, high), self.listing if self.is_located else images
+        frame, root = self.images(rows), self.root
+        counts = {"bare": 0, "missing": 0}
         if "bare" in frame.columns:
             counts["bare"] = int(frame["bare"].sum())
-        listing = self.listing if self.is_located else images
         if listing is not None:
             frame, missing = located(frame, listing)
             root, counts["missing"] = listing.root, len(missing)
             counts |= {f"{MISSING}{name}": 1 for name in missing[:5]}
+        sized = self.sized(frame, root)
+        content = self.content(rows, sized)
+        counts |= content.pop("counts", {})
         try:
             data = Dataset.build(
-                frame.drop("stem", "bare", strict=False),
+                sized.drop("stem", "bare", strict=False),
                 self.classes,
                 image_root=None if root is None else str(Path(root).resolve()),
                 **content,
@@ -286,26 +290,41 @@ class ScannedRows:
             raise InputError(
                 error.problem, where=self.where, allowed=error.allowed, remedy=error.remedy
             ) from error
-        return _with_sizes(data), counts
+        return _rescaled(data), counts
 
-    def part(
-        self, low: ImageId | None, high: ImageId | None
-    ) -> tuple[pl.DataFrame, dict[str, Any]]:
-        """Images, by id, and what else a Dataset of them is built from; and ``counts``, if there
-        are any.
+    def images(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """The images of rows, by id."""
+        return rows.select(c for c in (*CORE_COLUMNS, "stem", "bare") if c in rows.columns)
+
+    def sized(self, frame: pl.DataFrame, root: str | Path | None) -> pl.DataFrame:
+        """The images, with the sizes of their files where boxes in pixels need these."""
+        if not self.has_objects or "width" not in frame.columns:
+            return frame
+        return with_sizes(frame, root)
+
+    def content(self, rows: pl.DataFrame, images: pl.DataFrame) -> dict[str, Any]:
+        """Fields of a Dataset of rows other than images and classes, and ``counts``: also of lines
+        that are not as they should be.
         """
-        rows = self.rows.read(low, high)
-        present_columns = [c for c in (*CORE_COLUMNS, "stem", "bare") if c in rows.columns]
-        return rows.select(present_columns), self.content(rows)
-
-    def content(self, rows: pl.DataFrame) -> dict[str, Any]:
-        """Fields of a Dataset of rows other than images and classes."""
+        counts = Counter[str]()
+        if "bad" in rows.columns:
+            counts.update(f"{BAD}{line}" for line in rows["bad"].explode().drop_nulls())
+        if self.has_objects and "width" in rows.columns and rows["width"].null_count():
+            areas, sizes = [], images.select("width", "height").rows()
+            for size, stated, listed in zip(sizes, rows["width"], rows["areas"], strict=True):
+                pixels = math.nan if size[0] is None else size[0] * size[1]
+                areas.append([area / pixels for area in listed] if stated is None else listed)
+            sized = images.select("width", "height")
+            rows = rows.with_columns(*sized, areas=pl.Series(areas, dtype=pl.List(pl.Float64)))
+            counts["unsized"] = int(
+                (sized["width"].is_null() & (rows["keys"].list.len() > 0)).sum()
+            )
         entries = entries_of(rows, columns=columns_of(self.names))
         shape = rows.height, len(self.classes)
         content: dict[str, Any] = {"areas": summed(entries, shape, ordered=self.ordered)}
         if self.has_objects:
             content["objects"] = self._objects(rows, entries)
-        return content
+        return {**content, "counts": counts}
 
     def _objects(self, rows: pl.DataFrame, entries: Entries) -> pl.DataFrame:
         image, columns, areas = entries
@@ -316,9 +335,12 @@ class ScannedRows:
         }
         boxes = numbers.pop("boxes").astype(np.float64).reshape(-1, 4)
         if "width" in rows.columns:
-            pixels = (rows["width"] * rows["height"]).to_numpy()[image]
+            pixels = (rows["width"] * rows["height"]).cast(pl.Float64).to_numpy()[image]
             # whole pixels stay whole
             areas = np.round(areas * pixels, 6)
+            known = np.isfinite(pixels)
+            image, columns, boxes, areas = (of[known] for of in (image, columns, boxes, areas))
+            numbers = {name: of[known] for name, of in numbers.items()}
         areas = np.where(np.isnan(areas), boxes[:, 2] * boxes[:, 3], areas)
         return objects_table(
             rows["image_id"], self.classes, image, columns, boxes, areas, **numbers
@@ -332,20 +354,27 @@ class ScannedRows:
         return {**self.about, "notes": notes}
 
 
-def _with_sizes(data: Dataset) -> Dataset:
+def _rescaled(data: Dataset) -> Dataset:
     """A dataset whose objects are in pixels of the image files that are there."""
     images, objects = data.images, data.objects
-    if objects is None or data.image_root is None or not images["width"].null_count():
+    if objects is None:
         return data
+    sized = with_sizes(images, data.image_root)
+    return replace(data, images=sized, objects=rescaled(objects, images, sized))
+
+
+def with_sizes(images: pl.DataFrame, root: str | Path | None) -> pl.DataFrame:
+    """Images with the sizes of their files where they have none."""
+    if root is None or "file_name" not in images.columns or not images["width"].null_count():
+        return images
     paths = [
-        None if name is None or width is not None else f"{data.image_root}/{name}"
+        None if name is None or width is not None else f"{root}/{name}"
         for name, width in images.select("file_name", "width").iter_rows()
     ]
     sizes = pl.DataFrame(sizes_of(paths), schema={"w": pl.Int64, "h": pl.Int64}, orient="row")
-    sized = images.with_columns(
+    return images.with_columns(
         width=images["width"].fill_null(sizes["w"]), height=images["height"].fill_null(sizes["h"])
     )
-    return replace(data, images=sized, objects=rescaled(objects, images, sized))
 
 
 MISSING = "missing: "

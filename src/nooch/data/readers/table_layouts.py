@@ -25,6 +25,9 @@ from nooch.data.table_schema import ANNOTATED, CORE_COLUMNS, check_classes, clas
 ROW = "nooch:row"
 """Column of rows: the number in the whole table."""
 
+SIZE = ("nooch:width", "nooch:height")
+"""Columns of rows: the size of the image in pixels, null where it is not known."""
+
 SLICE = 1 << 20
 """Number of values that are processed at once."""
 

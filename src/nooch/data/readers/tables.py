@@ -18,6 +18,7 @@ from typing import Any, Self, TypeVar
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from nooch.base.calls import Map, StepProgress
 from nooch.base.disk import sync, sync_tree
@@ -29,9 +30,10 @@ from nooch.base.work_folder import Steps
 from nooch.data.dataset import Dataset, ImageId
 from nooch.data.objects import NOTES
 from nooch.data.readers.contract import in_range, part_edges, read
-from nooch.data.readers.image_rows import ScannedRows, summed
+from nooch.data.readers.image_rows import ScannedRows, summed, with_sizes
 from nooch.data.readers.table_layouts import (
     ROW,
+    SIZE,
     SLICE,
     Columns,
     DistinctValues,
@@ -226,20 +228,11 @@ class ScannedTable(ScannedRows):
 
     rows: TableRows
 
-    def part(
-        self, low: ImageId | None, high: ImageId | None
-    ) -> tuple[pl.DataFrame, dict[str, Any]]:
-        """Images, areas and the pairs that are stated as unknown."""
-        reading, table, images = (
-            self.rows.reading,
-            self.rows.read(low, high),
-            self.rows.ids(low, high),
-        )
+    def images(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """The images of rows, by id, each with what its first row has."""
+        reading, table = self.rows.reading, rows
         columns, layout, path = reading.columns, reading.layout, reading.path
-        order = images.to_frame().with_row_index("position")
         every = table.select(pl.col(_ID).alias("image_id"))
-        joined = every.join(order, on="image_id", how="left", maintain_order="left")
-        positions = joined["position"].to_numpy()
         if columns.file_name:
             every = every.with_columns(table[columns.file_name].cast(pl.String).alias("file_name"))
         if split := columns.split:
@@ -249,23 +242,57 @@ class ScannedTable(ScannedRows):
             every = every.with_columns(table[of].cast(pl.Int64).alias(name) for name, of in sizes)
         attributes = columns.attribute_names(table.columns[2:], layout.columns, path)
         every = every.with_columns(table[name] for name in attributes)
-        first = np.empty(len(images), np.int64)
+        if isinstance(layout, LongTable) and layout.present:
+            every = every.with_columns(annotated_things=False)
+        ids, positions = self._positions(every["image_id"])
+        first = np.empty(len(ids), np.int64)
         # of an image's rows the first is written last
         first[positions[::-1]] = np.arange(len(positions))[::-1]
         layout.check_repeated(every, first[positions], path)
-        shape, content = (len(images), len(self.classes)), dict[str, Any]()
+        return every[first]
+
+    def sized(self, frame: pl.DataFrame, root: str | Path | None) -> pl.DataFrame:
+        """The images, with the sizes of their files where boxes in pixels need these."""
+        layout = self.rows.reading.layout
+        if not (isinstance(layout, LongTable) and layout.box and not layout.in_fractions):
+            return frame
+        if "width" not in frame.columns:
+            none = pl.lit(None, pl.Int64)
+            frame = frame.with_columns(width=none, height=none)
+        return with_sizes(frame, root)
+
+    def content(self, rows: pl.DataFrame, images: pl.DataFrame) -> dict[str, Any]:
+        """Areas, objects, and the pairs that are stated as unknown."""
+        layout, path, table = self.rows.reading.layout, self.rows.reading.path, rows
+        ids, positions = self._positions(table[_ID])
+        shape, content = (len(ids), len(self.classes)), dict[str, Any]()
         if isinstance(layout, LongTable) and layout.box:
-            at, counts = (images, positions), content.setdefault("counts", {})
-            content["objects"] = layout.objects(table, at, self.names, path, counts)
+            counts = content.setdefault("counts", {})
+            if not layout.in_fractions:
+                sides = images.select("width", "height")[positions]
+                table = table.with_columns(
+                    sides.rename(dict(zip(sides.columns, SIZE, strict=True)))
+                )
+                if not layout.size:
+                    counts["unsized"] = images["width"].null_count()
+                layout = replace(layout, size=SIZE)
+            content["objects"] = layout.objects(table, (ids, positions), self.names, path, counts)
         for name, (entry_rows, entry_columns, values) in layout.entries(
             table, self.names, path
         ).items():
             content[name] = summed((positions[entry_rows], entry_columns, values), shape)
         if "verified" in content:
-            self._check_stated_once(content, images)
+            self._check_stated_once(content, ids)
             content["kinds"] = dict.fromkeys(self.classes, "thing")
-            every = every.with_columns(annotated_things=False)
-        return every[first], content
+        return content
+
+    def _positions(self, ids: pl.Series) -> tuple[pl.Series, NDArray[np.int64]]:
+        """The images, ascending, and the position among them of each row's."""
+        images = ids.unique().sort().alias("image_id")
+        order = images.to_frame().with_row_index("position")
+        named = ids.alias("image_id").to_frame()
+        joined = named.join(order, on="image_id", how="left", maintain_order="left")
+        return images, joined["position"].to_numpy()
 
     def _check_stated_once(self, content: Mapping[str, Any], images: pl.Series) -> None:
         """Raise InputError for a pair that has a row of present and one of absent."""

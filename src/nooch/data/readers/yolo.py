@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path, PurePosixPath
@@ -14,14 +15,19 @@ import polars as pl
 
 from nooch.base.errors import InputError, ParameterError, some_of
 from nooch.base.text_encoding import text_lines
+from nooch.base.words import counted
 from nooch.base.yaml_files import read_yaml
 from nooch.data.image_names import IMAGE_ENDINGS
+from nooch.data.objects import LEEWAY
 from nooch.data.readers.box_formats import (
     BOX_COLUMNS,
+    LEFT_OUT,
+    ONCE,
     FoundBoxes,
-    check_box,
+    bad_line,
     count_notes,
     files_of,
+    judged_box,
     listed_files,
 )
 from nooch.data.readers.image_files import FolderWalk, list_images
@@ -29,7 +35,7 @@ from nooch.data.splits import SPLIT_NAMES
 from nooch.data.table_schema import class_name
 
 YAML_ENDINGS = (".yaml", ".yml")
-_PARSED = {**BOX_COLUMNS, "polygons": pl.Int64}
+_PARSED = {**BOX_COLUMNS, "polygons": pl.Int64, "shapes": pl.List(pl.Int64)}
 _IMAGE_FILES = f"files ending in {', '.join(IMAGE_ENDINGS)}"
 
 _SPLITS = {key: SPLIT_NAMES[key] for key in ("train", "val", "valid", "validation", "test")}
@@ -39,14 +45,14 @@ _SPLITS = {key: SPLIT_NAMES[key] for key in ("train", "val", "valid", "validatio
 class YoloData:
     """Content of a ``data.yaml``: names by class number, as label files write it, the root that it
     names, for each split (train, valid, test) folders and lists of image paths, as written, and
-    how many numbers of key points follow each box.
+    how many numbers of key points follow each box, None where it does not say.
     """
 
     file: Path
     names: dict[str, str]
     path: str | None
     entries: dict[str, list[str]]
-    keypoints: int = 0
+    keypoints: int | None = None
 
     @property
     def root(self) -> Path:
@@ -82,9 +88,9 @@ def read_yolo_data(file: Path) -> YoloData:
     return YoloData(file, names, path, entries, _keypoints(content.get("kpt_shape"), file))
 
 
-def _keypoints(shape: Any, file: Path) -> int:
+def _keypoints(shape: Any, file: Path) -> int | None:
     if shape is None:
-        return 0
+        return None
     if not (isinstance(shape, list) and len(shape) == 2 and all(type(n) is int for n in shape)):
         allowed = "kpt_shape: [points, 2 or 3 numbers each]"
         raise InputError("kpt_shape is not two numbers", where=file, allowed=allowed)
@@ -230,7 +236,7 @@ def find_yolo(source: Path, classes: Path | None, images: Path | None) -> FoundB
             remedy="{}, a file with a name per line or a data.yaml",
             give={"classes": ...},
         )
-    notes, keypoints = [], 0
+    notes, keypoints = list[str](), None
     file = source if classes is None else classes
     if file.suffix.lower() in YAML_ENDINGS:
         data = read_yolo_data(file)
@@ -337,49 +343,153 @@ def _range(names: Mapping[str, str]) -> str:
 
 
 def _parse(
-    names: Mapping[str, str], listed_in: str, keypoints: int, path: Path, where: str
+    names: Mapping[str, str], listed_in: str, keypoints: int | None, path: Path, where: str
 ) -> dict[str, Any]:
-    keys, areas, boxes, polygons = [], [], [], 0
+    keys, areas, boxes, bad, shapes, polygons = [], [], [], [], [], 0
+    seen = set[tuple[float, ...]]()
     for number, line in enumerate(text_lines(path, where), 1):
-        parts = line.split()
-        if not parts:
+        numbers = _numbers(line.split())
+        if not numbers and not line.strip():
             continue
-        place = f"{where}, line {number}"
-        try:
-            numbers, key = [*map(float, parts[1:])], str(int(parts[0]))
-            is_polygon = len(numbers) >= 6 and len(numbers) != 4 + keypoints
-            if is_polygon:
-                edges, area = _polygon(numbers)
-                width, height = edges[1] - edges[0], edges[3] - edges[2]
-            else:
-                # a fifth number is a confidence; points may follow
-                x, y, width, height = numbers[:4]
-                edges = x - width / 2, x + width / 2, y - height / 2, y + height / 2
-                area = width * height
-        except ValueError as error:
-            allowed = "class x y width height, and optionally a confidence"
-            polygon = "or class and the corners of a polygon, x1 y1 x2 y2 x3 y3 ..."
-            raise InputError(
-                f"{line[:80]!r} is not a box", where=place, allowed=f"{allowed}; {polygon}"
-            ) from error
-        check_box(edges, place)
-        keys.append(key)
-        areas.append(area)
-        boxes += [edges[0], edges[2], width, height]
-        polygons += is_polygon
+        shape = _shape(numbers[1:], keypoints)
+        box, area, problem, rule = _object(numbers[1:], shape)
+        if problem == _NO_BOX:
+            problem = f"{line[:80]!r} {problem}"
+        elif (*numbers,) in seen:
+            area, problem, rule = math.nan, f"{line[:80]!r} is listed twice", ONCE
+        if problem:
+            bad.append(bad_line(where, f"line {number}", problem, rule))
+        if not math.isnan(area):
+            seen.add((*numbers,))
+            keys.append(str(int(numbers[0])))
+            areas.append(area)
+            boxes += box
+            polygons += shape not in (_BOX, _POSE)
+            shapes += [shape] if shape != _BOX and keypoints is None else []
     if unknown := [key for key in keys if key not in names]:
         allowed = f"{_range(names)}, as {listed_in} lists"
         raise InputError(f"class {some_of(unknown)} has no name", where=where, allowed=allowed)
-    return {"keys": keys, "areas": areas, "boxes": boxes, "polygons": polygons}
+    lists = {"keys": keys, "areas": areas, "boxes": boxes, "bad": bad, "shapes": shapes}
+    return {**lists, "polygons": polygons}
 
 
-def _polygon(numbers: list[float]) -> tuple[tuple[float, float, float, float], float]:
-    """Left, right, top, bottom and the area of a polygon, of its corners x1 y1 x2 y2 ... Raises
-    ValueError: an odd number, NaN.
+def _numbers(parts: list[str]) -> list[float]:
+    """The class and the numbers of a line, with decimal commas if there are any; none of another
+    line.
     """
-    if len(numbers) % 2 or not all(map(math.isfinite, numbers)):
-        raise ValueError("is not the corners of a polygon")
+    for texts in (parts, [part.replace(",", ".") for part in parts]):
+        with suppress(ValueError):
+            numbers = [*map(float, texts)]
+            return numbers if len(numbers) > 4 and not numbers[0] % 1 else []
+    return []
+
+
+_NO_BOX = (
+    "is not a box: class x y width height, and optionally a confidence; or class and the corners of"
+    " a polygon, x1 y1 x2 y2 x3 y3 ..."
+)
+_BOX, _POSE, _POLYGON = -2, -1, 0
+"""Shapes of a line: a box; certainly a box and key points; certainly a polygon. One that may be
+both is its count of numbers.
+"""
+
+
+def _shape(numbers: list[float], keypoints: int | None) -> int:
+    if len(numbers) < 6 or len(numbers) == 4 + (keypoints or 0):
+        return _BOX
+    return _POLYGON if keypoints is not None else _pose(numbers)
+
+
+def _object(
+    numbers: list[float], shape: int
+) -> tuple[tuple[float, float, float, float], float, str, str]:
+    """Left, top, width, height; the area within the image, what is wrong and the rule, as
+    ``judged_box``.
+    """
+    is_polygon = shape not in (_BOX, _POSE)
+    if not numbers or (is_polygon and len(numbers) % 2):
+        return (0, 0, 0, 0), math.nan, _NO_BOX, LEFT_OUT
+    if is_polygon:
+        return _polygon(numbers)
+    # a fifth number is a confidence; points may follow
+    x, y, width, height = numbers[:4]
+    edges = x - width / 2, x + width / 2, y - height / 2, y + height / 2
+    part, problem, rule = judged_box(edges)
+    return (edges[0], edges[2], width, height), part if problem else width * height, problem, rule
+
+
+def _pose(numbers: list[float]) -> int:
+    """The shape of numbers that are a polygon, or a box and key points: x, y, and perhaps 0 to 2
+    for how visible it is.
+    """
+    x, y, width, height, *points = numbers
+    if not (width / 2 - x <= LEEWAY and x + width / 2 <= 1 + LEEWAY and width >= 0):
+        return _POLYGON
+    if not (height / 2 - y <= LEEWAY and y + height / 2 <= 1 + LEEWAY and height >= 0):
+        return _POLYGON
+    for step in (3, 2):
+        seen = {*points[2::step]} if step == 3 else set()
+        if len(points) % step or not seen <= {0.0, 1.0, 2.0}:
+            continue
+        if step == 3 and (2.0 in seen or len(numbers) % 2):
+            return _POSE
+        # a point that is not seen is 0, 0
+        pairs = zip(points[::step], points[1::step], strict=True)
+        if all(
+            (abs(a - x) <= width / 2 + LEEWAY and abs(b - y) <= height / 2 + LEEWAY) or a == b == 0
+            for a, b in pairs
+        ):
+            return len(numbers)
+    return _POLYGON
+
+
+def check_shapes(shapes: pl.Series, where: object) -> list[str]:
+    """Notes on lines that have key points. Raises InputError where all longer lines, of one
+    length, may be a box and points as well as a polygon.
+    """
+    counts = dict(shapes.value_counts().iter_rows())
+    if len(counts) == 1 and (n := next(iter(counts))) > 0:
+        k = f"{(n - 4) // 2}, 2" if (n - 4) % 3 else f"{(n - 4) // 3}, 3"
+        raise InputError(
+            f"{n} numbers in each line can be a box and key points, or the corners of a polygon",
+            where=where,
+            remedy=f"{{}}, a data.yaml with `kpt_shape: [{k}]` for key points, or"
+            " `kpt_shape: [0, 2]` for polygons",
+            give={"classes": ...},
+        )
+    poses = counts.get(_POSE, 0)
+    return [f"key points after the box are left out in {counted(poses, 'line')}"] if poses else []
+
+
+def _polygon(
+    numbers: list[float],
+) -> tuple[tuple[float, float, float, float], float, str, str]:
+    """As ``_object``, of the corners of a polygon, x1 y1 x2 y2 ..."""
     across, down = numbers[::2], numbers[1::2]
+    left, right, top, bottom = edges = min(across), max(across), min(down), max(down)
+    part, problem, rule = judged_box(edges)
+    if not all(map(math.isfinite, numbers)):
+        part, problem, rule = math.nan, "a corner of the polygon is not a number", LEFT_OUT
+    elif problem:
+        across, down = _clipped(across, down)
     pairs = zip(across, down, across[1:] + across[:1], down[1:] + down[:1], strict=True)
     area = abs(sum(x * next_y - next_x * y for x, y, next_x, next_y in pairs)) / 2
-    return (min(across), max(across), min(down), max(down)), area
+    area = math.nan if math.isnan(part) else area
+    return (left, top, right - left, bottom - top), area, problem, rule
+
+
+def _clipped(across: list[float], down: list[float]) -> tuple[list[float], list[float]]:
+    """The part of a polygon within the image, by Sutherland and Hodgman's algorithm."""
+    corners = [*zip(across, down, strict=True)]
+    for axis, sign, border in ((0, 1, 0), (0, -1, -1), (1, 1, 0), (1, -1, -1)):
+        before, corners = corners, []
+        for first, second in zip(before[-1:] + before[:-1], before, strict=True):
+            one, other = (sign * corner[axis] - border for corner in (first, second))
+            if (one < 0) != (other < 0):
+                x, y = (
+                    a + one / (one - other) * (b - a) for a, b in zip(first, second, strict=True)
+                )
+                corners.append((x, y))
+            if other >= 0:
+                corners.append(second)
+    return [x for x, _ in corners], [y for _, y in corners]
