@@ -16,6 +16,7 @@ from nooch.base.calls import Map, StepProgress
 from nooch.base.errors import InputError, ParameterError, check_one_of, some_of, unreadable
 from nooch.data.objects import LEEWAY
 from nooch.data.readers.contract import ImageListing
+from nooch.data.readers.image_files import stem_of
 from nooch.data.readers.image_rows import (
     ImageRows,
     Parse,
@@ -84,7 +85,10 @@ def _with_bare(rows: pl.DataFrame, images: ImageListing | None) -> pl.DataFrame:
     """Rows with ids, in the order of stems, also for images without boxes."""
     rows = rows.with_columns(bare=False)
     if images is not None:
-        stems = sorted({Path(path).stem for path in images.paths()})
+        known, own = {*rows["stem"]}, {Path(path).stem for path in images.paths()}
+        # a file that is called otherwise, such as 7 for 007, is of the image that lacks one
+        lost = {stem_of(f"{stem}.") for stem in known - own}
+        stems = sorted(stem for stem in own if stem in known or stem_of(f"{stem}.") not in lost)
         bare = pl.DataFrame({"stem": stems}, schema={"stem": pl.String})
         bare = bare.join(rows, on="stem", how="anti").with_columns(bare=True)
         rows = pl.concat([rows, bare], how="diagonal").with_columns(pl.col(pl.List).fill_null([]))
