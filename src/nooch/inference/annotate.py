@@ -548,12 +548,12 @@ class ScannedAnnotations(ScannedRows):
         among = labels.images["image_id"].is_in(data.images["image_id"].implode())
         return with_labels(data, labels.select(rows=among.to_numpy())), counts
 
-    def content(self, rows: pl.DataFrame) -> dict[str, Any]:
+    def content(self, rows: pl.DataFrame, images: pl.DataFrame) -> dict[str, Any]:
         """Also confidences and embeddings."""
         entry_rows, columns, values = entries_of(rows, "confidence", "scored")
         shape = rows.height, len(self.classes)
         content = {
-            **super().content(rows),
+            **super().content(rows, images),
             "confidences": csr_array((values, (entry_rows, columns)), shape),
         }
         if self.embedding is not None:

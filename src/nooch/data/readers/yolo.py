@@ -345,7 +345,8 @@ def _range(names: Mapping[str, str]) -> str:
 def _parse(
     names: Mapping[str, str], listed_in: str, keypoints: int | None, path: Path, where: str
 ) -> dict[str, Any]:
-    keys, areas, boxes, bad, shapes, polygons = [], [], [], [], [], 0
+    keys, areas, bad, shapes, polygons = [], [], [], [], 0
+    boxes: list[float] = []
     seen = set[tuple[float, ...]]()
     for number, line in enumerate(text_lines(path, where), 1):
         numbers = _numbers(line.split())
