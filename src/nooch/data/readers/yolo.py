@@ -420,7 +420,7 @@ def _object(
 
 
 def _pose(numbers: list[float]) -> int:
-    """The shape of numbers that are a polygon, or a box and key points: x, y, and perhaps 0 to 2
+    """The shape of numbers that are a polygon, or a box and key points: x, y, and optionally 0 to 2
     for how visible it is.
     """
     x, y, width, height, *points = numbers
@@ -452,7 +452,7 @@ def check_shapes(shapes: pl.Series, where: object) -> list[str]:
     if len(counts) == 1 and (n := next(iter(counts))) > 0:
         k = f"{(n - 4) // 2}, 2" if (n - 4) % 3 else f"{(n - 4) // 3}, 3"
         raise InputError(
-            f"{n} numbers in each line can be a box and key points, or the corners of a polygon",
+            f"{n} numbers per line can be a box and key points, or the corners of a polygon",
             where=where,
             remedy=f"{{}}, a data.yaml with `kpt_shape: [{k}]` for key points, or"
             " `kpt_shape: [0, 2]` for polygons",
