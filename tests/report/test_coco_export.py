@@ -91,7 +91,7 @@ def test_without_annotation_files_images_and_categories_come_from_the_dataset(ma
     ]
     assert len(loaded(tmp_path / "out" / "test.json").getImgIds()) == len(found["images"])
     without = partial(export, made.suite, "coco", tmp_path / "b", no_annotations=True)
-    fails(without, "needs the dataset", "`dataset`")
+    fails(without, "needs the dataset", "`data`")
 
 
 def test_one_of_the_two_must_be_said(made, tmp_path):

@@ -151,7 +151,7 @@ def test_it_claims_no_license_that_nobody_recorded(case, published):
 def test_sets_that_others_published_need_no_dataset_but_for_file_names(case, published):
     write = partial(case.write, suite=published, data=None)
     if case.name in {"csv", "fiftyone", "coco-slices"}:
-        fails(write, "needs the dataset", "`dataset`", kind=NoochError)
+        fails(write, "needs the dataset", "`data`", kind=NoochError)
     elif case.name == "vlmevalkit":
         fails(write, "needs the image files", "`images`")
     else:

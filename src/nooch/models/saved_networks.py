@@ -128,8 +128,7 @@ def _backbone(folder: Path, header: NetworkHeader, source: str | None, **layout:
     """The backbone with the weights and the preprocessing in the folder."""
     if header.backbone is msgspec.UNSET:
         if source is not None:
-            remedy = "leave `backbone` out"
-            raise ParameterError("has its own backbone", where=folder, remedy=remedy)
+            raise ParameterError("has its own backbone", where=folder, give={"backbone": None})
         return load_backbone(folder.absolute(), **layout)
     if source is None or not is_custom(source):
         problem = f"was trained on {header.backbone}, and no name in a file is imported"

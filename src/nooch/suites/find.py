@@ -367,7 +367,8 @@ def _work_on(data: Dataset, target: Path | None, map: Map, progress: Progress) -
         raise ParameterError(
             f"workers of an engine (`map`) were given {missing}",
             allowed="a dataset of open_dataset, and `out`, on storage that all workers can reach",
-            remedy="leave out `map` to find in this process",
+            remedy="{} to find in this process",
+            give={"map": None},
         )
     return _Work(data, target, map, progress)
 

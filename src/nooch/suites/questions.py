@@ -151,7 +151,7 @@ def image_names(
         raise InputError(
             f"no file is known for {len(missing):,} of {len(names):,} images: {some_of(missing)}",
             allowed="files called by the dataset's names or by image ids",
-            remedy="give the folder of images as `images`",
+            give={"images": ...},
         )
     return {image_id: str(name) for image_id, name in names.items()}
 

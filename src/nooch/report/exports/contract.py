@@ -127,7 +127,7 @@ class Content:
         """The dataset. Raises InputError if it is not there."""
         if self.data is None:
             problem = f"{purpose} needs the dataset, which has moved or changed"
-            raise InputError(problem, remedy="give `dataset` DATASET")
+            raise InputError(problem, give={"data": ...})
         return self.data
 
 

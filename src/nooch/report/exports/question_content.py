@@ -39,7 +39,7 @@ def need_image_folder(folder: Path | None, purpose: str) -> Path:
     """The folder of image files. Raises InputError if it is not known."""
     if folder is None:
         problem = f"{purpose} needs the image files, and the folder of images is not there"
-        raise InputError(problem, remedy="give the folder of images as `images`")
+        raise InputError(problem, give={"images": ...})
     return folder
 
 
