@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from difflib import get_close_matches
 from itertools import compress
 from pathlib import Path
 from typing import Any
@@ -108,6 +109,14 @@ def _recognized(
     if value is not None:
         frame = frame.select(c for c in frame.columns if c in (*names, *RUN_KEYS, "label"))
     return frame.rename(names), value
+
+
+def _without_misspelled(
+    strange: Sequence[str], present: Iterable[str], tasks: Sequence[str]
+) -> list[str]:
+    """Names that may not be meant for a task that is missing, see ``task_notes``."""
+    missing = {*tasks} - {*present}
+    return [name for name in strange if not get_close_matches(name, missing, 1)]
 
 
 def _as_tasks(names: Iterable[str], tasks: Sequence[str]) -> dict[str, str]:
@@ -261,7 +270,7 @@ def _judged(
 ) -> tuple[pl.DataFrame, str, str]:
     """The rows as they count, their scale and what was recognized: known tasks decide."""
     spans = _spans(frame)
-    if strange := _strangers(spans, tasks):
+    if strange := _without_misspelled(_strangers(spans, tasks), spans, tasks):
         frame = frame.filter(~pl.col("task").is_in(strange))
         notes.append(f"{_LEFT_OUT}: {some_of(strange)}")
     spans = {task: span for task, span in spans.items() if task in tasks} or spans
@@ -378,6 +387,7 @@ def _unpivoted(
             problem = f"columns {' and '.join(twice)} are both task {names[name]}"
             raise InputError(problem, where=where, remedy="remove or rename one of them")
     strange = _strangers({c: _span(frame[c]) for c in columns}, own)
+    strange = _without_misspelled(strange, names.values(), tasks)
     columns = [c for c in columns if c not in strange]
     notes = [f"{_LEFT_OUT}: {some_of(strange)}"] if strange else []
     if wrong := [c for c in columns if not frame[c].dtype.is_numeric()]:
