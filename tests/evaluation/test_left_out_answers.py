@@ -97,8 +97,11 @@ def test_findings_slices_and_validity_count_it_as_an_error(cheat):
         runs = asked_alike([twin, run])
         found = cue_findings(SUITE, runs, data=DATA).table.sort("cue", "side")
         first, second = (found.filter(run=name) for name in ("twin", "cheat"))
-        columns = ["rate_misleading", "rate_usual", "n_misleading", "n_usual", "effect", "verdict"]
+        # wrong where the context misleads, right in the usual one: no finding is smaller
+        columns = ["rate_misleading", "n_misleading", "n_usual"]
         assert first.select(columns).equals(second.select(columns))
+        assert (second["rate_usual"] <= first["rate_usual"]).all()
+        assert (second["effect"] >= first["effect"] - 1e-9).all()
         slices = find_slices(DATA, runs).table
         first, second = (slices.filter(run=name).sort("phi", "p") for name in ("twin", "cheat"))
         columns = ["phi", "n", "errors", "rate_rest"]
