@@ -151,7 +151,7 @@ class TestLabels:
     def table(self, tmp_path):
         """Whether there is a cow, and blue, in all images but two; and in one without a file."""
         file = tmp_path / "labels.csv"
-        rows = {"id": [f"{n:03d}" for n in range(2, 12)], "camera": ["a", "b"] * 5}
+        rows = {"id": [f"{n:03d}" for n in range(2, 12)], "camera": [1.5, 2.5] * 5}
         rows |= {"cow": [n % 2 for n in range(10)], "blue": [1] * 5 + [0] * 5}
         pl.DataFrame(rows).write_csv(file)
         return file
