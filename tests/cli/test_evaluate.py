@@ -128,6 +128,35 @@ def test_nothing_is_folded_where_output_goes_to_a_file(here, run_cli):
     assert all(line.count("[") == line.count("]") for line in rows)
 
 
+def test_many_rows_are_cut_in_the_terminal_and_whole_in_files(here, run_cli, long):
+    """12 runs of 2 tasks, with their averages: 36 rows, of which 20 are printed."""
+    runs = [
+        long.with_columns(run=pl.lit(f"run{i:02}"), logit=-pl.col("logit") * i) for i in range(12)
+    ]
+    pl.concat(runs).write_csv(here / "many.csv")
+
+    def rows(done):
+        scores = done.out.split("Scores on ce challenge sets (test)")[1].split("By context cue")[0]
+        return len(re.findall(r"run\d\d", scores))
+
+    command = "evaluate suite many.csv --split test"
+    done = run_cli(f"{command} --out all.md").ok()
+    assert rows(done) == 20
+    assert "Scores on ce challenge sets (test): 20 of 36 rows" in done.out
+    said = (
+        "of more than 20 rows: averages, and rows with the lowest AUC hard (all rows: --out FILE.md"
+    )
+    assert done.out.count("of more than 20 rows") == done.out.count(said) == 1
+    table = (here / "all.md").read_text().split("**")[2]
+    assert len(re.findall(r"run\d\d", table)) == 36
+    done = run_cli(f"{command} --tasks car,fire_hydrant").ok()
+    assert rows(done) == 36
+    assert "of 36 rows" not in done.out
+    assert (
+        len({row["run"] for row in run_cli(f"{command} --format json").ok().json["scores"]}) == 12
+    )
+
+
 def test_options_that_narrow(here, run_cli):
     done = run_cli(
         "evaluate suite a.parquet --criterion ce --tasks car --metrics"

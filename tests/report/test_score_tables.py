@@ -15,10 +15,12 @@ from scored import logits, small_data, small_suite
 import nooch
 from nooch.base.errors import OutputError, ParameterError
 from nooch.base.words import printable
+from nooch.criteria import CE
 from nooch.evaluation import bootstrap, evaluate
 from nooch.evaluation.metrics import ALL_METRICS
 from nooch.report import SCORE_FILES, as_json, latex, markdown, save_scores, tables_of
 from nooch.report.tables.score_tables import average_label, is_average
+from nooch.suites.find import find
 
 TASKS = ("car", "fire_hydrant", "average of 2")
 NASTY = "[red]*a*_b_|c\\d <script> & 50% $x$ #1 {e} ~^`\x1b[31m\nnext"
@@ -293,3 +295,38 @@ def test_folders_are_made_but_not_below_a_file(scores, tmp_path):
     save_scores(scores, tmp_path / "a" / "b" / "s.md")
     (tmp_path / "file").write_text("")
     fails(lambda: save_scores(scores, tmp_path / "file" / "s.md"), "is a file", kind=OutputError)
+
+
+@pytest.mark.parametrize(("metric", "better"), [("auc", True), ("error", False)])
+def test_of_many_lines_the_worst_and_all_averages(metric, better):
+    """By the first value shown, whichever direction is worse; what is undefined comes last."""
+    data = small_data()
+    names = [f"thing{i}" for i in range(8)]
+    areas = data.areas[:, [0] * len(names) + list(range(len(data.classes)))]
+    data = nooch.Dataset.build(data.images, [*names, *data.classes], areas)
+    suite = find(data, {"ce": CE(cues=dict.fromkeys(names, ("road",)))}, tasks=names)
+    runs = {f"run{i}": logits(suite, seed=i, tasks=names) for i in range(3)}
+    scores = evaluate(suite, runs, metrics=[metric], bootstrap=0)
+    undefined = (pl.col("task") == "thing3") & (pl.col("run") == "run1")
+    table = scores.table.with_columns(value=pl.when(~undefined).then("value"))
+    scores = replace(scores, table=table)
+    (whole, *_), (short, *_) = tables_of(scores, [metric]), tables_of(scores, [metric], most=9)
+    assert (len(whole.rows), list(whole.notes)) == (27, [])
+    is_hard = {"subset": "hard" if metric == "auc" else "hard_positive"}
+    of_tasks = scores.table.filter(pl.col("task") != "average", metric=metric, **is_hard)
+    ordered = of_tasks.filter(pl.col("value").is_not_null()).sort("value", descending=not better)
+    values = dict(zip(ordered.select("task", "run").rows(), ordered["value"], strict=True))
+    kept = [tuple(row[:2]) for row in short.rows]
+    assert len(kept) == 9
+    assert [name for name, _ in kept[6:]] == ["average of 8"] * 3
+    assert [values[key] for key in kept[:6]] == list(ordered["value"][:6])
+    assert all(row in whole.rows for row in short.rows)
+    words = "lowest AUC hard" if better else "highest error hard pos"
+    assert short.title == f"{whole.title}: 9 of 27 rows"
+    assert short.notes == [f"averages, and rows with the {words}"]
+    assert tables_of(scores, [metric], most=27)[0].rows == whole.rows
+    most = tables_of(scores, [metric], most=26)[0]
+    left_out = {tuple(row) for row in whole.rows} - {tuple(row) for row in most.rows}
+    assert [row[:2] for row in left_out] == [("thing3", "run1")]
+    averages_only = tables_of(scores, [metric], most=2)[0].rows
+    assert [row[0] for row in averages_only] == ["average of 8"] * 3

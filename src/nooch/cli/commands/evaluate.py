@@ -43,6 +43,7 @@ def evaluate_command(
 ) -> None:
     """Score predictions on a suite: hard against easy. With counts and intervals."""
     _check_out(out, predictions, overwrite=overwrite)
+    from nooch.cli.tables import MOST
     from nooch.evaluation import evaluate
     from nooch.report import save_scores
     from nooch.suites import load_suite
@@ -78,7 +79,7 @@ def evaluate_command(
         )  # fmt: skip
     if out is not None:
         save_scores(scores, out, metrics=metrics, overwrite=overwrite)
-    _print(scores, metrics, format)
+    _print(scores, metrics, format, None if settings.get("tasks") else MOST)
     note(*(f"failed: {text}" for text in worse))
     if out is not None and format is shared.Format.text:
         hint(f"{out}: {counted(len(scores), 'value')}")
@@ -98,7 +99,7 @@ def _check_out(out: Path | None, predictions: list[Path], *, overwrite: bool) ->
     check_one_of("ending of a scores file", out.suffix, SCORE_FILES)
 
 
-def _print(scores: Scores, metrics: Sequence[str], format: shared.Format) -> None:
+def _print(scores: Scores, metrics: Sequence[str], format: shared.Format, most: int | None) -> None:
     from nooch.report import as_json, tables_of
 
     verdicts = scores.verdicts
@@ -114,7 +115,11 @@ def _print(scores: Scores, metrics: Sequence[str], format: shared.Format) -> Non
     for line in scores.headlines:
         print_text(f"{line}\n")
     note(*scores.notes)
-    print_shown(tables_of(scores, metrics))
+    tables = tables_of(scores, metrics, most)
+    print_shown(tables)
+    if cut := dict.fromkeys(text for table in tables for text in table.notes):
+        more = "all rows: --out FILE.md, --format json; of some tasks: --tasks"
+        hint(f"of more than {most} rows: {'; '.join(cut)} ({more})")
     for verdict in failed:
         where = ", ".join(_place(verdict).values())
         note(f"failed: {verdict.condition.text}: {where}: {verdict.reason}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from nooch.base.display import DisplayTable
 from nooch.base.words import printable
 from nooch.data.table_files import TABLE_FILES, result_contents, write_files
 from nooch.evaluation import AVERAGE, Scores
-from nooch.evaluation.averages import named_tasks
+from nooch.evaluation.averages import LARGER_IS_BETTER, named_tasks
 
 _RANKED, _SIDED = ("hard", "easy", "all"), ("hard", "easy")
 # the loss on each side, hard against easy of the same label
@@ -59,9 +60,11 @@ _AVERAGE = re.compile(rf"{AVERAGE} of \d+( to \d+)?( of \d+)?")
 Row = dict[str, Any]
 
 
-def tables_of(scores: Scores, metrics: Sequence[str] = ()) -> list[DisplayTable]:
+def tables_of(
+    scores: Scores, metrics: Sequence[str] = (), most: int | None = None
+) -> list[DisplayTable]:
     """Tables of scores by criterion and split, of scores by cue and by group, and of differences,
-    if present.
+    if present. Of more than ``most`` lines, all averages and the worst others, as a note explains.
     """
     metric_names = scores.table["metric"].unique().to_list()
     usual = _OF_OUTPUTS if "auc" in metric_names else _OF_ANSWERS
@@ -69,7 +72,7 @@ def tables_of(scores: Scores, metrics: Sequence[str] = ()) -> list[DisplayTable]
     metrics = [metric for metric in metrics or usual if metric in metric_names]
     columns_shown = [(metric, subset) for metric in metrics for subset in _COLUMNS[metric][1]]
     of_cues = [(metric, subset) for metric, subset in columns_shown if subset != "all"]
-    tables: list[DisplayTable] = []
+    table, tables = partial(_table, most=most), list[DisplayTable]()
     # values of captions that are pooled over splits are in no table
     places = scores.table.drop_nulls("split").group_by("criterion", "split", maintain_order=True)
     for (criterion, split), part in places:
@@ -77,15 +80,15 @@ def tables_of(scores: Scores, metrics: Sequence[str] = ()) -> list[DisplayTable]
         extra = [s for s in rows["subset"].unique(maintain_order=True) if s.startswith("avg:")]
         columns = [(m, subset) for m in metrics for subset in (*_COLUMNS[m][1], *extra)]
         keys = ["task", "run"] if rows["run"].n_unique() > 1 else ["task"]
-        tables += _table(f"Scores on {criterion} challenge sets ({split})", rows, keys, columns)
+        tables += table(f"Scores on {criterion} challenge sets ({split})", rows, keys, columns)
         by_cue, by_group = part.drop_nulls("cue"), part.drop_nulls("group")
-        tables += _table(f"By context cue: {place}", by_cue, ["task", "run", "cue"], of_cues)
-        tables += _table(f"By group: {place}", by_group, ["task", "run", "group"], columns_shown)
+        tables += table(f"By context cue: {place}", by_cue, ["task", "run", "cue"], of_cues)
+        tables += table(f"By group: {place}", by_group, ["task", "run", "group"], columns_shown)
     rows = scores.differences.filter(_WHOLE).rename({"difference": "value"})
     groups = rows.group_by("criterion", "split", "baseline", maintain_order=True)
     for (criterion, split, baseline), part in groups:
         title = f"Differences from {baseline} on {criterion} challenge sets ({split})"
-        tables += _table(title, part, ["task", "run"], columns_shown, differences=True)
+        tables += table(title, part, ["task", "run"], columns_shown, differences=True)
     return tables
 
 
@@ -95,10 +98,11 @@ def _table(
     keys: list[str],
     columns_shown: Sequence[tuple[str, str]],
     *,
+    most: int | None,
     differences: bool = False,
 ) -> list[DisplayTable]:
     """A line for each value of the keys: the counts of hard images, unless these are differences,
-    and the values wanted.
+    and the values wanted. The worst lines are those by the first value, the undefined ones last.
     """
     of_tasks = rows.filter(pl.col("task") != AVERAGE)
     tasks = of_tasks["task"].n_unique()
@@ -114,15 +118,28 @@ def _table(
         n = {subset: row["n"] for (_, subset), row in cells.items()}
         counts = [] if differences else [f"{n[side]:,}" for side in _COUNTED]
         values = [_cell(cells.get(key), signed=differences) for key in columns_shown]
-        listed.append((average, [first, *others, *counts, *values]))
+        value = cells.get(columns_shown[0], {}).get("value") if columns_shown else None
+        listed.append((average, value, [first, *others, *counts, *values]))
     # all runs of a task together, the average last
     listed.sort(key=lambda row: row[0])
+    notes, total = [], len(listed)
+    if most is not None and total > most and columns_shown:
+        metric, subset = columns_shown[0]
+        sign, order = (1, "lowest") if metric in LARGER_IS_BETTER else (-1, "highest")
+        worst = [row for row in listed if not row[0]]
+        averages = listed[len(worst) :]
+        worst.sort(key=lambda row: math.inf if row[1] is None else sign * row[1])
+        listed = [*worst[: max(most - len(averages), 0)], *averages]
+        first = f"{order} {_COLUMNS[metric][0]} {_SHORT.get(subset, subset)}"
+        title = f"{title}: {len(listed):,} of {total:,} rows"
+        notes = [f"averages, and rows with the {first}"]
     counts = [] if differences else [_SHORT[side] for side in _COUNTED]
     heads = (
         f"{_COLUMNS[metric][0]} {_SHORT.get(subset, subset)}" for metric, subset in columns_shown
     )
     columns = [*keys, *counts, *heads]
-    return [DisplayTable(title, columns, [row for _, row in listed], len(keys))] if listed else []
+    shown = [row for *_, row in listed]
+    return [DisplayTable(title, columns, shown, len(keys), notes)] if listed else []
 
 
 def _alike(
