@@ -347,7 +347,7 @@ def annotation_files(folder: Path) -> None:
     write(folder / "split.csv", "image_id,split\n" + splits)
     text = (folder / "train.json").read_text()
     write(folder / "bad" / "cut.json", text[:200])
-    write(folder / "bad" / "types.json", document([{**image(1), "id": "1"}]))
+    write(folder / "bad" / "types.json", document([{**image(1), "id": [1]}]))
     unknown = {"image_id": 9, "category_id": 1, "area": 1}
     write(folder / "bad" / "unknown.json", document([image(1)], [unknown]))
     write(folder / "bad" / "unsafe.json", document([image(1, file_name="../1.jpg")]))

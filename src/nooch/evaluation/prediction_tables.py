@@ -148,12 +148,12 @@ def _column(role: str, columns: Sequence[str], where: object) -> str | None:
     return matches[0] if matches else None
 
 
-def _text_hint(column: pl.Series) -> str | None:
-    """Remedy for a column whose numbers are not written as such."""
+def _text_hint(column: pl.Series) -> dict[str, Any]:
+    """Remedy of an error for a column whose numbers are not written as such."""
     text = str(column.drop_nulls().first()) if column.dtype == pl.String else ""
     if text.rstrip().endswith("%"):
-        return "give `percent` if values are percentages"
-    return "give `decimal` , for decimal commas" if "," in text else None
+        return {"remedy": "{} if values are percentages", "give": {"percent": True}}
+    return {"remedy": "{} for decimal commas", "give": {"decimal": ","}} if "," in text else {}
 
 
 def scale_of(
@@ -396,7 +396,7 @@ def _unpivoted(
             f"columns are not numbers: {shown}",
             where=where,
             allowed=_WIDE,
-            remedy=_text_hint(frame[wrong[0]]),
+            **_text_hint(frame[wrong[0]]),
         )
     keys = [key for key in ("image_id", *RUN_KEYS) if key in index]
     frame, repeated = _once(frame.select(*index, *columns), keys, own or columns, where)
@@ -475,8 +475,8 @@ def checked_rows(
             numbers = strange.cast(pl.Float64, strict=False)
             strange = strange.filter(~numbers.is_finite().fill_null(value=False))
         shown = f"such as {strange[0]!r}" if len(strange) else "which are not numbers"
-        problem, hint = f"column {column} contains {strange.dtype}, {shown}", _text_hint(strange)
-        raise InputError(problem, where=where, allowed="numbers", remedy=hint)
+        problem = f"column {column} contains {strange.dtype}, {shown}"
+        raise InputError(problem, where=where, allowed="numbers", **_text_hint(strange))
     errors = (pl.exceptions.PolarsError,)
     with unreadable(where, _LONG, errors, problem="columns are of the wrong kind"):
         # integers in a column with empty cells are read as floats
