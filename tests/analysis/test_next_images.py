@@ -173,6 +173,13 @@ def test_options_are_refused(options, part):
     refused(lambda: nooch.collect_next(SUITE, POOL, **options), part)
 
 
+def test_an_array_without_names_is_refused_with_what_can_be_given(tmp_path):
+    np.save(file := tmp_path / "f.npy", np.zeros((300, 2)))
+    given = {"features": file, "pool_features": np.zeros((200, 2))}
+    text = fails(lambda: nooch.collect_next(SUITE, POOL, **given), "the image of a row", ".npz")
+    assert "remedy:" not in text
+
+
 def test_other_refusals():
     refused(lambda: nooch.collect_next(SUITE, DATA), "the pool is the dataset")
     stranger = replace(POOL, classes=("car", "ship", "road", "water"))

@@ -44,6 +44,7 @@ RULE_NAMES = ["pope", "vlmevalkit", "vlmevalkit-yesno", "lmms-eval", "word"]
         ("**no**", [YES, NO, NEITHER, NEITHER, NO]),
         ("I see a/no", [YES, NO, NO, NEITHER, NEITHER]),
         ("Cannot determine the answer: A", [YES, NEITHER, NEITHER, NEITHER, NEITHER]),
+        ("[[0.12, 0.3, 0.51, 0.9]]", [YES, NEITHER, NEITHER, NEITHER, NEITHER]),
         ("no" + ". yes." * 40, [NO, NEITHER, NEITHER, NEITHER, NO]),
     ],
 )

@@ -364,6 +364,22 @@ def test_rows_that_are_there_twice(suite, questions, said, tmp_path):
     fails(lambda: read_answers(file, suite), "rows 4 and 1201", "Perhaps", "remove one")
 
 
+@pytest.mark.parametrize(
+    "boxes",
+    [[12, 40, 200, 310], [[0.5, 1e-05, 1, 0.25]], [[1, 2, 3, 4], [5, 6, 7, 8]], "[[1, 2, 3, 4]]"],
+)
+def test_boxes_are_yes_by_the_rule_of_pope_alone(suite, questions, tmp_path, boxes):
+    file = _lines(tmp_path / "a.jsonl", _named_rows(questions, [boxes] * len(questions)))
+    assert read_answers(file, suite, rule="pope").frame["yes"].eq(1).all()
+    assert read_answers(file, suite).frame["yes"].is_null().all()
+
+
+@pytest.mark.parametrize("several", [[], ["Yes", "No"], [1, 2, 3], [[1, 2, 3, 4], "No"]])
+def test_other_lists_are_no_answers(suite, questions, tmp_path, several):
+    file = _lines(tmp_path / "a.jsonl", _named_rows(questions, [several] * len(questions)))
+    fails(lambda: read_answers(file, suite), "the response of record 1 is list", "or boxes")
+
+
 def test_truth_values_and_packed_files(suite, questions, said, tmp_path):
     rows = [{**row, "response": row["response"] == "Yes"} for row in _named_rows(questions, said)]
     plain = _lines(tmp_path / "a.jsonl", rows)

@@ -248,6 +248,21 @@ def test_damaged_results(tmp_path, change, words):
     fails(lambda: load_predictions(_json(tmp_path, rows), data=DATA, classes=CLASSES), *words)
 
 
+def test_scores_that_rounding_brought_out_of_range(tmp_path):
+    rows = [{**row, "score": {2: 1.0000001, 5: -1e-7}.get(i, 0.5)} for i, row in enumerate(GOOD)]
+    (read,) = load_predictions(_json(tmp_path, rows), data=DATA, classes=CLASSES)
+    made = Predictions.from_boxes(
+        [1, 2], [[[0, 0, 9, 9]]] * 2, [["car"]] * 2, [[1.0000001], [-1e-7]]
+    )
+    for run in (read, made):
+        assert (run.boxes.scores.min(), run.boxes.scores.max(), run.values.max()) == (0, 1, 1)
+        note = "2 scores outside 0 to 1 by at most 1e-06 (rounding) count as 0 or 1"
+        assert note in run.notes
+    over = [{**GOOD[0], "score": 1.00001}]
+    fails(lambda: load_predictions(_json(tmp_path, over), data=DATA, classes=CLASSES),
+          "1 score not in 0 to 1")  # fmt: skip
+
+
 def test_boxes_of_another_order_are_named(tmp_path):
     corners = [{**row, "bbox": [300, 200, 620, 400]} for row in GOOD]
     file = _json(tmp_path, corners)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from nooch.base.calls import Progress, checked, no_progress
 from nooch.base.display import DisplayTable, TabularResult
-from nooch.base.errors import InputError, UndefinedError, giving, some_of
+from nooch.base.errors import InputError, UndefinedError, some_of
 from nooch.base.files import atomic_folder
 from nooch.data import Dataset, parquet_bytes
 from nooch.evaluation import (
@@ -256,8 +256,12 @@ def repair(
     suite = as_suite(suite, group, dataset)
     data = suite.require_dataset(dataset)
     read = list[str]()
-    with giving("reading", ["ids"]):
-        inputs = given_features(features, data, (reading or {}).get("ids"), read)
+    ids = (reading or {}).get("ids")
+    if isinstance(features, str | Path) and Path(features).suffix == ".npy" and ids is None:
+        raise InputError("does not name the image of a row", where=features,
+                         allowed="an .npz, a table, or image ids of the rows",
+                         give={"reading": {"ids": ...}})  # fmt: skip
+    inputs = given_features(features, data, ids, read)
     criterion = criterion or suite.criteria[0]
     tasks = [key[1] for key in suite.select_keys([criterion], tasks or (), ["valid"])]
     score = partial(

@@ -21,6 +21,9 @@ from nooch.data.json_records import RECORD_LISTS
 from nooch.data.table_files import file_records, unpacked
 from nooch.evaluation.metrics import SCALES
 
+_NUMBER = r"-?\d+(?:\.\d+)?(?:e-?\d+)?"
+_BOX = rf"\[{_NUMBER}(?:, {_NUMBER}){{3}}\]"
+_BOXES = re.compile(rf"{_BOX}|\[{_BOX}(?:, {_BOX})*\]")
 _FIRST = 1 << 20
 """Bytes within which a file's first record ends."""
 
@@ -268,7 +271,7 @@ def read_raw_answers(
     for number, text in enumerate(columns["answer"], 1):
         if text is not None and not isinstance(text, str):
             problem = f"the {reply} of record {number} is {type(text).__name__}"
-            raise InputError(problem, where=path, allowed="text, true or false")
+            raise InputError(problem, where=path, allowed="text, true or false, or boxes")
     frame = _frame(columns, len(records), path)
     return RawAnswers(reply, frame, kind.letters, note if "image" in columns else "")
 
@@ -293,8 +296,14 @@ def _values(records: Sequence[Mapping[str, Any]], fields: str) -> list[Any]:
 
 
 def _words(value: Any) -> Any:
-    """The only element of nested lists, as lmms-eval writes single responses; yes for true."""
-    while isinstance(value, list) and len(value) == 1:
+    """The only element of nested lists, as lmms-eval writes single responses; yes for true; boxes
+    (lists of numbers) as their text.
+    """
+    while isinstance(value, list):
+        if _BOXES.fullmatch(str(value)):
+            return str(value)
+        if len(value) != 1:
+            break
         value = value[0]
     return ("no", "yes")[value] if isinstance(value, bool) else value
 

@@ -21,16 +21,11 @@ from nooch.data.arrays import float_array
 from nooch.data.image_names import IMAGE_COLUMNS, UNTYPED
 from nooch.data.table_files import as_numbers, checked_read, table_files
 from nooch.data.table_schema import CLASS_COLUMNS, folded
+from nooch.evaluation.boxes.coordinates import ROUNDING
 from nooch.evaluation.boxes.found import RUN_KEYS
 from nooch.evaluation.metrics import SCALES
 from nooch.evaluation.prediction_format import FileFormat
-from nooch.evaluation.predictions import (
-    ROUNDING,
-    Predictions,
-    as_known,
-    checked_values,
-    positions,
-)
+from nooch.evaluation.predictions import Predictions, as_known, checked_values, positions
 
 _ALIASES = {
     "image_id": IMAGE_COLUMNS,

@@ -22,7 +22,7 @@ from nooch.data import Dataset, ImageNames, class_name, id_column
 from nooch.data.arrays import box_arrays, float_array, in_main_memory
 from nooch.data.box_columns import FORMATS, are_fractions
 from nooch.data.image_names import BY_ID, IMAGE_COLUMNS
-from nooch.evaluation.boxes.coordinates import check_scores, checked_boxes
+from nooch.evaluation.boxes.coordinates import ROUNDING, check_scores, checked_boxes, rounded
 from nooch.evaluation.boxes.matching import Boxes, Detections, FoundObjects
 from nooch.evaluation.metrics import SCALES
 from nooch.suites import ChallengeSet, Suite
@@ -191,14 +191,14 @@ class Predictions:
             number = row - int(np.searchsorted(image, image[row]))
             return f"{where}, image {ids[int(image[row])]}, box {number + 1}"
 
-        check_scores(score, place)
+        notes = check_scores(score, place)
         found = Boxes(image, label, checked_boxes(written, box_format, place))
         values = np.zeros((len(tasks), len(ids)))
         np.maximum.at(values, (label, image), score)
         detections = Detections(found, score, are_fractions(written))
         read = counted(len(image), "box")
         return cls(run, ids, tasks, values, "probability", method, seed, read=read,
-                   boxes=detections)  # fmt: skip
+                   boxes=detections, notes=notes)  # fmt: skip
 
     def __post_init__(self) -> None:
         if self.scale not in SCALES:
@@ -269,8 +269,6 @@ def check_unique(column: pl.Series, what: str, where: str) -> None:
 
 
 _Run = TypeVar("_Run", bound="Predictions")
-ROUNDING = 1e-6
-"""Distance from [0, 1] that a probability in float32 can have."""
 
 
 def checked_values(owner: _Run) -> _Run:
@@ -281,12 +279,9 @@ def checked_values(owner: _Run) -> _Run:
     wrong = ~np.isfinite(values)
     what, allowed = "NaN or infinite", "finite numbers"
     if not wrong.any() and owner.scale == "probability":
-        outside = (values < 0) | (values > 1)
         wrong = (values < -ROUNDING) | (values > 1 + ROUNDING)
-        if outside.any() and not wrong.any():
-            np.clip(values, 0, 1, out=values)
-            n = counted(int(outside.sum()), "probability")
-            notes += (f"{n} outside 0 to 1 by at most {ROUNDING:g} (rounding) count as 0 or 1",)
+        if not wrong.any() and (values.min() < 0 or values.max() > 1):
+            notes += rounded(values, "probability")
         what, allowed = (
             "not a probability",
             "0 to 1; logits go into a column logit (or `scale` logit)",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,15 +15,27 @@ from nooch.evaluation.boxes.matching import Booleans, Floats
 
 _LARGEST = 1e9
 """Pixels; more is damage."""
+ROUNDING = 1e-6
+"""Distance from [0, 1] that a probability in float32 can have."""
 
 Place = Callable[[int], str]
 """Number of a box, from 0 -> where it stands, for errors."""
 
 
-def check_scores(scores: Floats, place: Place) -> None:
-    """Raise InputError for scores that are not in [0, 1]."""
+def rounded(values: NDArray[np.floating[Any]], what: str) -> tuple[str, ...]:
+    """Put values that rounding brought out of [0, 1] back in place; a note, if there are any."""
+    n = int(((values < 0) | (values > 1)).sum())
+    if not n:
+        return ()
+    np.clip(values, 0, 1, out=values)
+    problem = f"{counted(n, what)} outside 0 to 1 by at most {ROUNDING:g} (rounding)"
+    return (f"{problem} count as 0 or 1",)
+
+
+def check_scores(scores: Floats, place: Place) -> tuple[str, ...]:
+    """Raise InputError for scores that are not in [0, 1]; see ``rounded``."""
     # also true for NaN
-    wrong: Booleans = ~((scores >= 0) & (scores <= 1))
+    wrong: Booleans = ~((scores >= -ROUNDING) & (scores <= 1 + ROUNDING))
     if wrong.any():
         percent = bool(np.isfinite(scores).all() and scores.min() >= 0 and 2 < scores.max() <= 100)
         remedy = None if percent else "write each box's probability, or leave it out"
@@ -33,6 +46,7 @@ def check_scores(scores: Floats, place: Place) -> None:
         )
         give = [{"percent": True}] if percent else []
         _refuse(wrong, scores, what, "scores from 0 to 1", remedy, place, give)
+    return rounded(scores, "score")
 
 
 def checked_boxes(written: Floats, box_format: str, place: Place) -> Floats:

@@ -87,11 +87,10 @@ class Found:
                 raise InputError(f"has no {what}", where=f"{self.where}, {self.unit} {row + 1}",
                                  allowed="an image and a class for every box")  # fmt: skip
         scores = self.rows["score"].to_numpy() / (100 if how.percent else 1)
-        check_scores(scores, self.place)
+        notes = [*check_scores(scores, self.place), self._repeated()]
         written, box_format = self.written, how.box_format or self.box_format
         rows = self.rows.with_columns(id_column(self.rows["image_id"], self.where), score=scores)
-        notes, fractions = [self._repeated()], self.in_fractions
-        places = self._places(rows["image_id"], images)
+        fractions, places = self.in_fractions, self._places(rows["image_id"], images)
         if written is not None:
             if not box_format:
                 raise InputError(

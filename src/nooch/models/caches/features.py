@@ -101,10 +101,6 @@ def given_features(
 
 def _of_file(path: Path, data: Dataset, ids: Any, notes: list[str] | None) -> NDArray[Any]:
     """The vectors of a file in the order of the images; NaN where it has none."""
-    if path.suffix == ".npy" and ids is None:
-        problem = "does not name the image of a row"
-        raise InputError(problem, where=path, allowed="an .npz, a table, or image ids of the rows",
-                         give={"ids": ...})  # fmt: skip
     file = open_embedding(path, ids)
     rows = file.rows_of(data)
     if not (rows >= 0).any():
