@@ -17,6 +17,7 @@ from sklearn.linear_model import LogisticRegression
 import nooch
 from nooch.analysis.answer import left_out
 from nooch.analysis.check import BASELINES, baseline_runs, check
+from nooch.analysis.findings import misleading_contexts, sentence
 from nooch.base.errors import InputError, ParameterError, WrongTypeError
 from nooch.data import save_dataset
 from nooch.evaluation.metrics import auc
@@ -457,3 +458,27 @@ def test_worse_is_a_condition_of_check_and_evaluate_and_counts_findings(folder, 
     assert (again.code, "failed: worse: 1 finding\n" in again.err) == (1, True), again.err
     fails(lambda: nooch.evaluate(tmp_path / "out/suite", folder / "model.csv", fail_if=["worse"]),
           "`fail_if` worse", kind=ParameterError)  # fmt: skip
+
+
+def test_explain_names_the_findings_that_an_image_is_in(folder, tmp_path, run_cli):
+    """Every pictured image of a finding is in it; images of the usual context are in none."""
+    out = tmp_path / "out"
+    given = folder / "dataset", folder / "model.csv", out
+    checked = check(*given, bootstrap=0, criterion=["ce"], slices=False)
+    table = checked.findings.table.filter(verdict="worse")
+    assert set(table["side"]) == {"positive", "negative"}
+    task, cue = table.select("task", "cue").row(0)
+    for row in table.iter_rows(named=True):
+        for image in row["images"][:2]:
+            done = run_cli(f"explain {out / 'suite'} --task {row['task']} --image {image}").ok()
+            assert f"finding 1 of 1 by context: {sentence(row)}" in " ".join(done.out.split())
+    challenge = checked.suite.set("ce", task, "test")
+    inside = dict(misleading_contexts(checked.suite, challenge))[cue]
+    usual = challenge.image_ids.filter(pl.Series(challenge.labels & ~inside))[0]
+    done = run_cli(f"explain {out / 'suite'} --task {task} --image {usual}").ok()
+    assert f"in none of the check's findings about {task}" in done.out
+    shown = run_cli(f"explain {out / 'suite'} --task {task} --image {usual} --format json").ok()
+    assert shown.json["findings"] == []
+    checked.findings.table.drop("cue").write_parquet(out / "findings.parquet")
+    done = run_cli(f"explain {out / 'suite'} --task {task} --image {usual} --format json").ok()
+    assert done.json["findings"] is None

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from nooch.analysis.confusions import Confusions, claimed_classes
 from nooch.analysis.findings import (
+    COLUMNS,
     SIDES,
     VERDICTS,
     Findings,
@@ -31,7 +32,7 @@ from nooch.analysis.slices import Slices, condition_words
 from nooch.base.errors import some_of
 from nooch.base.words import counted, plural, readable
 from nooch.criteria.attribute import Attribute, FittedAttribute
-from nooch.data import Dataset
+from nooch.data import Dataset, ImageId, position_of
 from nooch.evaluation import Predictions
 from nooch.evaluation.answer_sample import AskedSample
 from nooch.evaluation.predictions import positions, values_of
@@ -148,6 +149,30 @@ def context_pairs(findings: Findings, most: int | None = LISTED) -> list[list[di
     for row in worse.iter_rows(named=True):
         groups.setdefault((row["task"], row["cue"]), []).append(row)
     return [*groups.values()][:most]
+
+
+def findings_of_image(
+    suite: Suite, table: pl.DataFrame, task: str, image_id: ImageId
+) -> list[str] | None:
+    """The findings by context that an image is in, of the ``table`` of a check with this suite, by
+    number and in words; None if no finding is about the task, or columns are others.
+    """
+    if not set(COLUMNS).issubset(table.columns):
+        return None
+    pairs = context_pairs(Findings(table), None)
+    rows = [(n, row) for n, pair in enumerate(pairs, 1) for row in pair if row["task"] == task]
+    texts = []
+    for n, row in rows:
+        key = row["criterion"], task, row["split"]
+        challenge = suite.set(*key) if key in suite.keys else None
+        place = None if challenge is None else position_of(image_id, challenge.image_ids)
+        if challenge is None or place is None:
+            continue
+        inside = dict(misleading_contexts(suite, challenge)).get(row["cue"])
+        of_side = bool(challenge.labels[place]) == (row["side"] == SIDES[0])
+        if of_side and inside is not None and inside[place]:
+            texts.append(f"finding {n} of {len(pairs)} by context: {sentence(row)}")
+    return texts if rows else None
 
 
 def worse_contexts(findings: Findings) -> list[str]:

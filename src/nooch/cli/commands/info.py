@@ -170,6 +170,16 @@ def explain_command(
         note(f"the dataset {lost} (give --dataset): only subsets and supports are shown, no cues")
     runs = read_predictions(predictions, reading, explained, data)
     facts = explain(explained, task, image, data, criterion, runs)
+    findings = suite.absolute().parent / "findings.parquet"
+    if (
+        suite.absolute().name == "suite"
+        and findings.is_file()
+        and findings.with_suffix(".json").is_file()
+    ):
+        from nooch.analysis.answer import findings_of_image
+        from nooch.data.table_files import read_table
+
+        facts["findings"] = findings_of_image(explained, read_table(findings), task, image)
     if format is shared.Format.json:
         print_json(facts)
         return
@@ -178,6 +188,9 @@ def explain_command(
     say(f"image {facts['image_id']}{where}: {task} is {words[facts['label']]}")
     for verdict in facts["verdicts"]:
         say(f"  {verdict['criterion']}: {verdict['text']}")
+    found = facts.get("findings")
+    for text in [f"in none of the check's findings about {task}"] if found == [] else found or ():
+        say(f"  {text}")
     outcomes = {True: "an error", False: "correct", None: "not to be judged"}
     for answer in facts.get("answers", ()):
         text = "no prediction"
