@@ -160,7 +160,10 @@ def test_file_names_are_matched_by_their_longest_common_end(run_cli, photos, tmp
         ("photo,a\n003.jpg,1\n", "003.jpg is the name of several images: sea/003.jpg and land/"),
         ("photo,a\nsea/003.jpg,1\nx/sea/003.jpg,2\n", "stand for one image"),
         ("photo,a\nsky/1.jpg,1\n", "or files such as sea/000.jpg"),
-        ("image_id,file,a\n100,sea/001.jpg,1\n", "--id image_id gives 1 images; --id file gives 1"),
+        (
+            "image_id,file,a\n100,sea/001.jpg,1\n",
+            "give --id image_id for 1 image; give --id file for 1 image",
+        ),
     ],
 )
 def test_names_that_are_not_certain_are_refused(run_cli, photos, tmp_path, table, words):

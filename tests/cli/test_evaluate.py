@@ -287,7 +287,10 @@ def test_criteria_that_were_left_out_do_not_fail(here, run_cli):
     ("change", "message"),
     [
         (lambda f: f[1:], "1 of 24 images of split test have no prediction: 37"),
-        (lambda f: pl.concat([f, f[:1]]), "1 predictions are repeated, such as image 37, task car"),
+        (
+            lambda f: pl.concat([f, f[:1].with_columns(logit=pl.col("logit") + 1)]),
+            "1 predictions are repeated with other values, such as image 37, task car: row 1",
+        ),
         (lambda f: f.with_columns(pl.col("image_id") + 20), "images are not in the suite"),
         (lambda f: f.with_columns(logit=pl.lit(float("nan"))), "48 values are NaN"),
         (lambda f: f.with_columns(logit=pl.lit(float("inf"))), "NaN or infinite, such as inf"),
@@ -298,7 +301,7 @@ def test_criteria_that_were_left_out_do_not_fail(here, run_cli):
         (lambda f: f.rename({"logit": "x"}), "neither logit nor probability"),
         (
             lambda f: f.pivot(on="task", index="image_id", values="logit"),
-            "give --scale logit or give --scale probability",
+            "if they are logits, give --scale logit",
         ),
         (lambda f: f.with_columns(label=pl.lit(1)), "labels disagree with the suite's"),
         (lambda f: f[:0], "contains no row"),

@@ -9,6 +9,7 @@ from pathlib import Path
 import polars as pl
 
 from nooch.base.errors import InputError, some_of
+from nooch.base.words import counted
 from nooch.data.dataset import Dataset
 from nooch.data.image_names import UNTYPED, ImageNames
 from nooch.data.importing.table_roles import image_columns
@@ -94,7 +95,7 @@ def _images(
         raise errors[0]
     key = max(matched, key=lambda name: matched[name].count())
     if differ := [name for name, ids in matched.items() if (ids != matched[key]).any()]:
-        readings = [f"{{}} gives {matched[n].count():,} images" for n in (key, *differ)]
+        readings = [f"{{}} for {counted(matched[n].count(), 'image')}" for n in (key, *differ)]
         raise InputError(
             f"columns {some_of((key, *differ))} name different images in the same row",
             where=where,
