@@ -144,6 +144,8 @@ def sources(draw: st.DrawFn, names: bool = False) -> tuple[dict[str, Any], dict[
                 annotation["segmentation"] = {"counts": counts, "size": size}
                 annotation["area"] = draw(st.sampled_from([None, float(pixels)]))
                 annotation["pixels"] = pixels
+                # a box that has the mask's area: what contradicts its box is another test's
+                annotation["bbox"] = [0, 0, pixels, 1]
                 if draw(st.booleans()):
                     del annotation["area"]
         for entry in file["images"]:

@@ -205,13 +205,13 @@ def test_a_model_that_thinks_is_read_by_its_answer(run_cli, command, server, fol
     run_cli(command).ok()
     score = f"evaluate {folder / 'suite'} {tmp_path / 'answers.parquet'}"
     assert "yes to an absent object: 100.0% [" in run_cli(score).ok().out.splitlines()[0]
-    server.always = says("No wheels", *thought)
-    server.acts = [says("No wheels</think>Yes", *thought, token("</think>"), yes)]
+    server.always = says("No wheels</think>Yes", *thought, token("</think>"), yes)
+    server.acts = [says("No wheels", *thought)] * 20
     cut = run_cli(f"{command} --overwrite").ok()
-    assert "47 of 48 answers are cut off within their reasoning" in cut.err
+    assert "20 of 48 answers are cut off within their reasoning" in cut.err
     assert "with more --max-tokens" in cut.err
     line = run_cli(score).ok().out.splitlines()[0]
-    assert "0.0 to 100.0% [" in line
+    assert " to 100.0% [" in line
 
 
 def test_thinking_is_kept_and_a_body_is_another_run(run_cli, command, server, folder, tmp_path):

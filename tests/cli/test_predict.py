@@ -127,9 +127,9 @@ def test_images_elsewhere(suite, run_cli, tmp_path):
     run_cli(f"predict suite --model {model} --out p.parquet").refused("no such folder of images")
     run_cli(f"predict suite --model {model} --images moved --out p.parquet").ok()
     (tmp_path / "data").rename(tmp_path / "data2")
-    unnamed = run_cli(f"predict suite --model {model} --images moved --out q.parquet")
-    assert "24 of 24 images are not there" in unnamed.err
-    moved = "--dataset data2 --images moved --out q.parquet"
+    run_cli(f"predict suite --model {model} --images moved --out q.parquet").ok()
+    assert (tmp_path / "p.parquet").read_bytes() == (tmp_path / "q.parquet").read_bytes()
+    moved = "--dataset data2 --images moved --out q.parquet --overwrite"
     run_cli(f"predict suite --model {model} {moved}").ok()
     assert (tmp_path / "p.parquet").read_bytes() == (tmp_path / "q.parquet").read_bytes()
 

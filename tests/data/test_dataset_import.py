@@ -10,7 +10,7 @@ import time
 import polars as pl
 import pytest
 from coco_files import PHOTO, STUFF, THINGS, document, image, sources, write
-from hypothesis import HealthCheck, given, settings, strategies as st
+from hypothesis import HealthCheck, assume, given, settings, strategies as st
 from refusals import fails
 from same_datasets import changing, in_parts_of, same_folder, stopping, told
 
@@ -52,6 +52,8 @@ def test_any_cut_gives_the_same_bytes(sample, plan, part_size, slice_size, tmp_p
         for role, texts in sample[1].items()
     }
     whole, problem = told(lambda: with_split(read_coco(**files), plan))
+    # an import also keeps images with one file together
+    assume(whole is None or whole.images["file_name"].drop_nulls().is_unique().all())
     options = {"part_size": part_size, "split": plan, "slice_size": slice_size}
     done, other = told(lambda: _import(folder / "data", **files, **options))
     assert str(problem) == str(other)
@@ -174,6 +176,10 @@ def test_split_files_images_and_notes_are_those_of_the_same_in_memory(tmp_path):
     same_folder(tmp_path / "parts", expected)
     assert done.header.image_root == str(pictures)
     assert done.header.provenance["notes"] == [
+        (
+            "89 of 89 image files that were looked at have another size than the annotations say:"
+            " boxes may not fit"
+        ),
         f"11 of 100 image files are not below {pictures}",
         "50 images have no caption: they have no gist",
         "no image is in the split test",

@@ -167,7 +167,9 @@ def test_a_folder_of_one_part_file_per_table_stays_readable(tmp_path):
 def test_nothing_is_read_before_it_is_asked_for(tmp_path, monkeypatch):
     save_dataset(divide(_captioned(), 2), tmp_path / "data")
     read, real = [], pq.ParquetFile
-    monkeypatch.setattr(pq, "ParquetFile", lambda path: read.append(str(path)) or real(path))
+    monkeypatch.setattr(
+        pq, "ParquetFile", lambda path, **more: read.append(str(path)) or real(path, **more)
+    )
     opened = open_dataset(tmp_path / "data")
     assert (len(opened), opened.n_parts, opened.classes) == (40, 2, ("Y", "A"))
     assert (opened.splits, opened.fitting_split) == ({"train": 20, "test": 20}, "train")

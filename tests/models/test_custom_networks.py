@@ -93,7 +93,9 @@ def test_it_is_trained_and_saved(train, tmp_path, capfd):
 def test_a_name_for_a_network_that_has_its_own(tmp_path):
     network, _ = trained(tiny_resnet(tmp_path / "model"), PIXELS, Y, 30)
     folder = save_network(network, tmp_path / "saved", ["car"])
-    refused(lambda: load_network(folder, backbone=OWN), "has its own backbone", "leave `backbone`")
+    refused(
+        lambda: load_network(folder, backbone=OWN), "has its own backbone", "leave out backbone"
+    )
 
 
 def test_imagenet_features_without_a_hub(shared_data):

@@ -141,7 +141,7 @@ def test_words_are_escaped_and_cut(bare, report, tmp_path):
     hostile = ["Yes <script>window.hacked=1</script>", f"Yes {HOSTILE} \x1b[31mred\x07"]
     hostile += ["Yes " + "x" * 1_000_000, "Yes \n\n " + "word " * 100]
     rows = [
-        {**row, "text": HOSTILE, "answer": hostile[number % 4]}
+        {**row, "question": HOSTILE, "answer": hostile[number % 4]}
         for number, row in enumerate(_rows(bare[1]))
     ]
     done = report(_runs(bare[1], tmp_path, **{"<b>bold": rows}))

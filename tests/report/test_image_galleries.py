@@ -298,7 +298,7 @@ def test_the_commands(run_cli, world, tmp_path, monkeypatch):
     assert run_cli("gallery suite --task car --dataset data").code == 2
     done = run_cli("gallery suite --task car --task cow --dataset data --out a.pdf --format json")
     assert {row["task"] for row in done.json["images"]} == {"car", "cow"}
-    run_cli("gallery suite --task car").refused("--dataset")
+    run_cli("gallery suite --task car --out b.png").refused("--dataset")
     done = run_cli(
         "paper figures fig1 --suite suite --dataset data --out figures --format json"
     ).ok()

@@ -456,7 +456,7 @@ def test_an_engine_needs_folders(tmp_path):
     where = {"out": tmp_path / "suite", "map": elsewhere}
     fails(lambda: find(data, criteria, **where), "a dataset in memory", kind=ParameterError)
     parts = open_dataset(tmp_path / "data")
-    words = ("no folder to write the suite to", "leave out `map`")
+    words = ("no folder to write the suite to", "leave out map")
     fails(lambda: find(parts, criteria, map=elsewhere), *words, kind=ParameterError)
     _holds(tmp_path, "data")
 

@@ -374,9 +374,11 @@ def _parquet_table(source: Path | IO[bytes], where: object, columns: list[str] |
             if part.total_compressed_size < 4 * part.num_values
             and part.num_values * part.total_uncompressed_size > most
         }
+        if not repeated:
+            return file.read(columns=columns)
     with pq.ParquetFile(source, read_dictionary=[*repeated]) as file:
         table, size = file.read(columns=columns), 0
-    for column in table.columns if repeated else ():
+    for column in table.columns:
         for chunk in column.chunks if pa.types.is_dictionary(column.type) else ():
             if pa.types.is_string(chunk.dictionary.type):
                 lengths = pc.binary_length(chunk.dictionary).fill_null(0).to_numpy()

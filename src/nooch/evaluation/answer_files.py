@@ -35,6 +35,7 @@ _COLUMNS: Mapping[str, type[pl.DataType]] = {
     "task": pl.String,
     "category": pl.String,
     "position": pl.Int64,
+    "sample": pl.Int64,
     "probability": pl.Float64,
     "mass": pl.Float64,
     "weight": pl.Float64,
@@ -46,7 +47,7 @@ REPLIES = ("answer", "prediction", "response", "pred", "text", "output", "captio
 the question."""
 QUESTIONS = ("question", "query", "prompt", "text")
 TASKS = ("task", "object_name", "object", "target_object")
-_OWN = ("question_id", "category", "probability", "mass", "weight", "images_there")
+_OWN = ("question_id", "category", "sample", "probability", "mass", "weight", "images_there")
 
 
 @dataclass(frozen=True)

@@ -196,6 +196,7 @@ def _once(raw: pl.DataFrame, keys: pl.DataFrame, path: str | Path) -> tuple[pl.S
     for a question that is answered twice.
     """
     values = raw.select("answer", "probability", "mass")
+    keys = keys.hstack(raw.select("sample"))
     rows = keys.hstack(values).with_row_index("row", offset=1)
     first = ~rows.select(pl.struct(keys.columns).is_first_distinct()).to_series()
     if not first.any():
