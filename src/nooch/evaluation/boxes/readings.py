@@ -183,7 +183,7 @@ class Seen:
 
     def meant(self, names: Sequence[str]) -> tuple[int, str, str] | None:
         """Classes that numbers certainly mean instead of these ``names``: the boxes that then have
-        their class, NUMBER NAME of these, and of all; None unless two or more are permuted, or far
+        their class, NUMBER NAME of these, and of all; None unless at least two are permuted, or far
         more boxes have their class.
         """
         of_number = self.counts.sum(axis=1)
