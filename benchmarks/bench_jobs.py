@@ -40,7 +40,6 @@ READ = {
     "status": "train status {runs}",
     "collect": "train score {runs} {suite} --out {folder}/scores --overwrite",
     "results": "paper tables {runs} --suite {suite}",
-    "statements": "paper statements {runs} --suite {suite}",
     "report": "report {suite} --runs {runs} --out {folder}/report --overwrite",
     "fsck": "tools fsck {runs}",
 }

@@ -175,14 +175,13 @@ def fine_tuning(out: Path, *, full: bool) -> None:
 
 
 def conclusions(out: Path, *, full: bool) -> None:
-    """The paper's tables and conclusions, and a summary."""
-    say("The paper's conclusions, on these runs")
+    """The paper's tables, the report, and a summary."""
+    say("The paper's tables, from these runs")
     run(
         f"nooch paper tables {out}/runs --suite {out}/suite --like table2,table6,table7,all --out"
         f" {out}/tables.md",
         shown=False,
     )
-    run(f"nooch paper statements {out}/runs --suite {out}/suite", lines=17)
     say("The report, a static site")
     inputs = f"{out}/suite --dataset {out}/dataset --runs {out}/runs"
     run(f"nooch report {inputs} --bootstrap 200 --out {out}/site")

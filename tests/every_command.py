@@ -66,7 +66,6 @@ train status runs                                                       | runs |
 train score runs suite --out out                                      | runs, suite | added | 1000
 paper tables runs --suite suite --out out.csv                          | runs, suite | file | 700
 paper tables scores                                                    | scores |  |
-paper statements scores                                                 | scores, runs |  |
 repair suite {repair} --out out | suite, vectors.npz, p.parquet | folder | 1000
 report suite --predictions p.csv --out out                        | ds, suite, p.csv | folder | 2000
 report suite --runs runs --out out                                | suite, runs | folder | 2000

@@ -1,4 +1,4 @@
-"""The paper's published sets, results, tables, statements and figures, and Waterbirds."""
+"""The paper's published sets, results, tables and figures, and Waterbirds."""
 
 import lazy_loader
 

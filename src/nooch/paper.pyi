@@ -5,7 +5,6 @@ from .report.images.sources import Sources as Sources
 from .report.results.collect import score_runs as score_runs
 from .report.results.paper_numbers import paper_results as paper_results
 from .report.results.run_results import read_results as read_results
-from .report.results.statements import judge_statements as judge_statements
 from .report.results.waterbirds import (
     score_waterbirds as score_waterbirds,
     waterbirds_table as waterbirds_table,

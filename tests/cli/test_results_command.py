@@ -1,11 +1,9 @@
-"""paper tables and statements as a user types them."""
+"""paper tables as a user types them."""
 
 import json
 
 import polars as pl
 import pytest
-
-from nooch.report.results.statements import STATEMENTS
 
 
 @pytest.fixture(autouse=True)
@@ -97,23 +95,3 @@ def test_collected_scores(run_cli, tmp_path):
 def test_two_folders_of_one_criterion_are_refused(run_cli):
     command = "paper tables few half --suite suite --like 16"
     run_cli(command).refused("both have results under ce")
-
-
-def test_statements(run_cli):
-    done = run_cli("paper statements paper").ok()
-    assert all(statement.sentence in done.out for statement in STATEMENTS.values())
-    found = run_cli("paper statements paper --format json").json
-    assert [f["name"] for f in found] == list(STATEMENTS)
-    assert all(f["verdict"] == f["paper"] and f["checks"] and f["rule"] for f in found)
-    mine = run_cli("paper statements runs --suite suite --only cvar-worst-calibrated --format json")
-    (finding,) = mine.json
-    assert (finding["verdict"], finding["scope"], finding["paper"]) == (
-        "inconclusive",
-        "only ce",
-        "inconclusive",
-    )
-    assert "no average of cvar" in finding["checks"][0]["numbers"]
-    markdown = run_cli("paper statements paper --format markdown").out
-    assert markdown.startswith("**Statements: the paper's tables**")
-    assert "| CVaR is worst calibrated on easy images. | inconclusive | inconclusive |" in markdown
-    run_cli("paper statements paper --only gist-is-easier").refused("did you mean gist-is-harder")

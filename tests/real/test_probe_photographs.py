@@ -1,5 +1,5 @@
 """Trained heads on real photographs: msrc-v2, an ImageNet backbone, nine methods, 3 seeds; and the
-paper's tables and statements from them, with commands.
+paper's tables from them, with commands.
 
 The split is random over photographs; some scenes were photographed several times and can fall on
 both sides. The cues are given by hand and the area threshold is 0.3 instead of 0.1, so that there
@@ -104,7 +104,7 @@ def test_hard_photographs_are_harder_and_environments_help(collected):
     assert float(np.mean(helped)) > erm
 
 
-def test_tables_and_statements_of_real_runs(folder, run_cli, tmp_path):
+def test_tables_of_real_runs(folder, run_cli, tmp_path):
     base, out = f"{folder}/runs --suite {folder}/suite", tmp_path / "tables.parquet"
     options = f"--like all --compare paper --paired erm --bootstrap 100 --out {out}"
     done = run_cli(f"paper tables {base} {options}")
@@ -128,13 +128,6 @@ def test_tables_and_statements_of_real_runs(folder, run_cli, tmp_path):
     assert set(compared["task"]) == {"car", "cow", "boat"}
     differences = pl.read_parquet(tmp_path / "tables-differences.parquet")
     assert differences.filter(task="average", metric="auc", subset="hard").height == 8
-
-    found = {f["name"]: f for f in run_cli(f"paper statements {base} --format json").json}
-    gist = ("environments-lead-gist", "gist-is-harder", "lead-shrinks-under-gist")
-    for name in (*gist, "waterbirds-lead-larger"):
-        assert found[name]["verdict"] == "inconclusive"
-        assert "no results under" in found[name]["checks"][0]["numbers"]
-    # GDRO's are calibrated worst
-    assert found["cvar-worst-calibrated"]["verdict"] == "does not hold"
-    assert found["erm-best-on-easy"]["checks"][0]["verdict"] == "holds"
-    assert found["sides-trade-off"]["verdict"] != "holds"
+    # erm is best on easy images by NLL; GDRO's are calibrated worst, not CVaR's
+    assert averages["table16", "erm"] == min(v for (t, _), v in averages.items() if t == "table16")
+    assert averages["table18", "gdro"] == max(v for (t, _), v in averages.items() if t == "table18")

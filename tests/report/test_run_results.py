@@ -22,7 +22,6 @@ from nooch.report.results.collect import score_runs
 from nooch.report.results.pairs import paired_results
 from nooch.report.results.paper_tables import auc_tables, legend, like, table_names
 from nooch.report.results.run_results import merge, paper_cells, read_results
-from nooch.report.results.statements import Numbers
 from nooch.report.tables.method_tables import shown
 from nooch.suites.find import find
 from nooch.training.records import RunsFolder
@@ -453,6 +452,3 @@ def test_names_of_tasks_may_have_commas():
     note, _ = averages_note(cells)
     tasks = "tench, Tinca, cup; left out, because they lack a value: car"
     assert note.endswith(f"2 of 3 tasks: {tasks}")
-    alike, over = Numbers(cells).alike(("ce", "gist"))
-    assert over == " (over tench, Tinca)"
-    assert [n.mean for n in alike.get("ce", "auc", "hard", ["erm"])] == [0.5]

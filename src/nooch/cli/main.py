@@ -84,7 +84,6 @@ train bench: data suite --features F --out runs --dry-run | data suite --pixels 
 train status: runs | runs --format json
 train score: runs suite --out scores | runs suite --rule worst-hard,mean --out scores
 paper tables: runs --suite suite | paper --like table3
-paper statements: runs --suite suite | paper --format markdown
 paper figures: fig1 --suite suite --predictions p.csv --out f | all --suite suite --out figures
 paper select-tasks: suite p.parquet --n 20 --out chosen | suite p.parquet --like paper --out chosen
 paper class-network: data --pixels P --out c | data --pixels P --tasks nooch --seed 1 --out c
@@ -197,8 +196,8 @@ _PAPER = group(
     "Reproduce the tables, figures and data of the paper.",
     {
         "Commands": {
-            "tables": results.tables_command, "statements": results.statements_command,
-            "figures": report.figures_command, "select-tasks": classes.select_tasks_command,
+            "tables": results.tables_command, "figures": report.figures_command,
+            "select-tasks": classes.select_tasks_command,
             "class-network": classes.class_network_command,
             "waterbirds": scenes.waterbirds_command, "published": share.published_command,
         }

@@ -1,1 +1,1 @@
-"""Training runs -> scores, chosen settings, the paper's tables and statements."""
+"""Training runs -> scores, chosen settings, the paper's tables."""

@@ -1,4 +1,4 @@
-"""Results -> what the page of results shows: tables, intervals, differences, verdicts."""
+"""Results -> what the page of results shows: tables, intervals, differences."""
 
 from __future__ import annotations
 
@@ -22,8 +22,7 @@ from nooch.report.results.cells import in_order
 from nooch.report.results.pairs import baseline_of, paired_results
 from nooch.report.results.paper_numbers import PAPER_TABLES
 from nooch.report.results.paper_tables import legend, like
-from nooch.report.results.run_results import Results, paper_cells, roles_of
-from nooch.report.results.statements import finding_facts, judge_statements
+from nooch.report.results.run_results import Results, roles_of
 from nooch.report.tables.method_tables import shown
 from nooch.report.tables.score_tables import average_label, tables_of
 from nooch.suites import Suite
@@ -52,7 +51,6 @@ class ResultsView:
             paper's numbers.
         differences: paired differences; empty without runs to resample.
         access: method -> what it may see.
-        statements: as ``finding_facts`` gives them.
         points: numbers of the figures: ``criterion, metric, subset, task, method, mean, std, n,
             over, n_worse, low, high``; ``over`` is the number of tasks of an average in words, else
             it is null.
@@ -66,7 +64,6 @@ class ResultsView:
     compared: Sequence[DisplayTable] = ()
     differences: Sequence[DisplayTable] = ()
     access: Sequence[tuple[str, str]] = ()
-    statements: Sequence[dict[str, Any]] = ()
     points: pl.DataFrame = field(default_factory=pl.DataFrame)
     intervals: str = ""
     scored: Sequence[DisplayTable] = ()
@@ -101,7 +98,6 @@ def results_view(sources: Sources, suite: Suite, results: Results) -> ResultsVie
         compared,
         [table for table in shown_pairs if table.title.startswith("Differences")],
         [(method, str(sees[method])) for method in in_order(sees)],
-        finding_facts(judge_statements(results), judge_statements(paper_cells())),
         _points(results, suite, pairs),
         f"one standard deviation over seeds ({why})"
         if why
