@@ -14,6 +14,7 @@ from nooch.cli.terminal import hint, note, print_json, print_shown, progress
 
 _PAPER = "paper"
 
+
 @takes("nooch.report.results.paper_sheet:paper_sheet")
 @takes(
     "nooch.report.results.run_results:read_results", "reading", leave=["roles"],
