@@ -23,7 +23,7 @@ from nooch.base.download import Downloaded, Remote
 SIZE = 3_000_000
 BODY = random.Random(0).randbytes(SIZE)
 PARTIAL = ".file.bin.partial"
-UNKNOWN = {"size": None, "sha256": None}
+UNKNOWN = {"size": None, "checksum": None}
 
 Act = Callable[["Handler", "File"], None]
 
@@ -202,7 +202,8 @@ def serving() -> contextlib.AbstractContextManager[Server]:
 
 def remote(*urls: str, body: bytes = BODY, **more: Any) -> Remote:
     """A file whose size and hash are known, unless ``more`` says otherwise."""
-    facts: dict[str, Any] = {"size": len(body), "sha256": hashlib.sha256(body).hexdigest()}
+    checksum = f"sha256:{hashlib.sha256(body).hexdigest()}"
+    facts: dict[str, Any] = {"size": len(body), "checksum": checksum}
     return Remote(urls=urls, **({"name": "file.bin"} | facts | more))
 
 
@@ -225,11 +226,9 @@ ZIP = zipped(FILES)
 MARK = ".some.zip.unpacked.json"
 
 
-def remote_zip(*urls: str, body: bytes = ZIP, known: bool = True, **more: Any) -> Remote:
-    """A zip that is unpacked to ``annotations``, its hash perhaps unknown."""
+def remote_zip(*urls: str, body: bytes = ZIP, **more: Any) -> Remote:
+    """A zip that is unpacked to ``annotations``."""
     facts = {"name": "some.zip", "into": "annotations", "unpacked_at_most": 10**6}
-    if not known:
-        facts |= {"size": None, "sha256": None, "about": len(body)}
     return remote(*urls, body=body, **(facts | more))
 
 

@@ -1,12 +1,13 @@
 """One file from servers that misbehave: it arrives whole, or there is one error and no file."""
 
-import gzip
 import hashlib
 import shutil
+import socket
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 
 import download_server as acts
+import msgspec
 import pytest
 from download_server import (
     BODY,
@@ -35,7 +36,7 @@ def test_a_good_server_is_asked_once(server, served, arrives, root, waits):
     assert (len(server.requests), server.sent, waits) == (1, SIZE, [])
     assert server.requests[0][1]["accept-encoding"] == "identity"
     assert server.requests[0][1]["user-agent"].startswith("nooch/")
-    assert result.next == f"go on with {root}"
+    assert (result.next, result.notes) == (f"go on with {root}", [])
     # what is there is not fetched again
     assert [f.how for f in arrives(files).files] == ["there"]
     assert server.sent == SIZE
@@ -54,27 +55,11 @@ def test_connections_are_kept(server, fetched, root):
     assert len(ports) == 1
 
 
-# lies about length
+# cut and stalled: the same server is asked for the rest
 
 
-@pytest.mark.parametrize("by", [-1000, 1000])
-def test_a_wrong_length_is_another_file(server, served, arrives, refused, root, by):
-    files = served(always=says(200, BODY, length=SIZE + by))
-    refused(files, f"offers {SIZE + by:,} bytes instead of {SIZE:,}")
-    assert left(root) == []
-    arrives(remote(*files.urls, server.put("/mirror", BODY)))
-
-
-@pytest.mark.parametrize("by", [-1000, 1000])
-def test_a_wrong_length_of_the_rest(served, arrives, by):
-    def lie(handler, file):
-        start = handler.offset()
-        span = f"bytes {start}-{SIZE - 1}/{SIZE}"
-        handler.head(206, Content_Range=span, Content_Length=SIZE - start + by)
-        handler.send(BODY[start:])
-        handler.hang_up()
-
-    arrives(served(cut(1_000_000), lie))
+def silent(handler, file):
+    handler.server.over.wait(20)
 
 
 def chunks(handler, file):
@@ -83,46 +68,75 @@ def chunks(handler, file):
     handler.hang_up()
 
 
-@pytest.mark.parametrize("act", [says(200, BODY[:1_500_000]), chunks], ids=["no length", "chunks"])
-def test_without_a_length_the_size_decides(server, served, arrives, act):
-    arrives(served(act))
-    assert server.ranges() == [None, "bytes=1500000-"]
+def lie(by):
+    def act(handler, file):
+        start = handler.offset()
+        span = f"bytes {start}-{SIZE - 1}/{SIZE}"
+        handler.head(206, Content_Range=span, Content_Length=SIZE - start + by)
+        handler.send(BODY[start:])
+        handler.hang_up()
+
+    return act
 
 
-def test_more_than_there_should_be(server, served, refused, root):
-    refused(served(always=acts.endless), f"sends more than {SIZE:,} bytes")
-    assert left(root) == []
-    assert server.sent < 5 * SIZE + 20_000_000
+def ranged(content_range, body=BODY):
+    return says(206, body, length=len(body), Content_Range=content_range)
 
 
-def test_a_file_of_unknown_size_that_is_far_too_large(served, refused, root):
-    endless = served(always=acts.endless, about=500_000, **UNKNOWN)
-    refused(endless, "sends more than 2,000,000 bytes")
-    assert left(root) == []
-    refused(served(about=700_000, **UNKNOWN), "2,800,000 is the most")
+_OTHER = ranged(f"bytes 1000000-{SIZE - 1}/{SIZE}", bytes(SIZE - 1_000_000))
+RESUMED = {
+    "two cuts": ([cut(2_000_000), cut(500_000)], ["bytes=2000000-", "bytes=2500000-"]),
+    "no length": ([says(200, BODY[:1_500_000])], ["bytes=1500000-"]),
+    "chunks": ([chunks], ["bytes=1500000-"]),
+    "the rest is short": ([cut(1_000_000), lie(1000)], ["bytes=1000000-"]),
+    "redirected": ([cut(1_000_000)], ["bytes=1000000-"]),
+    "ranges are ignored": ([cut(1_000_000), acts.ignore_range], ["bytes=1000000-"]),
+    "416": ([cut(1_000_000), status(416)], ["bytes=1000000-", None]),
+    "the rest of another file": ([cut(1_000_000), _OTHER], ["bytes=1000000-", None]),
+}
+WRONG_RANGES = [
+    f"bytes 0-{SIZE - 1}/{SIZE}", f"bytes 1000001-{SIZE - 1}/{SIZE}", "bytes 1000000-5/*", "",
+    "pages 1-2/3", "bytes */9",
+]  # fmt: skip
+RESUMED |= {
+    f"range {text!r}": ([cut(1_000_000), ranged(text)], ["bytes=1000000-", None])
+    for text in WRONG_RANGES
+}
 
 
-# wrong bytes
+@pytest.mark.parametrize("case", RESUMED)
+def test_a_cut_is_resumed_by_range_and_never_stitched_wrongly(server, served, arrives, case):
+    acts_of_server, ranges = RESUMED[case]
+    arrives(served(*acts_of_server))
+    assert server.ranges() == [None, *ranges]
 
 
-def test_wrong_bytes_go_and_the_next_mirror_is_asked(server, arrives, refused, root):
-    bad = server.put("/bad", BODY[:-1] + b"?")
-    text = refused(remote(bad), "gives a file that has sha256")
-    assert remote().sha256 in text
-    assert left(root) == []
-    result = arrives(remote(bad, server.put("/good", BODY)))
-    assert result.files[0].source == server.url("/good")
-    assert server.ranges() == [None, None, None]
+STALLS = {"stalls": cut(2_000_000, wait=20), "trickles": acts.trickle(0.05), "no answer": silent}
 
 
-@pytest.mark.parametrize("algorithm", ["md5", "sha1"])
-def test_other_checksums_count_too(served, fetched, refused, algorithm):
-    right = hashlib.new(algorithm, BODY).hexdigest()
-    wrong = "0" * len(right)
-    files = served(sha256=None, **{algorithm: wrong})
-    refused(files, f"has {algorithm} {right} instead of {wrong}")
-    result = fetched(served(sha256=None, **{algorithm: right}))
-    assert result.files[0].checksum == f"{algorithm}:{right}"
+@pytest.mark.parametrize("act", STALLS)
+def test_a_stall_is_not_waited_for(server, served, arrives, act, hasty):
+    arrives(served(STALLS[act]), patience=hasty)
+    # on a busy machine a good answer may seem to stall, too
+    assert len(server.requests) >= 2
+
+
+def test_cuts_that_gain_something_are_not_counted_as_failures(server, fetched, root):
+    # 12 of them, where 3 are allowed in a row
+    body = BODY * 5
+    fetched(remote(server.put("/file.bin", body, *[cut(1_200_000)] * 12), body=body))
+    assert (root / "file.bin").read_bytes() == body
+    assert server.sent == len(body)
+
+
+def test_an_error_keeps_what_has_come_for_the_next_time(server, served, arrives, refused, root):
+    files = served(cut(1_000_000), always=status(503))
+    refused(files, "answers 503 Service Unavailable (tried 3 times)")
+    page = says(200, b"<html>log in", Content_Type="text/html; charset=utf-8")
+    refused(served(always=page), "sends a web page")
+    assert left(root) == [PARTIAL]
+    arrives(served())
+    assert server.sent == SIZE + len(b"<html>log in")
 
 
 LEFT = {
@@ -142,33 +156,80 @@ def test_a_partial_file_of_an_earlier_run(server, served, arrives, root, case):
     assert server.ranges() == ranges
 
 
-def test_a_mirror_is_not_blamed_for_the_beginning_of_another(server, arrives, root):
-    # the first gives wrong bytes and breaks off, the second is right but never asked for the
-    # beginning
+# refused: each mirror is named with its reason, and the next one is asked
+
+ALGORITHMS = [f"{name}:{hashlib.new(name, BODY).hexdigest()}" for name in ("md5", "sha1", "sha256")]
+_WRONG = {"body": BODY, "always": says(200, BODY[:-1] + b"?", length=SIZE)}
+_SPAN = f"bytes 1000000-{SIZE - 1}/{SIZE + 5}"
+_FAR = says(206, BODY[1_000_000:], length=SIZE - 1_000_000, Content_Range=_SPAN)
+REFUSED = {
+    "shorter": (says(200, BODY, length=SIZE - 9), f"offers {SIZE - 9:,} bytes instead of {SIZE:,}"),
+    "longer": (says(200, BODY, length=SIZE + 9), f"offers {SIZE + 9:,} bytes instead of {SIZE:,}"),
+    "endless": (acts.endless, f"sends more than {SIZE:,} bytes"),
+    "wrong bytes": (says(200, BODY[:-1] + b"?", length=SIZE), "gives a file that has sha256"),
+    "starts again": (says(200, BODY[:2_000_000], length=SIZE), "(tried 3 times)"),
+    "a range unasked": (ranged(f"bytes 0-{SIZE - 1}/{SIZE}"), "instead of bytes 0 onwards"),
+    "416": (status(416), "answers 416"),
+    "a web page": (says(200, b"<html>", Content_Type="text/html"), "sends a web page"),
+    "to itself": (status(302, Location="/bad"), "redirects more than 10 times"),
+    "to a file": (status(302, Location="file:///etc/passwd"), "redirects from http to file addr"),
+    "to ftp": (status(302, Location="ftp://127.0.0.1/x"), "redirects from http to ftp address"),
+    "to no address": (status(302, Location="http://["), "which is not an address"),
+    "to no host": (status(302, Location="http:///x"), ""),
+    "to nowhere": (status(302), "redirects to nowhere"),
+    "a status line": (acts.raw(b"HTTP/1.1 404 \x1b[2J\r\nContent-Length: 0\r\n\r\n"), "404 Not"),
+    "no reply": (acts.raw(b""), "(tried 3 times)"),
+    "no HTTP": (acts.raw(b"SSH-2.0\r\n"), ""),
+    "two lengths": (acts.raw(b"HTTP/1.1 200 OK\r\nContent-Length: 5, 6\r\n\r\nhello"), ""),
+    **{f"{n}": (status(n, b""), f"answers {n}") for n in (400, 403, 404, 410, 418, 204, 304, 501)},
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_is_refused_goes_to_the_next_mirror(server, arrives, refused, root, case):
+    act, reason = REFUSED[case]
+    bad = server.put("/bad", BODY, always=act)
+    text = refused(remote(bad), reason)
+    assert "\x1b" not in text
+    assert left(root) in ([], [PARTIAL])
+    assert len(server.requests) <= 11
+    result = arrives(remote(bad, server.put("/good", BODY)))
+    assert result.files[0].source == server.url("/good")
+
+
+def test_a_mirror_is_not_blamed_for_the_beginning_of_another(server, arrives):
+    # the first gives wrong bytes and breaks off, the second never sent the beginning
     bad = server.put("/bad", bytes(SIZE), cut(1_000_000), always=status(404))
     arrives(remote(bad, server.put("/good", BODY)))
-    # ... also where the first does the same again
-    (root / "file.bin").unlink()
-    again = [cut(1_000_000), status(404), cut(1_000_000)]
-    bad = server.put("/bad", bytes(SIZE), *again, always=status(404))
-    arrives(remote(bad, server.url("/good")))
 
 
-def test_an_encoded_body_is_refused(served, refused):
-    packed = gzip.compress(b"0" * 100)
-    act = says(200, packed, length=len(packed), Content_Encoding="gzip")
-    refused(served(always=act), "encoded as 'gzip'")
+def test_nobody_answers(refused, root, waits):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    files = remote(f"http://127.0.0.1:{port}/file.bin")
+    refused(files, "Connection refused", "(tried 3 times)")
+    assert (waits, left(root)) == ([1, 2], [])
+    refused(remote("http://no.such.host.invalid/file.bin"), "cannot be resolved")
 
 
-# refusals, redirects, waiting
+@pytest.mark.parametrize("checksum", ALGORITHMS)
+def test_every_checksum_counts(served, fetched, refused, checksum):
+    algorithm, _, right = checksum.partition(":")
+    wrong = "0" * len(right)
+    problem = f"has {algorithm} {right} instead of {wrong}"
+    refused(served(checksum=f"{algorithm}:{wrong}"), problem)
+    assert fetched(served(checksum=checksum)).files[0].checksum == checksum
 
 
-@pytest.mark.parametrize("code", [400, 401, 403, 404, 410, 418, 204, 304, 501])
-def test_a_refusal_goes_to_the_next_mirror_at_once(server, arrives, refused, waits, code):
-    bad = server.put("/bad", b"", always=status(code, b""))
-    refused(remote(bad), f"answers {code}")
-    arrives(remote(bad, server.put("/good", BODY)))
-    assert waits == []
+def test_an_image_of_unknown_size_and_checksum(served, fetched, refused, root):
+    refused(served(always=acts.endless, about=500_000, **UNKNOWN), "sends more than 2,000,000")
+    refused(served(about=700_000, **UNKNOWN), f"offers {SIZE:,} bytes instead of 2,800,000")
+    refused(served(about=SIZE, **UNKNOWN), "is not a JPEG image")
+    assert left(root) == []
+    jpeg = b"\xff\xd8\xff" + BODY
+    (note,) = fetched(served(cut(1000), body=jpeg, about=SIZE, **UNKNOWN)).notes
+    assert "of 1 images no checksum is published" in note
+    assert (root / "file.bin").read_bytes() == jpeg
 
 
 RETRY_AFTER = [("7", 7), ("0", 0), ("99999999999999999999", 60), ("soon", 1), (None, 1)]
@@ -196,49 +257,12 @@ def test_redirects_are_followed(server, served, arrives, code):
     assert server.sent == SIZE
 
 
-LOCATIONS = {
-    "/file.bin": "redirects more than 10 times",
-    "file:///etc/passwd": "redirects from http to file address",
-    "ftp://127.0.0.1/x": "redirects from http to ftp address",
-    "http://[": "which is not an address",
-    "http:///x": "",
-    None: "redirects to nowhere",
-}
-
-
-@pytest.mark.parametrize("location", LOCATIONS)
-def test_redirects_that_are_refused(server, served, refused, location):
-    refused(served(always=status(302, Location=location)), LOCATIONS[location])
-    assert len(server.requests) <= 11
-
-
 def test_a_redirect_from_https_to_http_is_refused():
-    from nooch.base.download.http import MirrorError, redirected
+    from nooch.base.http import MirrorError, redirected
 
     assert redirected("http://a/x", "https://b/y") == "https://b/y"
     with pytest.raises(MirrorError, match="from https to http"):
         redirected("https://a/x", "http://b/y")
-
-
-def test_a_web_page_does_not_replace_what_has_come(served, refused, root):
-    page = says(200, b"<html>log in", Content_Type="text/html; charset=utf-8")
-    refused(served(cut(1_000_000), always=page), "sends a web page")
-    assert (root / PARTIAL).stat().st_size == 1_000_000
-    refused(served(says(200, b"who knows"), always=status(404)), "answers 404")
-    assert (root / PARTIAL).stat().st_size == 1_000_000
-
-
-NO_HTTP = [b"", b"SSH-2.0\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 5, 6\r\n\r\nhello"]
-
-
-@pytest.mark.parametrize("data", [*NO_HTTP, b"\xff" * 99])
-def test_no_http_at_all(served, refused, data):
-    refused(served(always=acts.raw(data)))
-
-
-def test_control_characters_of_a_server_are_not_printed(served, refused):
-    answer = b"HTTP/1.1 404 \x1b[2Jgone\r\nContent-Length: 0\r\n\r\n"
-    assert "\x1b" not in refused(served(always=acts.raw(answer)), "answers 404 Not Found")
 
 
 def test_a_proxy_is_used_as_the_environment_says(server, served, arrives, root, monkeypatch):
@@ -288,9 +312,9 @@ def test_room_is_checked_before(server, served, fetched, arrives, root, monkeypa
     def free(size):
         monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=size))
 
-    free(SIZE - 1_000_001)
-    needed = "needs 2.0 MB, and 2.0 MB are free"
-    fails(lambda: fetched(files), needed, str(root), kind=OutputError)
+    free(2 * SIZE - 1_000_001)
+    zipped = msgspec.structs.replace(files, into="unpacked")
+    fails(lambda: fetched(zipped), "unpacking needs 5.0 MB", str(root), kind=OutputError)
     assert server.requests == []
     free(SIZE - 1_000_000)
     arrives(files)
@@ -305,13 +329,10 @@ def test_a_disk_that_is_full_after_all(served, fetched, arrives, root):
     arrives(files)
 
 
-def test_folders_that_cannot_be_used(served, fetched, root, tmp_path, monkeypatch):
+def test_a_folder_that_cannot_be_made(served, fetched, root, tmp_path):
     (tmp_path / "file").write_text("")
     root.symlink_to(tmp_path / "file" / "below")
     fails(lambda: fetched(served()), "cannot write: File exists", kind=OutputError)
-    root.unlink()
-    monkeypatch.setattr("nooch.base.download.downloads.os.access", lambda *_: False)
-    fails(lambda: fetched(served()), "no permission to write here", kind=OutputError)
 
 
 def test_progress_counts_bytes_and_files(served, fetched, monkeypatch):

@@ -1,5 +1,6 @@
 """Unpacking: what a hostile zip could do is refused before anything has a final name."""
 
+import contextlib
 import os
 import shutil
 import stat
@@ -13,8 +14,7 @@ from download_server import left, zipped
 from refusals import fails
 
 from nooch.base.download import unpack
-from nooch.base.download.zips import damage
-from nooch.base.errors import OutputError
+from nooch.base.errors import InputError, OutputError
 
 FILES = {
     "annotations/a.json": b"a" * 1000,
@@ -55,11 +55,6 @@ def _made(folder, *members):
 
 
 def _refused(path, *parts, at_most=10**7):
-    assert damage(path, at_most)
-    _refused_while_unpacked(path, *parts, at_most=at_most)
-
-
-def _refused_while_unpacked(path, *parts, at_most=10**7):
     fails(lambda: unpack(path, path.parent / "target", at_most), str(path), *parts)
     assert left(path.parent) == ["some.zip"]
 
@@ -71,7 +66,6 @@ def _contents(target):
 @pytest.mark.parametrize("compression", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
 def test_the_only_folder_becomes_the_target(folder, compression):
     path = _put(folder, zipped(FILES, compression))
-    assert damage(path, 4000) is None
     calls = []
     sizes = unpack(path, folder / "below" / "target", 4000, tell=lambda *what: calls.append(what))
     assert sizes == {"a.json": 1000, "b/c.json": 0, "d.json": 3000}
@@ -130,11 +124,7 @@ def test_a_target_that_is_a_link_stays_one(folder, tmp_path):
 def test_a_target_that_is_a_file(folder):
     (folder / "target").write_text("mine")
     path = _put(folder, zipped(FILES))
-    fails(
-        lambda: unpack(path, folder / "target", 10**6),
-        "cannot write: File exists",
-        kind=OutputError,
-    )
+    fails(lambda: unpack(path, folder / "target", 10**6), "cannot write", kind=OutputError)
     assert (folder / "target").read_text() == "mine"
 
 
@@ -279,9 +269,7 @@ def test_a_member_that_gives_another_size_than_it_declares_is_refused(folder, co
     _refused(_put(folder, _declare(body, size=10)), "damaged", at_most=10**6)
     # ... or larger than it is
     body = zipped({"a": b"1234567"}, compression)
-    _refused_while_unpacked(
-        _put(folder, _declare(body, size=70)), "damaged", "does not have the 70"
-    )
+    _refused(_put(folder, _declare(body, size=70)), "damaged", "does not have the 70")
 
 
 def test_members_that_share_their_bytes_are_refused(folder):
@@ -326,8 +314,10 @@ def test_every_cut_and_many_changed_bytes_end_in_one_error(folder):
         changed = bytearray(content)
         changed[i] ^= 0xFF
         for attempt in (content[:i], bytes(changed)):
-            # None or words, never another exception
-            damage(_put(folder, attempt), 10**6)
+            # unpacked or refused, never another exception
+            with contextlib.suppress(InputError):
+                unpack(_put(folder, attempt), folder / f"target-{i}", 10**6)
+            assert not (folder / ".some.zip.unpacking").exists()
 
 
 def test_room_is_checked_before(folder, monkeypatch):

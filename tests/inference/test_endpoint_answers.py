@@ -29,8 +29,8 @@ from PIL import Image
 from refusals import fails, refused
 from waiting import HANGS
 
-from nooch.base.download import Patience
 from nooch.base.errors import NoochError
+from nooch.base.http import Patience
 from nooch.inference.completions import NO_COMPLETION, read_completion
 from nooch.inference.endpoint import (
     Endpoint,

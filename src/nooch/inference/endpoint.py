@@ -23,8 +23,8 @@ import msgspec
 from msgspec import Meta
 
 from nooch.base.calls import Count, Options
-from nooch.base.download.http import BUSY, Client, MirrorError, Patience, RetryError
 from nooch.base.errors import InputError, NoochError, ParameterError, some_of, unreadable
+from nooch.base.http import BUSY, Client, MirrorError, Patience, RetryError
 from nooch.base.words import printable
 from nooch.base.work_folder import Journal
 from nooch.data.readers.image_files import UNREADABLE, is_plain, opened_image, thumbnail

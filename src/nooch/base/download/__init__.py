@@ -4,16 +4,15 @@ from nooch.base.download.downloads import (
     COLLECTIONS,
     Collection,
     Downloaded,
-    Obtained,
+    Remote,
     coco_images,
     collection,
     download,
 )
-from nooch.base.download.http import Patience
-from nooch.base.download.one_file import Remote
 from nooch.base.download.zips import unpack
+from nooch.base.http import Patience
 
 __all__ = [
-    "COLLECTIONS", "Collection", "Downloaded", "Obtained", "Patience", "Remote",
-    "coco_images", "collection", "download", "unpack",
+    "COLLECTIONS", "Collection", "Downloaded", "Patience", "Remote", "coco_images", "collection",
+    "download", "unpack",
 ]  # fmt: skip

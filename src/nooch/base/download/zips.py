@@ -81,20 +81,6 @@ def listed(archive: zipfile.ZipFile, at_most: int, where: object) -> list[zipfil
     return files
 
 
-def damage(path: Path, at_most: int) -> str | None:
-    """Describe what is wrong with a zip, or return None: all contents are compared with their
-    CRC-32.
-    """
-    try:
-        with _opened(path) as archive:
-            listed(archive, at_most, path)
-            if name := archive.testzip():
-                raise zipfile.BadZipFile(f"Bad CRC-32 for file {name!r}")
-    except InputError as error:
-        return error.problem
-    return None
-
-
 @contextlib.contextmanager
 def _opened(path: Path) -> Iterator[zipfile.ZipFile]:
     problem, again = "is not a zip, or a damaged one", "delete it and download it again"
@@ -155,15 +141,13 @@ def _install(partial: Path, target: Path) -> dict[str, int]:
     if not target.exists():
         made.replace(target)
         return sizes
-    for name in sizes:
-        destination = target / name
-        if destination.exists() and not filecmp.cmp(made / name, destination, shallow=False):
+    there = {name for name in sizes if (target / name).exists()}
+    for name in sorted(there):
+        if not filecmp.cmp(made / name, target / name, shallow=False):
             problem = "is there already, with other contents than in the zip"
-            raise OutputError(
-                problem, where=destination, remedy="move it away, or choose another folder"
-            )
-    for name in sizes:
-        if not (target / name).exists():
-            (target / name).parent.mkdir(parents=True, exist_ok=True)
-            (made / name).replace(target / name)
+            remedy = "move it away, or choose another folder"
+            raise OutputError(problem, where=target / name, remedy=remedy)
+    for name in (name for name in sizes if name not in there):
+        (target / name).parent.mkdir(parents=True, exist_ok=True)
+        (made / name).replace(target / name)
     return sizes

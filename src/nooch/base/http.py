@@ -9,7 +9,7 @@ import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from http.client import responses
@@ -88,24 +88,6 @@ class Patience:
         seconds = self.backoff * 2 ** max(0, failures - 1) if after is None else after
         spread = random.uniform(1, 1 + self.jitter)  # noqa: S311 - no secret
         self.wait(min(self.longest, seconds) * spread)
-
-
-@dataclass
-class Pace:
-    """Raises RetryError if bytes keep coming, but too slowly to ever end."""
-
-    patience: Patience
-    since: float = field(default_factory=time.monotonic)
-    gained: int = 0
-
-    def count(self, size: int) -> None:
-        """Count received bytes."""
-        self.gained += size
-        now = time.monotonic()
-        if now - self.since >= self.patience.window:
-            if self.gained < self.patience.slowest:
-                raise RetryError(f"sent only {self.gained:,} bytes in {now - self.since:.0f} s")
-            self.since, self.gained = now, 0
 
 
 class Client:
