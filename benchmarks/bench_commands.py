@@ -48,7 +48,6 @@ COMMANDS = {
     "slices": "slices suite said.parquet",
     "audit": "audit suite --predictions said.parquet --out out/audit",
     "captions": "captions suite said.json",
-    "calibrate": "calibrate data data --out out/betas.json",
     "weights": "train weights data --task car --out out/weights.parquet",
     "bench --dry-run": "train bench data suite --embedding lexical-256 --out out/runs --dry-run",
     "repair": "repair suite --features features.npz --predictions said.parquet --out out/repaired",

@@ -3,12 +3,11 @@
     python benchmarks/predicted_context.py PREDICTED TRUE --cues car=road,cow=grass [--figure F.svg]
     [--group PATTERN] [--json FILE]
 
-For each pair of task and cue: precision and recall of hard negatives by beta itself and by
-calibrated betas, out of fold, on average over ten divisions into folds; the largest level that
-precision and recall reach together at one threshold; how far areas must move from the predicted to
-the true ones for that level to be .9, as of a model with less noise; and the level of a logistic
-regression on the square roots of all predicted areas, cross-validated. With ``--group`` (see nooch
-calibrate) images of a group share a fold. The figure has the curves.
+For each pair of task and cue: precision and recall of hard negatives by beta; the largest level
+that precision and recall reach together at one threshold; how far areas must move from the
+predicted to the true ones for that level to be .9, as of a model with less noise; and the level of
+a logistic regression on the square roots of all predicted areas, cross-validated. With ``--group``,
+a column or a pattern of file names, images of a group share a fold. The figure has the curves.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from nooch.report.figures.style import canvas, styled, svg
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
-SEEDS, LEVEL = range(10), 0.9
+BETA, LEVEL = 0.1, 0.9
 
 
 def curve(areas: Floats, hard: Bools) -> tuple[Floats, Floats]:
@@ -78,23 +77,20 @@ def row_of(
     predicted: Dataset,
     true: Dataset,
     pair: tuple[str, str],
-    verdicts: pl.DataFrame,
     group: str | None,
 ) -> dict[str, object]:
     """The figures of a task and its cue."""
     task, cue = pair
     rows = ~predicted.labels(task)
     areas, truth = predicted.area(cue)[rows], true.area(cue)
-    hard = (truth[rows] > 0.1) & ~true.labels(task)[rows]
-    row = verdicts.filter(pl.col("cue").is_null(), task=task, set="hard_negative")
-    names = "precision", "recall", "calibrated_precision", "calibrated_recall"
-    means = {name: row[name].list.first().mean() for name in names}
+    hard, above = (truth[rows] > BETA) & ~true.labels(task)[rows], areas > BETA
     share, correlation = needed(areas, truth[rows], hard)
     return {
-        "task": task, "cue": cue, "hard": int(hard.sum()), **means,
+        "task": task, "cue": cue, "hard": int(hard.sum()),
+        "precision": float(hard[above].mean()), "recall": float(above[hard].mean()),
         "correlation": float(np.corrcoef(areas, truth[rows])[0, 1]),
         "level": level(areas, hard), "share needed": share, "correlation needed": correlation,
-        "level learned": level(learned(predicted, rows, truth > 0.1, task, group), hard),
+        "level learned": level(learned(predicted, rows, truth > BETA, task, group), hard),
     }  # fmt: skip
 
 
@@ -124,20 +120,15 @@ def main() -> None:
     )
     if predicted.image_ids.tolist() != true.image_ids.tolist():
         sys.exit("the two datasets have different images")
-    settings = {"criterion": nooch.CE(cues=cues), "tasks": list(cues), "group": arguments.group}
-    verdicts = pl.concat(
-        pl.DataFrame(nooch.calibrate(predicted, true, seed=seed, **settings).verdicts)
-        for seed in SEEDS
-    )
     pairs = [(task, cue) for task, listed in cues.items() for cue in listed]
-    rows = [row_of(predicted, true, pair, verdicts, arguments.group) for pair in pairs]
+    rows = [row_of(predicted, true, pair, arguments.group) for pair in pairs]
     with pl.Config(tbl_rows=-1, tbl_cols=-1, tbl_width_chars=200, float_precision=2):
         print(pl.DataFrame(rows))
     if arguments.figure is not None:
         curves = {}
         for task, cue in pairs:
             absent = ~predicted.labels(task)
-            hard = (true.area(cue)[absent] > 0.1) & ~true.labels(task)[absent]
+            hard = (true.area(cue)[absent] > BETA) & ~true.labels(task)[absent]
             curves[f"{task}, {cue}"] = curve(predicted.area(cue)[absent], hard)
         arguments.figure.write_bytes(drawn(curves))
     write_json(arguments.json, {"pairs": rows})

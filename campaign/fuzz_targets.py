@@ -22,7 +22,6 @@ from PIL import Image
 from scored import logits, small_data, small_suite, wide
 
 import nooch
-from nooch.analysis.calibrate import Calibration, read_calibration
 from nooch.base.download.zips import unpack
 from nooch.base.files import sha256_of
 from nooch.base.split_plan import SplitPlan
@@ -347,7 +346,7 @@ def _zip() -> bytes:
     return file.getvalue()
 
 
-def _folders(folder: Path, suite: Any) -> dict[str, Target]:  # noqa: PLR0915 - one world
+def _folders(folder: Path, suite: Any) -> dict[str, Target]:
     """Folders that nooch wrote, with one file altered; recorded hashes are made to match."""
     place = folder / "dataset"
     nooch.save_suite(suite, folder / "suite")
@@ -415,14 +414,6 @@ def _folders(folder: Path, suite: Any) -> dict[str, Target]:  # noqa: PLR0915 - 
     def seal_suite() -> None:
         about.write_text(before.replace(first, sha256_of(table)))
 
-    made = Calibration(criterion=nooch.CE(), settings={}, areas=[], verdicts=[], notes=[])
-
-    def sealed(path: Path) -> None:
-        with suppress(msgspec.MsgspecError, ValueError, TypeError, RecursionError):
-            read = msgspec.json.decode(path.read_bytes(), type=Calibration)
-            path.write_bytes(msgspec.json.encode(read.sealed()))
-        read_calibration(path).ce(small_data())
-
     images, areas = place / "images.parquet", place / "areas.parquet"
     predictions = job / "predictions.parquet"
     return {
@@ -439,7 +430,6 @@ def _folders(folder: Path, suite: Any) -> dict[str, Target]:  # noqa: PLR0915 - 
         "run-config": altered(job / "config.json", runs),
         "run-predictions": altered(predictions, runs),
         "run-predictions-bytes": altered(predictions, runs, raw=True),
-        "calibration": _file(folder, "k.json", sealed, msgspec.json.encode(made.sealed())),
         "published-npy": _file(folder, "published/nooch_ids_CE_car_hard_positive_test.npy",
                                lambda p: read_published(p.parent), _npy(folder)),
     }  # fmt: skip

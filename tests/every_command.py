@@ -41,7 +41,6 @@ find ds {gist} --out out                                          | ds | suite |
 find ds --fitted suite --tasks {car} --out out                    | ds, suite | suite | 1000
 find parts {find} --engine local:1 --out out                      | parts | suite | 1000
 find parts {gist} --out out                                       | parts | suite | 1000
-find predicted --calibration betas.json --tasks bowl --out out    | betas.json | suite | 1000
 show suite                                                        | suite |  |
 explain suite --task {car} --image {image} --predictions p.csv    | ds, suite, p.csv |  |
 evaluate suite p.parquet --by weather --bootstrap 20 --out out.csv| suite, p.parquet | file | 700
@@ -59,7 +58,6 @@ audit suite --captions captions.jsonl --out out | suite, captions.jsonl | folder
 check ds p.csv --criterion ce --alpha 0.001 --min-hard 1 --out out| ds, p.csv | folder | 1000
 train weights ds --task {car} --alpha 0.001 --out out.csv               | ds | file | 1000
 sweep ds {sweep} --out out                             | ds | folder | 700
-calibrate predicted ds {calibrate} --out out.json                 | ds, predicted | file | 300
 train bench ds suite {bench} --embedding made --out out | ds, suite, bench.yaml | resumed | 2500
 train bench ds suite {bench} --features features --out out              | features | resumed | 2500
 train status runs                                                       | runs |  |
@@ -106,7 +104,6 @@ _PARTS = {
     "sweep": "--alpha 0:0.2:3 --beta 0.1 --tasks {car} --split test",
     "table": "--id id --class class --area area --part-size 50 --engine local:1",
     "bench": "--config bench.yaml --device cpu",
-    "calibrate": "--tasks bowl --cues bowl=table --alpha 0.001",
 }
 ELSEWHERE = {
     "annotate": "cli/test_annotate.py", "predict": "cli/test_predict.py", "ask": "cli/test_ask.py",
@@ -235,9 +232,6 @@ class World:
         others = ids.reverse() + "x" if names.image else ids + 1000
         named = frame.with_columns(image_id=others, file_name="new" + pl.col("file_name"))
         save_dataset(Dataset.build(named, classes, made.areas), folder / "more")
-        predicted = {"predicted": {"model": "m"}}
-        save_dataset(Dataset.build(frame, classes, made.areas, provenance=predicted),
-                     folder / "predicted")  # fmt: skip
         grid = {"tasks": [names.car, "bowl"], "seeds": [0], "heads": 6, "epochs": 2, "lr": 0.01}
         grid["methods"] = {"erm": None, "gdro": {"K": [0, 5]}}
         (folder / "bench.yaml").write_text(json.dumps(grid))
@@ -360,5 +354,4 @@ _FIRST = (
     "tools embed parts --encoder lexical",
     "train bench ds suite --embedding made --config bench.yaml --out runs",
     "train score runs suite --out scores",
-    "calibrate predicted ds --tasks bowl --cues bowl=table --alpha 0.001 --out betas.json",
 )

@@ -10,7 +10,6 @@ from . import (
     vlm as vlm,
 )
 from .analysis.audit import audit as audit
-from .analysis.calibrate import calibrate as calibrate
 from .analysis.check import check as check
 from .analysis.collect_next import collect_next as collect_next
 from .analysis.findings import cue_findings as cue_findings

@@ -1,5 +1,4 @@
 # listed once: the module reads this file
-from .analysis.calibrate import read_calibration as read_calibration
 from .base.engines import LocalEngine as LocalEngine
 from .base.split_plan import SplitPlan as SplitPlan
 from .criteria import phi_preset as phi_preset, read_thresholds as read_thresholds

@@ -321,7 +321,7 @@ VERBS = {
     "nooch.analysis.slices:find_slices", "nooch.analysis.validity:validity",
     "nooch.analysis.repair:repair", "nooch.analysis.intervene:intervene",
     "nooch.evaluation.captions:score_captions", "nooch.analysis.leaderboard:leaderboard",
-    "nooch.analysis.audit:audit", "nooch.analysis.calibrate:calibrate",
+    "nooch.analysis.audit:audit",
 }  # fmt: skip
 
 

@@ -16,7 +16,6 @@ from nooch.suites.find import find
 WORDS = {True: "yes", False: "no", None: "ambiguous"}
 CRITERIA = {
     "ce": CE(0.05, 0.1),
-    "sided": CE(cues={"Y": ("A",)}, betas={"Y": {"A": (0.25, 0.12)}}),
     "gist": Gist("e", 0.4),
     "matched": Gist("e"),
     "mark": Attribute("day < 4"),

@@ -91,8 +91,8 @@ def test_a_class_of_few_images_harms_no_other(rare, places, seed):
                 words = f"image {row} is in none of the suite's {task} sets"
                 refused(lambda i=row, t=task: nooch.explain(out, t, i, data), words)
         again = nooch.find(folder / "data", {"context": context}, splits=places)
-        assert again.set("context", "car", places[-1]).rows.equals(
-            suite.set("context", "car", places[-1]).rows
+        assert again.set("context", "car", places[-1]).table.equals(
+            suite.set("context", "car", places[-1]).table
         )
         answers = {task: 0.2 + 0.6 * data.labels(task) for task in data.classes}
         table = pl.DataFrame({"image_id": data.images["image_id"], **answers})

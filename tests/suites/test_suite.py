@@ -108,10 +108,16 @@ def test_a_suite_without_any_set_is_kept_with_its_reasons(tmp_path):
 def test_tampering_and_foreign_versions_are_refused(tmp_path):
     folder = save_suite(_suite()[0], tmp_path / "suite")
     header = (folder / "suite.json").read_text()
+    own_betas = json.loads(header)["header"]
+    own_betas["criteria"]["ce"]["parameters"]["betas"] = {"Y": {"A": [0.1, 0.2]}}
     for change, message in (
         ({"version": 99}, "version 99.*\n.*up to version 2\n.*newer nooch"),
         ({"format": "other"}, "contains other"),
         ({"header": 3}, "cannot be read"),
+        (
+            {"header": own_betas},
+            "cues of ce have their own betas.*\n.*one `beta`.*\n.*find the suite",
+        ),
     ):
         write_header(folder / "suite.json", {**json.loads(header), **change})
         with pytest.raises(FormatError, match=message):

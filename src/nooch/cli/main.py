@@ -76,7 +76,6 @@ validity: suite a.csv b.csv | suite --captions llava.json --captions blip.json -
 intervene: suite --model clip --annotations a.json --out o | suite --model m --annotations d --out o
 repair: suite --features F --out repaired | suite --features f.npz --predictions p.csv --out r
 collect-next: suite --pool more --out next.csv | suite --pool more --budget 100 --out next.parquet
-calibrate: predicted data --out c.json | predicted data --match cow=animal --out c.json
 train features: data --pixels P --out F | data --backbone facebook/dinov2-small --out F
 train pixels: data --out pixels | data --size 224 --images photos --out pixels
 train weights: data --task car --out weights.parquet | data --task car --cues car=road --out w.csv
@@ -235,7 +234,6 @@ _SECTIONS = {
     },
     "Improve": {
         "repair": repair.repair_command, "collect-next": repair.collect_next_command,
-        "calibrate": sweep.calibrate_command,
     },
     "Groups": {"train": _TRAIN, "paper": _PAPER, "tools": _TOOLS},
 }  # fmt: skip

@@ -6,10 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import msgspec
 import polars as pl
 
-from nooch.analysis.calibrate import Calibration
 from nooch.base.words import counted
 from nooch.cli.options import Format
 from nooch.cli.terminal import hint, note, print_json, print_table, print_tables
@@ -24,14 +22,12 @@ _SKIPPED = 12
 def print_found(suite: Suite, out: Path, format: Format, following: str) -> None:
     """Print a suite that was written, and the next command."""
     from nooch.suites.find import NO_CONTEXT
-    from nooch.suites.suite_tables import expected_tables
     from nooch.suites.summary import fit_notes, summary
 
     if format is Format.json:
         print_json({"suite": str(out), **summary(suite, with_overlap=False)})
         return
     print_counts(suite)
-    print_tables(expected_tables(suite))
     if NO_CONTEXT in suite.criteria:
         note(f"no image has a class: every image is easy, by the criterion {NO_CONTEXT!r}")
     note(*(suite.header.overlay.notes if suite.header.overlay else ()))
@@ -68,28 +64,6 @@ def print_counts(
     if left:
         hint(f"{counted(len(left), 'task')} with fewer hard images not shown: --all, or --tasks")
     return shown
-
-
-def print_calibration(calibration: Calibration, format: Format, out: Path) -> None:
-    """Areas by class, then verdicts by beta itself and, out of fold, by betas that were chosen."""
-    if format is Format.json:
-        print_json(msgspec.to_builtins(calibration))
-        return
-    from nooch.suites.suite_tables import with_interval
-
-    areas = [list(row.values()) for row in calibration.areas]
-    print_table("Predicted against true areas", list(calibration.areas[0]), areas, left=2)
-    texts = ["task", "cue", "set", "true"]
-    shares = ["precision", "recall", "calibrated_precision", "calibrated_recall"]
-    rows = [
-        [*(row[name] for name in texts), *(with_interval(*row[name]) for name in shares)]
-        for row in calibration.verdicts
-    ]
-    title = "Hard images by predicted areas; calibrated out of fold"
-    columns = [*texts, *(name.replace("_", " ") for name in shares)]
-    print_table(title, columns, rows, left=3)
-    note(*calibration.notes)
-    hint(f"{out}: next: nooch find DATASET --calibration {out} --out SUITE")
 
 
 def print_agreement(table: pl.DataFrame, format: Format) -> None:

@@ -9,8 +9,7 @@ area(C) is the fraction of an image that C covers, 0 where C is absent; y = 1 wh
 
 Y has at least one cue. Every cue is below beta where the largest is, some cue is above it where the
 largest is: the largest area is the support, which ``suites/hard_easy.py`` compares with beta.
-Sums of areas, and pairs that were not both annotated, are in ``ce_fit``; cues with betas of their
-own in ``ce_betas``.
+Sums of areas, and pairs that were not both annotated, are in ``ce_fit``.
 """
 
 from __future__ import annotations
@@ -25,7 +24,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nooch.base.errors import ParameterError, UndefinedError, check_fraction, check_one_of
-from nooch.criteria.ce_betas import CueBetas, between_betas, checked_betas, scaled
 from nooch.criteria.ce_fit import CEState, areas_summed, read_saved, state_to_json
 from nooch.criteria.contract import SupportFitted, Thresholds, require_areas, saved_as
 from nooch.data import Dataset
@@ -70,10 +68,6 @@ class CE:
         beta: hard positive: every cue below beta; hard negative: some cue above it; fraction of the
             image.
         cues: task -> cues given by hand, instead of those that alpha finds.
-        betas: task -> cue -> its own beta, or two: of positives and of negatives. Such a cue's
-            area is scaled so that its own beta becomes ``beta``. Images between the two are neither
-            hard nor easy.
-        expected: what is known of verdicts with these betas, recorded in suites (JSON-like).
 
     Examples:
         >>> train = nooch.load_dataset("data").select("train")
@@ -86,8 +80,6 @@ class CE:
     alpha: float = 0.05
     beta: float = 0.1
     cues: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    betas: CueBetas = field(default_factory=dict)
-    expected: Mapping[str, Any] = field(default_factory=dict)
 
     kind = "ce"
     state = CEState
@@ -97,8 +89,6 @@ class CE:
         for name, value in (("alpha", self.alpha), ("beta", self.beta)):
             check_fraction(name, value, "ce")
         object.__setattr__(self, "cues", {task: tuple(cues) for task, cues in self.cues.items()})
-        if self.betas:
-            object.__setattr__(self, "betas", checked_betas(self.betas, self.beta))
         for task, cues in self.cues.items():
             if not cues or task in cues or len(set(cues)) != len(cues):
                 raise ParameterError(
@@ -122,11 +112,7 @@ class CE:
         for task, cues in self.cues.items():
             for name in (task, *cues):
                 check_one_of("class", name, classes, owner="the dataset")
-        fitted = FittedCE(self, tuple(classes), state)
-        for task, betas in self.betas.items():
-            for cue in betas:
-                check_one_of("cue", cue, fitted.cues(task), owner=f"{task}, but has a beta")
-        return fitted
+        return FittedCE(self, tuple(classes), state)
 
     def fit(self, train: Dataset, tasks: Sequence[str] = ()) -> FittedCE:
         """Fit on training images. All pairs of classes are estimated, for any tasks."""
@@ -196,9 +182,7 @@ class FittedCE(SupportFitted):
     def parameters(self) -> dict[str, Any]:
         """Alpha, beta and the cues given by hand."""
         by_hand = {task: list(cues) for task, cues in self.criterion.cues.items()}
-        settings = {"alpha": self.criterion.alpha, "beta": self.criterion.beta, "cues": by_hand}
-        more = {"betas": self.criterion.betas, "expected": self.criterion.expected}
-        return settings | {name: value for name, value in more.items() if value}
+        return {"alpha": self.criterion.alpha, "beta": self.criterion.beta, "cues": by_hand}
 
     def undefined(self, task: str) -> str | None:
         """A task without cues has no CE set (paper, section 3.2.1: "at least one context cue")."""
@@ -220,32 +204,13 @@ class FittedCE(SupportFitted):
             problem = f"task {task} has no CE support: {reason}"
             raise UndefinedError(problem, remedy="lower alpha, or give cues by hand")
         require_areas(data)
-        return self._largest(data, task, data.labels(task, unknown=False))
-
-    def _largest(self, data: Dataset, task: str, labels: NDArray[np.bool_]) -> NDArray[np.float64]:
-        """The support where these were the labels."""
         cues = self.cues(task)
-        largest = largest_area((self.areas_of(data, task, cue, labels) for cue in cues), len(data))
+        largest = largest_area((data.rows_of(cue) for cue in cues), len(data))
         for cue in cues:
             if (unknown := data.unknown(cue)) is not None:
                 # an unknown area could be the largest
                 largest[unknown] = np.nan
         return largest
-
-    def between(
-        self, data: Dataset, task: str, labels: NDArray[np.bool_]
-    ) -> NDArray[np.bool_] | None:
-        """Images between the two betas of cues; see ``between_betas``."""
-        pairs = [self._pair(task, cue) for cue in self.cues(task)]
-        if all(first >= second for first, second in pairs):
-            return None
-        own, other = (self._largest(data, task, side) for side in (labels, ~labels))
-        return between_betas(own, other, labels, self.criterion.beta)
-
-    def _pair(self, task: str, cue: str) -> tuple[float, float]:
-        """Betas of positives and of negatives."""
-        pair: Any = self.criterion.betas.get(task, {}).get(cue)
-        return pair or (self.criterion.beta, self.criterion.beta)
 
     def hard_by_cue(
         self, data: Dataset, task: str, labels: NDArray[np.bool_]
@@ -260,7 +225,7 @@ class FittedCE(SupportFitted):
         absent = is_hard(0.0, np.array([False, True]), beta) * np.uint64((1 << len(cues)) - 1)
         bits: NDArray[np.uint64] = np.where(labels, absent[1], absent[0])
         for position, cue in enumerate(cues):
-            rows, areas = self.areas_of(data, task, cue, labels)
+            rows, areas = data.rows_of(cue)
             # below beta an area is as good as 0
             large = np.flatnonzero(~(areas < beta))
             rows, bit = rows[large], np.uint64(1 << position)
@@ -268,23 +233,15 @@ class FittedCE(SupportFitted):
             bits[rows] = np.where(hard, bits[rows] | bit, bits[rows] & ~bit)
         return bits
 
-    def areas_of(
-        self, data: Dataset, task: str, cue: str, labels: NDArray[np.bool_]
-    ) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
-        """Rows where a cue is present, and its areas, scaled if it has a beta of its own."""
-        (rows, areas), beta, pair = data.rows_of(cue), self.criterion.beta, self._pair(task, cue)
-        return rows, areas if pair == (beta, beta) else scaled(areas, labels[rows], pair, beta)
-
     def explain(self, image: Dataset, task: str) -> str:
         """Share of the image that each cue covers, against beta, with A."""
-        is_negative = int(not image.labels(task, unknown=False)[0])
+        beta = self.criterion.beta
         areas = {cue: float(image.area(cue, unknown=np.nan)[0]) for cue in self.cues(task)}
         areas_known = {cue: area for cue, area in areas.items() if not np.isnan(area)}
         parts = [
             f"whether there is {cue} was not annotated" for cue in areas if cue not in areas_known
         ]
         for cue, area in sorted(areas_known.items(), key=lambda item: -item[1]):
-            beta = self._pair(task, cue)[is_negative]
             sign = ">" if area > beta else "<" if area < beta else "="
             strength = self.strength(cue, task)
             note = "given by hand" if np.isnan(strength) else f"A({cue}, {task}) = {strength:.3g}"
@@ -301,8 +258,7 @@ class FittedCE(SupportFitted):
         """Read back what ``to_json`` gave."""
         with saved_as("CE"):
             saved, state = read_saved(content)
-            own = CE(saved.alpha, saved.beta, saved.cues, saved.betas, saved.expected)
-            return cls(own, tuple(saved.classes), state)
+            return cls(CE(saved.alpha, saved.beta, saved.cues), tuple(saved.classes), state)
 
 
 def _percent(fraction: float) -> str:

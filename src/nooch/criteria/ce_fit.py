@@ -158,8 +158,6 @@ class SavedCE(msgspec.Struct):
     sums: list[list[float]]
     counts: list[int]
     known: _SavedPairs | None = None
-    betas: dict[str, dict[str, tuple[float, float]]] = {}
-    expected: dict[str, Any] = {}
 
 
 def read_saved(content: Mapping[str, Any]) -> tuple[SavedCE, CEState]:

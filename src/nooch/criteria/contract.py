@@ -222,15 +222,6 @@ class SupportFitted(Fitted):
         del data, task, labels
         return None
 
-    def between(
-        self, data: Dataset, task: str, labels: NDArray[np.bool_]
-    ) -> NDArray[np.bool_] | None:
-        """Images between two thresholds, neither hard nor easy, bool (n_images,); None if there is
-        only one threshold.
-        """
-        del data, task, labels
-        return None
-
 
 class MarkFitted(Fitted):
     """A fitted criterion that marks images as out of context directly."""

@@ -94,20 +94,19 @@ def _corrected(
     """The set with other labels; ids of images with another label now, and of those left out.
 
     The thresholds stand: an image is hard by the thresholds of its new side. Without support, a
-        mark phi
-    stands, which knows no label. Where neither is known, as for combinations and published sets,
-    and where each side has its betas, the image is left out. Ambiguous images are also left out. By
-    a single cue (area above or below beta) an image with another label is hard where it was easy.
+    mark phi stands, which knows no label. Where neither is known, as for combinations and published
+    sets, the image is left out. Ambiguous images are also left out. By a single cue (area above or
+    below beta) an image with another label is hard where it was easy.
     """
-    challenge, criterion = suite.set(*key), suite.header.criteria[key[0]]
+    challenge = suite.set(*key)
     labels, _, ambiguous = overlay.applied(challenge.task, challenge.image_ids, challenge.labels)
     other = labels != challenge.labels
     support, hard = challenge.support, challenge.hard
     keep = ~ambiguous
-    if support is not None and not criterion.parameters.get("betas"):
+    if support is not None:
         bounds = _bound(challenge.positive, -np.inf), _bound(challenge.negative, np.inf)
         hard = np.where(other, mark_by_threshold(support, labels, *bounds).codes == HARD, hard)
-    elif support is not None or criterion.fitted is None:
+    elif suite.header.criteria[key[0]].fitted is None:
         keep &= ~other
     by_cue = challenge.by_cue
     if by_cue is not None:

@@ -156,10 +156,7 @@ def _verdict(
 ) -> dict[str, Any]:
     subset, support, threshold = None, None, None
     if located is None:
-        support = _support_between(suite, criterion, task, image_id)
         text = _no_verdict(suite, criterion, task, data, image_id)
-        if support is not None:
-            text = f"neither hard nor easy: context support {support:.3g} is between two betas"
     else:
         challenge, row = located
         label, subset = bool(challenge.labels[row]), SUBSETS[challenge.subset[row]]
@@ -180,16 +177,6 @@ def _verdict(
         "threshold": threshold,
         "text": text,
     }
-
-
-def _support_between(suite: Suite, criterion: str, task: str, image_id: ImageId) -> float | None:
-    """The support of an image that is neither hard nor easy; None if it is not that."""
-    for key in suite.keys:
-        between = suite.set(*key).between if key[:2] == (criterion, task) else None
-        row = None if between is None else position_of(image_id, between["image_id"])
-        if between is not None and row is not None:
-            return float(between["support"][row])
-    return None
 
 
 def _set_alone(suite: Suite, challenge: ChallengeSet, label: bool) -> str:

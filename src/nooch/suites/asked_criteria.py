@@ -30,21 +30,7 @@ class AskedCriteria:
     scores: str | None
     suite: Suite | None
     embedding: str = ""
-    calibrated: criteria.CE | None = None
     context: criteria.Context | None = None
-
-    def calibrate(self, calibrated: criteria.CE, base: Sequence[str]) -> None:
-        """Take CE from a calibration of the areas of the dataset."""
-        owner = "this find, and `calibration` is of ce"
-        check_one_of("criterion that is fitted", "ce", [] if self.suite else base, owner=owner)
-        self.calibrated = calibrated
-        given, plain = self._ce(), replace(calibrated, betas={}, expected={})
-        if given not in (criteria.CE(), plain):
-            raise ParameterError(
-                "the calibration has its own alpha, beta and cues",
-                where="`calibration`",
-                remedy="leave out `alpha`, `beta` and `cues`",
-            )
 
     def set_context(self, typed: dict[str, Any], *, matched: bool) -> None:
         """Set the context criterion. With thresholds or a match it has no lift of its own."""
@@ -54,9 +40,6 @@ class AskedCriteria:
         if lift is None and (matched or self.tau is not None):
             typed = {**typed, "lift": None}
         self.context = criteria.Context(**typed)
-
-    def _ce(self) -> criteria.CE:
-        return criteria.CE(**self.ce)
 
     def make(self, name: str) -> criteria.Criterion | criteria.Fitted:
         """The criterion of that name with these options, or as the suite of ``suite`` has it."""
@@ -82,7 +65,7 @@ class AskedCriteria:
                 return fitted
             return fitted if tau is None else fitted.with_tau(tau)
         makers: dict[str, Callable[[], criteria.Criterion]] = {
-            "ce": lambda: self.calibrated or self._ce(),
+            "ce": lambda: criteria.CE(**self.ce),
             "context": self._context,
             "gist": self._gist,
             "attribute": self._attribute,

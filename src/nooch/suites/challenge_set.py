@@ -43,8 +43,7 @@ def subset_codes(labels: NDArray[np.bool_], hard: NDArray[np.bool_]) -> NDArray[
 class Counts(msgspec.Struct, frozen=True, omit_defaults=True):
     """Numbers of images of a set; ``excluded_*`` have no verdict and are in none of the others.
 
-    The label of ``excluded_unknown`` is unknown: the class was not annotated there. ``between_*``
-    of the excluded positives and negatives have a support, which lies between two thresholds.
+    The label of ``excluded_unknown`` is unknown: the class was not annotated there.
     """
 
     positives: int
@@ -54,8 +53,6 @@ class Counts(msgspec.Struct, frozen=True, omit_defaults=True):
     excluded_positives: int
     excluded_negatives: int
     excluded_unknown: int = 0
-    between_positives: int = 0
-    between_negatives: int = 0
 
     @property
     def cells(self) -> tuple[int, int, int, int]:
@@ -78,8 +75,6 @@ class ChallengeSet(TabularResult):
         excluded: positives, negatives, and images of unknown label, without a verdict.
         by_cue: uint64 (n,), bit i where the image is hard by the task's i-th cue, or None for
             criteria without cues.
-        between: ``image_id, label, support`` of excluded images that are neither hard nor easy,
-            ascending; or None.
     """
 
     criterion: str
@@ -93,7 +88,6 @@ class ChallengeSet(TabularResult):
     negative: Side = UNKNOWN
     excluded: tuple[int, int, int] = (0, 0, 0)
     by_cue: NDArray[np.uint64] | None = None
-    between: pl.DataFrame | None = None
 
     @classmethod
     def from_mark(
@@ -117,7 +111,7 @@ class ChallengeSet(TabularResult):
             labels: bool (n_images,).
             unknown: images of unknown label, which have no verdict, bool (n_images,); or None.
         """
-        codes, support, by_cue, between = mark.codes, mark.support, mark.by_cue, None
+        codes, support, by_cue = mark.codes, mark.support, mark.by_cue
         if unknown is not None:
             codes = np.where(unknown, NONE, codes)
         excluded = (0, 0, 0)
@@ -126,12 +120,6 @@ class ChallengeSet(TabularResult):
             n_unknown = 0 if unknown is None else int(unknown.sum())
             n_positive = int((labels & ~is_marked).sum())
             excluded = n_positive, int((~is_marked).sum()) - n_positive - n_unknown, n_unknown
-            undecided = ~is_marked & (False if support is None else ~np.isnan(support))
-            undecided &= True if unknown is None else ~unknown
-            if support is not None and undecided.any():
-                rows = {"label": labels[undecided], "support": support[undecided]}
-                between = pl.DataFrame({"image_id": image_ids.filter(undecided), **rows})
-                between = between.cast({"label": pl.Int8})
             image_ids, labels, codes = (
                 image_ids.filter(is_marked),
                 labels[is_marked],
@@ -142,8 +130,7 @@ class ChallengeSet(TabularResult):
         subset = subset_codes(labels, codes == HARD)
         sides = mark.positive, mark.negative
         return cls(
-            criterion, task, split, image_ids, labels, subset, support, *sides, excluded, by_cue,
-            between=between,
+            criterion, task, split, image_ids, labels, subset, support, *sides, excluded, by_cue
         )  # fmt: skip
 
     def __len__(self) -> int:
@@ -161,8 +148,6 @@ class ChallengeSet(TabularResult):
         columns = ["", "hard", "easy", "all", "threshold"]
         left_out = sum(self.excluded)
         notes = [f"{counted(left_out, 'image')} without a verdict left out"] if left_out else []
-        if self.between is not None:
-            notes[0] += f", {len(self.between):,} of them neither hard nor easy"
         images = counted(len(self), "image")
         title = f"ChallengeSet({self.criterion}, {self.task}, {self.split}: {images})"
         return DisplayTable(title, columns, rows, notes=notes)
@@ -180,21 +165,12 @@ class ChallengeSet(TabularResult):
         return pl.DataFrame(columns, schema_overrides={"image_id": self.image_ids.dtype, **ROWS})
 
     @property
-    def rows(self) -> pl.DataFrame:
-        """The table, with rows of ``between``, whose subset is null: what a suite's file keeps."""
-        if self.between is None:
-            return self.table
-        return pl.concat([self.table, self.between], how="diagonal").sort("image_id")
-
-    @property
     def counts(self) -> Counts:
         """Positives, negatives, hard ones, and those without a verdict."""
         positives = int(np.count_nonzero(self.labels))
         hard = [int(np.count_nonzero(self.subset == code)) for code in (0, 1)]
-        labels = pl.Series([], dtype=pl.Int8) if self.between is None else self.between["label"]
-        between = int(labels.sum()), len(labels) - int(labels.sum())
         sides = positives, len(self) - positives, hard[0], hard[1]
-        return Counts(*sides, *self.excluded, *between)
+        return Counts(*sides, *self.excluded)
 
     @property
     def hard(self) -> NDArray[np.bool_]:

@@ -123,7 +123,7 @@ class MeasureFiles:
             for outcome in self.search.sets(task, numbers, measures):
                 outcomes.append(recorded(outcome))
                 if isinstance(outcome, ChallengeSet):
-                    yield outcome.rows
+                    yield outcome.table
 
         self.steps.put(self._marked(task), sets())
         return outcomes
@@ -143,9 +143,7 @@ class MeasureFiles:
             if isinstance(fitted_criterion, MarkFitted):
                 schema[f"phi/{name}"] = TYPES["phi"]
             elif isinstance(fitted_criterion, SupportFitted):
-                kinds = ["support"] + (
-                    [] if fitted_criterion.thresholds is None else ["by_cue", "between"]
-                )
+                kinds = ["support"] + ["by_cue"] * (fitted_criterion.thresholds is not None)
                 schema |= {f"{kind}/{name}": TYPES[kind] for kind in kinds}
         return schema
 
@@ -582,7 +580,7 @@ def _missing(record: SetRecord, fitted: Mapping[str, Fitted]) -> tuple[str, int,
     excluded = record.excluded_positives + record.excluded_negatives
     missing, fitted_criterion = record.excluded_unknown, fitted.get(record.criterion)
     if isinstance(fitted_criterion, SupportFitted) and fitted_criterion.needs_annotation:
-        missing += excluded - record.between_positives - record.between_negatives
+        missing += excluded
     total = record.positives + record.negatives + excluded + record.excluded_unknown
     return f"{record.criterion}: {record.task}, {record.split}", missing, total
 

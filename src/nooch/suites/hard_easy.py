@@ -36,8 +36,7 @@ class Mark:
     """The verdict of a criterion on the images of a split.
 
     Attributes:
-        codes: int8 (n_images,): HARD, EASY, or NONE if there is no notion of context, or where
-            support lies between two thresholds.
+        codes: int8 (n_images,): HARD, EASY, or NONE if there is no notion of context.
         support: float64 (n_images,), or None for criteria without support.
         positive: the positives' threshold; ``negative`` the negatives'.
         by_cue: uint64 (n_images,), or None without cues; bit i: hard by the i-th cue.
@@ -69,15 +68,13 @@ def mark_by_threshold(
     positive: float,
     negative: float,
     by_cue: NDArray[np.uint64] | None = None,
-    between: NDArray[np.bool_] | None = None,
 ) -> Mark:
     """Hard positives: s < ``positive``; hard negatives: s > ``negative``; NaN has no verdict.
 
-    ``support``: float64 (n_images,); ``labels``: bool (n_images,); ``between``: images that are
-    neither hard nor easy, bool (n_images,); or None.
+    ``support``: float64 (n_images,); ``labels``: bool (n_images,).
     """
     codes = np.where(labels, support < positive, support > negative).astype(np.int8)
-    codes[np.isnan(support) | (False if between is None else between)] = NONE
+    codes[np.isnan(support)] = NONE
     return Mark(codes, support, Side(positive), Side(negative), by_cue)
 
 

@@ -58,7 +58,7 @@ Measures = Mapping[str, NDArray[Any]]
 """Measures of criteria in images for a task, each (n_images,), see ``measured``."""
 UNDEFINED: Measures = {"label": np.empty(0, bool)}
 """Measures of a task that no criterion defines."""
-TYPES = {"support": pl.Float64, "by_cue": pl.UInt64, "between": pl.Boolean, "phi": pl.Boolean}
+TYPES = {"support": pl.Float64, "by_cue": pl.UInt64, "phi": pl.Boolean}
 
 
 def measured(
@@ -73,7 +73,7 @@ def measured(
 
     ``label``, False where unknown, and ``unknown``, left out where no label is; ``support/NAME``
     (NaN = no notion of context), ``phi/NAME`` of those that mark directly; of those with thresholds
-    ``by_cue/NAME`` (see ``Mark``) and ``between/NAME``, whether an image is between two of them.
+    ``by_cue/NAME`` (see ``Mark``).
     """
     labels, unknown = images.labels(task, unknown=False), images.unknown_labels(task)
     if overlay is not None:
@@ -82,7 +82,7 @@ def measured(
         left_out |= False if unknown is None else unknown & ~judged
         unknown = left_out if left_out.any() else None
         if (labels != before).any():
-            # a support may depend on the label: cues can have a beta for each side
+            # a custom support may depend on the label
             images = _relabeled(images, task, labels)
             supports = {name: fitted[name].support(images, task) for name in supports}
     # columns of a matrix become contiguous one task at a time
@@ -96,7 +96,6 @@ def measured(
             isinstance(fitted_criterion, SupportFitted) and fitted_criterion.thresholds is not None
         ):
             values[f"by_cue/{name}"] = fitted_criterion.hard_by_cue(images, task, labels)
-            values[f"between/{name}"] = fitted_criterion.between(images, task, labels)
     values |= {"label": labels, "unknown": unknown}
     return {name: measure for name, measure in values.items() if measure is not None}
 
@@ -273,8 +272,8 @@ class _Marks:
             # neither positive nor negative: counted on no side, matched with nothing
             support = np.where(self.unknown, np.nan, support)
         if (limits := fitted.thresholds_for(self.task)) is not None:
-            own = (self.measures.get(f"{kind}/{name}") for kind in ("by_cue", "between"))
-            return mark_by_threshold(support, self.labels, limits.positive, limits.negative, *own)
+            by_cue = self.measures.get(f"by_cue/{name}")
+            return mark_by_threshold(support, self.labels, limits.positive, limits.negative, by_cue)
         return mark_by_matching(support, self.labels, *self._counts_to_match())
 
     def _counts_to_match(self) -> tuple[int, int]:

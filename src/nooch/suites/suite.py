@@ -103,9 +103,6 @@ class SetRecord(Counts, frozen=True, kw_only=True):
 
     def of_table(self, rows: pl.DataFrame) -> ChallengeSet:
         """The set whose ``rows`` these are, with thresholds and counts of the record."""
-        undecided = rows["subset"].is_null()
-        between = rows.filter(undecided).select("image_id", "label", "support")
-        rows = rows.filter(~undecided)
         support, by_cue = rows["support"], rows["by_cue"]
         return ChallengeSet(
             self.criterion,
@@ -119,7 +116,6 @@ class SetRecord(Counts, frozen=True, kw_only=True):
             Side(self.threshold_negative, self.tied_negative, self.missing_negatives),
             (self.excluded_positives, self.excluded_negatives, self.excluded_unknown),
             None if by_cue.null_count() else by_cue.to_numpy(),
-            between=between if len(between) else None,
         )
 
 

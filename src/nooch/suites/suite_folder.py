@@ -55,9 +55,7 @@ _SETS: Schema = {
     "image_id": Column((pl.Int64, pl.String), "Int64 or String, never null"),
     "label": Column((pl.Int8,), "Int8, 0 or 1", wrong=lambda label: ~label.is_between(0, 1)),
     "support": Column((pl.Float64,), "Float64, null for criteria without support", nulls=True),
-    "subset": Column(
-        NAMES, f"{', '.join(SUBSETS)}, null for neither hard nor easy", nulls=True, among=SUBSETS
-    ),
+    "subset": Column(NAMES, ", ".join(SUBSETS), among=SUBSETS),
     "by_cue": Column((pl.UInt64,), "UInt64, null for criteria without cues", nulls=True),
 }
 _NAMES: Schema = {
@@ -197,7 +195,7 @@ def check_file(folder: Path, name: str, recorded: str | None) -> None:
 
 
 def _load_file(folder: Path) -> _SuiteFile:
-    return load_header(
+    file = load_header(
         folder / SUITE_MARKER,
         _SuiteFile,
         name="suite",
@@ -205,6 +203,15 @@ def _load_file(folder: Path) -> _SuiteFile:
         make=f"make one with nooch find, or take one that comes with nooch: {', '.join(SHIPPED)}",
         again=_AGAIN,
     )
+    for name, record in file.header.criteria.items():
+        if record.kind == "ce" and record.parameters.get("betas"):
+            raise FormatError(
+                f"cues of {name} have their own betas",
+                where=folder,
+                allowed="one `beta` for all cues",
+                remedy=_AGAIN,
+            )
+    return file
 
 
 def _tables_of(file: _SuiteFile) -> list[str]:
@@ -272,7 +279,7 @@ def _frame_of(
     frames = [pl.DataFrame(schema={**enums, "image_id": id_type, **ROWS})]
     for challenge in sets:
         names = (pl.lit(getattr(challenge, n), kind).alias(n) for n, kind in enums.items())
-        frames.append(challenge.rows.select(*names, "image_id", *ROWS))
+        frames.append(challenge.table.select(*names, "image_id", *ROWS))
     return pl.concat(frames)
 
 

@@ -14,10 +14,6 @@ _CUES = (
     " class is a cue if A is above alpha, or if it was given by hand."
 )
 _STABLE = "Near alpha: a cue in 5% to 95% of the resamples of the training images."
-_EXPECTED = (
-    "Areas of cues were predicted by a model. On images that were also annotated: the share of hard"
-    " images that truly are (precision), and of truly hard images that are found (recall)."
-)
 _THRESHOLDS = (
     "Hard positives lie below the first, hard negatives above the second. Matched thresholds are"
     " recorded; * marks a cut between equal supports."
@@ -30,7 +26,6 @@ def suite_tables(suite: Suite, overlap: Sequence[Mapping[str, Any]]) -> list[Dis
     return [
         *_cue_tables(suite),
         *_left_out_tables(suite),
-        *expected_tables(suite),
         *_threshold_tables(suite),
         *_overlap_tables(overlap),
     ]
@@ -103,34 +98,18 @@ def _cue_tables(suite: Suite) -> list[DisplayTable]:
 def _left_out_tables(suite: Suite) -> list[DisplayTable]:
     """Images without a verdict, and training positives that fits leave out: not annotated."""
     tables = []
-    columns = ["criterion", "task", "positives", "negatives", "unknown which", "between two betas"]
+    columns = ["criterion", "task", "positives", "negatives", "unknown which"]
     for split in suite.splits:
         rows = []
         for r in suite.header.sets:
             excluded = r.excluded_positives, r.excluded_negatives, r.excluded_unknown
             if r.split == split and any(excluded):
-                between = r.between_positives + r.between_negatives
-                rows.append([r.criterion, r.task, *excluded, between])
+                rows.append([r.criterion, r.task, *excluded])
         tables += _tables(f"Images without a verdict ({split})", columns, rows, 2)
     for name in suite.criteria:
         rows = [[task, *pair] for task, pair in fit_left_out(suite, name).items()]
         title = f"Not annotated, left out of the fit ({name})"
         tables += _tables(title, ["task", "training positives", "of"], rows, 1)
-    return tables
-
-
-def expected_tables(suite: Suite) -> list[DisplayTable]:
-    """Precision and recall of sets from predicted areas, as a calibration measured them."""
-    tables = []
-    for name, record in suite.header.criteria.items():
-        rows = [
-            [task, cell, *(with_interval(*row[m]) for m in ("precision", "recall"))]
-            for task, cells in record.parameters.get("expected", {}).items()
-            for cell, row in cells.items()
-            if task in suite.tasks
-        ]
-        title = f"Expected of predicted areas, with 95% intervals ({name})"
-        tables += _tables(title, ["task", "set", "precision", "recall"], rows, 2, _EXPECTED)
     return tables
 
 

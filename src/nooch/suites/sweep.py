@@ -281,10 +281,10 @@ def cue_supports(
     cue more can only make it larger.
     """
     require_areas(part)
-    n_cues, labels = cue_counts(fitted, task, alphas), part.labels(task, unknown=False)
+    n_cues = cue_counts(fitted, task, alphas)
     support = np.zeros(len(part))
     for k, cue in enumerate(fitted.cues(task), 1):
-        rows, areas = fitted.areas_of(part, task, cue, labels)
+        rows, areas = part.rows_of(cue)
         support[rows] = np.maximum(support[rows], areas)
         if (unknown := part.unknown(cue)) is not None:
             support[unknown] = np.nan

@@ -78,9 +78,6 @@ def find_command(
     values: Path = Option(
         None, help="File of values for the preset, one per line.", rich_help_panel=_ATTRIBUTE
     ),
-    calibration: Path = Option(
-        None, help="File of nooch calibrate, whose cues and betas are used.", rich_help_panel=_CE
-    ),
     fitted: Path = Option(None, help="Suite whose fitted criteria are used, without a new fit."),
     engine: str = shared.EngineOption,
     overwrite: bool = shared.OverwriteOption,
@@ -95,7 +92,6 @@ def find_command(
 ) -> None:  # fmt: skip
     """Find the challenge sets of a dataset."""
     check_output(out, overwrite=overwrite, marker=SUITE_MARKER)
-    from nooch.analysis.calibrate import read_calibration
     from nooch.base.engines import engine as engine_of
     from nooch.cli.tables import print_found
     from nooch.criteria import Combination
@@ -120,8 +116,6 @@ def find_command(
     elif idle := [f"--{name}" for name in context if name != "source"]:
         problem = "has no effect without the context criterion"
         raise ParameterError(problem, where=", ".join(idle), remedy="give --criterion context")
-    if calibration is not None:
-        options.calibrate(read_calibration(calibration).ce(open_dataset(dataset)), base)
     note(*getattr(thresholds, "notes", ()))
     if context.get("source") == COLUMNS:
         note(*open_dataset(dataset).id_notes)

@@ -1,4 +1,4 @@
-"""``nooch sweep`` and ``calibrate``: what other thresholds give."""
+"""``nooch sweep``: what other thresholds give."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from typer import Argument, Option
+from typer import Option
 
 from nooch.base.errors import ParameterError
 from nooch.base.files import SWEEP_MARKER, check_output
@@ -96,36 +96,3 @@ def sweep_command(
     elif grids["alpha"]:
         note("no point of the grid has hard images on both sides")
     hint(f"{out}: {', '.join(sorted(f.name for f in out.iterdir()))}")
-
-
-@takes("nooch.analysis.calibrate:calibrate")
-@takes("nooch.criteria.ce:CE", "rule", only=["alpha", "beta"])
-def calibrate_command(
-    predicted: str = Argument(
-        ..., metavar="PREDICTED", help="Dataset with predicted areas.", parser=shared.dataset_place
-    ),
-    true: str = Argument(
-        ..., metavar="TRUE", help="Annotated dataset with the same image ids.",
-        parser=shared.dataset_place,
-    ),
-    out: Path = Option(..., help="File to write, for nooch find --calibration."),
-    cues: str = Option(None, help="Given cues, by true names: car=road,cup=person+dining_table."),
-    match: str = Option(None, help="True=predicted names if they differ: cow=animal."),
-    overwrite: bool = shared.OverwriteOption,
-    format: shared.Format = shared.FormatOption,
-    *,
-    settings: Any,
-    rule: Any,
-) -> None:  # fmt: skip
-    """Calibrate beta for predicted areas against true areas."""
-    from nooch.analysis.calibrate import calibrate
-    from nooch.cli.tables import print_calibration
-    from nooch.criteria import CE
-
-    pairs = shared.parse_pairs(match, "--match", "cow=animal")
-    with progress() as update:
-        calibration = calibrate(
-            predicted, true, out=out, criterion=CE(cues=shared.parse_cues(cues), **rule),
-            match=pairs, overwrite=overwrite, progress=update, **settings,
-        )  # fmt: skip
-    print_calibration(calibration, format, out)

@@ -202,8 +202,7 @@ def _cues(suite: Suite, criterion: str, task: str, images: SplitImages) -> PageC
     # where areas are unknown (gaps), the supports themselves are sent
     if fitted is None or data is None or data.gaps is not None or not data.has_areas:
         return None
-    # so they are where cues have their own betas
-    if task in fitted.criterion.betas or not set(fitted.classes) <= set(data.classes):
+    if not set(fitted.classes) <= set(data.classes):
         return None
     if (criterion, task, images.split) in suite.keys:
         challenge = suite.set(criterion, task, images.split)
