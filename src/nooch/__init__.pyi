@@ -12,7 +12,6 @@ from . import (
 from .analysis.audit import audit as audit
 from .analysis.check import check as check
 from .analysis.collect_next import collect_next as collect_next
-from .analysis.findings import cue_findings as cue_findings
 from .analysis.intervene import intervene as intervene
 from .analysis.repair import repair as repair
 from .analysis.slices import find_slices as find_slices
@@ -46,6 +45,7 @@ from .evaluation import (
     load_predictions as load_predictions,
 )
 from .evaluation.explain import explain as explain
+from .evaluation.findings import cue_findings as cue_findings
 from .inference.ask import ask as ask
 from .inference.predict import predict as predict
 from .integrity import fsck as fsck

@@ -18,10 +18,10 @@ import numpy as np
 
 from nooch.analysis.answer import context_pairs, slice_errors
 from nooch.analysis.check import Checked
-from nooch.analysis.findings import Findings, errors_in, rates_of
 from nooch.analysis.slices import Slices
 from nooch.base.calls import Count, checked
 from nooch.base.errors import UndefinedError, wrong_type
+from nooch.evaluation.findings import Findings, errors_in, rates_of
 from nooch.report.answer import LISTED
 from nooch.report.figures.levels import HasCells, compared_rates, levels, losses
 from nooch.report.figures.style import SIDE_COLORS, new_axes, worded

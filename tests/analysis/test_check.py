@@ -17,9 +17,9 @@ from sklearn.linear_model import LogisticRegression
 import nooch
 from nooch.analysis.answer import left_out
 from nooch.analysis.check import BASELINES, baseline_runs, check
-from nooch.analysis.findings import misleading_contexts, sentence
 from nooch.base.errors import InputError, ParameterError, WrongTypeError
 from nooch.data import save_dataset
+from nooch.evaluation.findings import misleading_contexts, sentence
 from nooch.evaluation.metrics import auc
 from nooch.suites import save_suite
 

@@ -12,7 +12,7 @@ from nooch.base.errors import ParameterError
 from nooch.evaluation.boxes.detected import by_object
 from nooch.evaluation.metrics.proportions import wilson_of_groups
 from nooch.evaluation.metrics.rate_gaps import rate_gap
-from nooch.report.answer import percent
+from nooch.evaluation.rate_words import percent
 from nooch.report.images.choice import TaskView
 from nooch.report.images.thumbnails import SplitImages
 from nooch.report.site.cards import image_card

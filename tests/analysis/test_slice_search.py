@@ -14,7 +14,6 @@ from scipy.stats import binom, fisher_exact
 
 import nooch
 from nooch.analysis import slices as slice_tests
-from nooch.analysis.findings import Outcomes, size_strata
 from nooch.analysis.slices import (
     SliceCondition,
     SliceConditions,
@@ -27,6 +26,7 @@ from nooch.analysis.slices import (
 from nooch.base.errors import ParameterError
 from nooch.criteria import Attribute
 from nooch.data import Dataset
+from nooch.evaluation.findings import Outcomes, size_strata
 from nooch.evaluation.metrics.rate_gaps import rate_gap
 from nooch.suites import ChallengeSet
 

@@ -11,13 +11,13 @@ from hypothesis import given, settings, strategies as st
 from planted import planted_data
 
 import nooch
-from nooch.analysis.findings import cue_findings
 from nooch.analysis.slices import find_slices
 from nooch.analysis.validity import validity
 from nooch.evaluation import context_rates, evaluate
 from nooch.evaluation.answer_sample import answers_as_predictions, asked_alike
 from nooch.evaluation.answers import Answers, read_answers
 from nooch.evaluation.captions import score_captions
+from nooch.evaluation.findings import cue_findings
 from nooch.evaluation.metrics import ANSWER_METRICS
 
 DATA = planted_data()

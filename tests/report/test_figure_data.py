@@ -26,7 +26,7 @@ from nooch.base.errors import UndefinedError, WrongTypeError
 from nooch.evaluation import Predictions, class_losses
 from nooch.evaluation.losses import sweep_losses
 from nooch.evaluation.metrics.proportions import wilson
-from nooch.report.answer import Rate
+from nooch.evaluation.rate_words import Rate
 from nooch.report.figures.levels import (
     LEVELS,
     compared_rates,

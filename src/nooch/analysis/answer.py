@@ -12,7 +12,14 @@ import polars as pl
 from numpy.typing import NDArray
 
 from nooch.analysis.confusions import Confusions, claimed_classes
-from nooch.analysis.findings import (
+from nooch.analysis.slices import Slices, condition_words
+from nooch.base.errors import some_of
+from nooch.base.words import counted, plural, readable
+from nooch.criteria.attribute import Attribute, FittedAttribute
+from nooch.data import Dataset, ImageId, position_of
+from nooch.evaluation import Predictions
+from nooch.evaluation.answer_sample import AskedSample
+from nooch.evaluation.findings import (
     COLUMNS,
     SIDES,
     VERDICTS,
@@ -28,26 +35,9 @@ from nooch.analysis.findings import (
     spread,
     unit_of,
 )
-from nooch.analysis.slices import Slices, condition_words
-from nooch.base.errors import some_of
-from nooch.base.words import counted, plural, readable
-from nooch.criteria.attribute import Attribute, FittedAttribute
-from nooch.data import Dataset, ImageId, position_of
-from nooch.evaluation import Predictions
-from nooch.evaluation.answer_sample import AskedSample
 from nooch.evaluation.predictions import positions, values_of
-from nooch.report.answer import (
-    IMAGES,
-    KINDS,
-    LISTED,
-    Answer,
-    ErrorFinding,
-    Rate,
-    ShownImage,
-    compared,
-    error_words,
-    model_name,
-)
+from nooch.evaluation.rate_words import Rate, compared, error_words, model_name
+from nooch.report.answer import IMAGES, KINDS, LISTED, Answer, ErrorFinding, ShownImage
 from nooch.report.images.drawn_boxes import drawn_boxes
 from nooch.suites import ChallengeSet, Suite
 

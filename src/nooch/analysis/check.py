@@ -15,17 +15,6 @@ from scipy.special import logit
 
 from nooch.analysis.answer import AnswerSources, answer_of, left_out, most_hard
 from nooch.analysis.confusions import Confusions, find_confusions
-from nooch.analysis.findings import (
-    SIDES,
-    SMALLEST,
-    VERDICTS,
-    Findings,
-    checked_split,
-    cue_findings,
-    known_at,
-    labeled_images,
-    outcomes_of,
-)
 from nooch.analysis.slices import Slices, find_slices
 from nooch.base.calls import Count, Progress, Seed, Share, checked, no_progress
 from nooch.base.display import DisplayTable
@@ -50,6 +39,17 @@ from nooch.evaluation import (
     run_notes,
 )
 from nooch.evaluation.boxes.detected import IOU, BoxThreshold, by_object
+from nooch.evaluation.findings import (
+    SIDES,
+    SMALLEST,
+    VERDICTS,
+    Findings,
+    checked_split,
+    cue_findings,
+    known_at,
+    labeled_images,
+    outcomes_of,
+)
 from nooch.evaluation.predictions import predicted_tasks, task_notes
 from nooch.evaluation.scores import Resamples
 from nooch.report import save_scores

@@ -10,14 +10,14 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from nooch.analysis.findings import some_images
 from nooch.base.display import DisplayTable, TabularResult
 from nooch.base.words import counted, plural
 from nooch.data import Dataset
 from nooch.evaluation import Predictions
+from nooch.evaluation.findings import some_images
 from nooch.evaluation.metrics.proportions import wilson
 from nooch.evaluation.predictions import positions
-from nooch.report.answer import model_name, percent, started
+from nooch.evaluation.rate_words import model_name, percent, started
 
 
 @dataclass(frozen=True, eq=False, repr=False)

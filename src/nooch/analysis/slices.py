@@ -14,14 +14,6 @@ import polars as pl
 from msgspec import Meta
 from numpy.typing import NDArray
 
-from nooch.analysis.findings import (
-    Outcomes,
-    checked_split,
-    labeled_images,
-    outcomes_of,
-    size_strata,
-    some_images,
-)
 from nooch.base.calls import Progress, checked, no_progress, tracked
 from nooch.base.display import DisplayTable, TabularResult
 from nooch.base.words import plural, readable, unit_notes, with_article
@@ -33,6 +25,14 @@ from nooch.data.splits import unit_names, unit_numbers
 from nooch.data.table_files import write_result
 from nooch.evaluation import Predictions, read_predictions
 from nooch.evaluation.boxes.detected import IOU, BoxThreshold, by_object
+from nooch.evaluation.findings import (
+    Outcomes,
+    checked_split,
+    labeled_images,
+    outcomes_of,
+    size_strata,
+    some_images,
+)
 from nooch.evaluation.metrics.pointwise import worst_case
 from nooch.evaluation.metrics.proportions import wilson, wilson_of_groups
 from nooch.evaluation.metrics.rate_gaps import RateGap, rate_gap

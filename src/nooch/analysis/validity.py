@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.stats import kendalltau, norm, rankdata
 
-from nooch.analysis.findings import size_strata
 from nooch.base.calls import Progress, Seed, checked, no_progress, tracked
 from nooch.base.display import DisplayTable, TabularResult
 from nooch.base.errors import InputError
@@ -29,6 +28,7 @@ from nooch.data.table_files import write_result
 from nooch.evaluation import Predictions, read_predictions, run_notes
 from nooch.evaluation.answer_sample import asked_alike
 from nooch.evaluation.captions import mentions, read_captions
+from nooch.evaluation.findings import size_strata
 from nooch.evaluation.metrics.pointwise import are_wrong, worst_case
 from nooch.evaluation.metrics.proportions import SIGNIFICANT, holm, wilson_of_groups
 from nooch.evaluation.metrics.rate_gaps import rate_gap

@@ -104,10 +104,10 @@ def slices_command(
     reading: Any,
 ) -> None:
     """Search slices of images on which a model errs. One error of 5% over all."""
-    from nooch.analysis.findings import checked_split
     from nooch.analysis.slices import find_slices
     from nooch.data.table_files import result_files
     from nooch.evaluation import run_notes
+    from nooch.evaluation.findings import checked_split
     from nooch.suites.summary import suite_or_dataset
 
     if out is not None:

@@ -127,8 +127,8 @@ def show_command(
     format: shared.Format = shared.FormatOption,
 ) -> None:
     """Show a suite: counts, cues, thresholds, overlap."""
-    from nooch.analysis.findings import SMALLEST
     from nooch.cli.tables import MOST, print_counts
+    from nooch.evaluation.findings import SMALLEST
     from nooch.suites import load_suite
     from nooch.suites.suite_tables import suite_tables
     from nooch.suites.summary import overlaps, summary

@@ -14,7 +14,7 @@ from nooch.base.words import counted, printable
 from nooch.evaluation import AVERAGE, Scores
 from nooch.evaluation.averages import LARGER_IS_BETTER
 from nooch.evaluation.metrics.proportions import wilson
-from nooch.report.answer import Rate
+from nooch.evaluation.rate_words import Rate
 from nooch.report.figures.style import (
     BLUE,
     GRAY,

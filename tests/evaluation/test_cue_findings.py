@@ -9,8 +9,8 @@ from planted import planted_data, planted_predictions
 from refusals import fails
 
 import nooch
-from nooch.analysis.findings import COLUMNS, VERDICTS, Findings, cue_findings, sentence
 from nooch.base.errors import ParameterError
+from nooch.evaluation.findings import COLUMNS, VERDICTS, Findings, cue_findings, sentence
 from nooch.evaluation.predictions import positions
 
 

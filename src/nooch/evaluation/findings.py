@@ -17,14 +17,14 @@ from nooch.base.display import DisplayTable, TabularResult
 from nooch.base.words import plural
 from nooch.data import Dataset
 from nooch.data.table_schema import check_split
-from nooch.evaluation import Predictions, read_predictions
 from nooch.evaluation.answer_sample import AskedSample
 from nooch.evaluation.boxes.detected import IOU, by_object
 from nooch.evaluation.metrics.pointwise import are_wrong, worst_case
 from nooch.evaluation.metrics.proportions import wilson_of_groups
 from nooch.evaluation.metrics.rate_gaps import rate_gap
-from nooch.evaluation.predictions import positions, predicted_tasks, values_of
-from nooch.report.answer import Rate, compared, context_words, error_words, in_full
+from nooch.evaluation.prediction_files import read_predictions
+from nooch.evaluation.predictions import Predictions, positions, predicted_tasks, values_of
+from nooch.evaluation.rate_words import Rate, compared, context_words, error_words, in_full
 from nooch.suites import ChallengeSet, Suite, as_suite
 
 SMALLEST = 20
