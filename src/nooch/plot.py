@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nooch.analysis.answer import context_pairs, slice_errors
+from nooch.analysis.answer import slice_errors
 from nooch.analysis.check import Checked
 from nooch.analysis.slices import Slices
 from nooch.base.calls import Count, checked
@@ -92,7 +92,7 @@ def findings(report: Checked | Findings, *, most: Count = LISTED, ax: Axes | Non
         ['The', 'model', 'misses', 'cars', 'without', 'a', 'road']
     """
     if isinstance(report, Findings):
-        split, pairs = report.settings["split"], context_pairs(report)
+        split, pairs = report.settings["split"], report.pairs[:LISTED]
         rows = [(errors_in(row), [*rates_of(row)], True) for row, *_ in pairs]
     elif isinstance(report, Checked):
         split, kind = report.answer.split, "context"

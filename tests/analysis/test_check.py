@@ -152,13 +152,14 @@ def test_the_command_prints_sentences_and_fails_if_asked(folder, run_cli, tmp_pa
     assert f"page: {tmp_path / 'a' / 'report' / 'index.html'}" in done.out.replace("\n", "")
     failed = run_cli(f"{command} --out {tmp_path / 'b'} --fail-if worse --format json")
     assert failed.code == 1
-    assert failed.json["failed"] == ["worse: 1 finding"]
+    (one,) = failed.json["failed"]
+    assert (one["condition"], one["run"], one["value"]) == ("worse", "model", 1)
     assert {row["verdict"] for row in failed.json["findings"]} == {"worse"}
     conditions = "--fail-if 'auc@hard[ce,car]<0.99' --fail-if 'f1@hard[ce,car]<1'"
     scored = run_cli(f"{command} --out {tmp_path / 'c'} {conditions}")
     assert scored.code == 1
-    assert "failed: auc@hard[ce,car]<0.99: model, car" in scored.err
-    assert "failed: f1@hard[ce,car]<1: model, car: f1 on hard is 0." in scored.err
+    assert "failed: auc@hard[ce,car]<0.99: model, ce, car, test: auc" in scored.err
+    assert "failed: f1@hard[ce,car]<1: model, ce, car, test: f1 on hard is 0." in scored.err
     run_cli(f"{command} --out {tmp_path / 'd'} --fail-if 'f1@hrad<1'").refused("did you mean hard")
     assert not (tmp_path / "d").exists()
     run_cli(f"{command} --out {tmp_path / 'a'}").refused("--overwrite")
@@ -332,7 +333,7 @@ def test_unreadable_answers_do_not_pass_the_gate(folder, data, run_cli, tmp_path
     command = f"check {folder / 'dataset'} {tmp_path / 'model.jsonl'} --bootstrap 0 --min-hard 5"
     done = run_cli(f"{command} --no-slices --fail-if worse --out {tmp_path / 'out'}")
     assert done.code == 1
-    assert "failed: worse: 1 finding" in done.err
+    assert "failed: worse: model, test: 1 finding: " in done.err
 
 
 def test_a_sample_is_compared_within_the_images_asked_about(folder, data, run_cli, tmp_path):
@@ -441,23 +442,37 @@ def test_a_frame_is_checked_and_conditions_judge_the_named_runs(data, tmp_path):
     asked = frame, planted_predictions(data)
     gate = ["worse", "auc@hard<0.99"]
     checked = check(*asked, tmp_path / "a", bootstrap=0, slices=False, tasks="car", fail_if=gate)
-    assert {verdict.run for verdict in checked.scores.verdicts} == {"predictions"}
+    judged = [(verdict.condition.text, verdict.run) for verdict in checked.scores.verdicts]
+    assert dict.fromkeys(judged) == dict.fromkeys((text, "predictions") for text in gate[::-1])
     assert set(checked.scores.table["run"]) == {"predictions", *BASELINES}
     assert nooch.load_dataset(tmp_path / "a" / "dataset").classes == data.classes
     fails(lambda: check(*asked), "check needs out", "`out`", kind=WrongTypeError)
 
 
-def test_worse_is_a_condition_of_check_and_evaluate_and_counts_findings(folder, run_cli, tmp_path):
-    """A class and cue is one finding, whatever its runs and sides."""
-    words = f"check {folder / 'dataset'} {folder / 'model.csv'} --out {tmp_path / 'out'}"
-    done = run_cli(f"{words} --bootstrap 0 --fail-if worse")
-    assert (done.code, "failed: worse: 1 finding\n" in done.err) == (1, True), done.err
-    assert pl.read_parquet(tmp_path / "out/findings.parquet").filter(verdict="worse").height > 1
-    words = f"evaluate {tmp_path / 'out/suite'} {folder / 'model.csv'} --bootstrap 0"
-    again = run_cli(f"{words} --fail-if worse")
-    assert (again.code, "failed: worse: 1 finding\n" in again.err) == (1, True), again.err
-    fails(lambda: nooch.evaluate(tmp_path / "out/suite", folder / "model.csv", fail_if=["worse"]),
-          "`fail_if` worse", kind=ParameterError)  # fmt: skip
+def test_worse_is_one_condition_of_check_and_evaluate_and_counts_findings(
+    folder, run_cli, tmp_path
+):
+    """A class and cue is one finding, whatever its sides; labels that are answers have none."""
+    model, out = folder / "model.csv", tmp_path / "out"
+    words = f"check {folder / 'dataset'} {model} --out {out} --bootstrap 0 --fail-if worse"
+    done = run_cli(f"{words} --format json")
+    assert pl.read_parquet(out / "findings.parquet").filter(verdict="worse").height > 1
+    words = f"evaluate {out / 'suite'} {model} --fail-if worse --fail-if 'auc@all<0'"
+    again = run_cli(f"{words} --format json")
+    scores = nooch.evaluate(out / "suite", model, fail_if=["worse"])
+    by_python = [(v.run, v.value, v.fired, v.reason) for v in scores.verdicts]
+    (one,) = done.json["failed"]
+    assert again.json["failed"] == [one]
+    assert by_python == [("model", 1.0, True, one["reason"])]
+    assert one["reason"].startswith("1 finding: The model misses cars without a road")
+    assert f"failed: worse: model, test: {one['reason']}" in again.err
+    assert (done.code, again.code) == (1, 1)
+    # at a threshold that nothing is above, cars are missed in all contexts
+    none = nooch.evaluate(out / "suite", model, fail_if=["worse"], threshold=1)
+    assert [(v.value, v.fired, v.reason) for v in none.verdicts] == [(0.0, False, "0 findings")]
+    assert run_cli(f"{words} --threshold 1").ok().err.endswith("fires --fail-if\n")
+    fails(lambda: nooch.evaluate(out / "suite", model, fail_if=["worst"]), "worse, or METRIC@",
+          kind=ParameterError)  # fmt: skip
 
 
 def test_explain_names_the_findings_that_an_image_is_in(folder, tmp_path, run_cli):

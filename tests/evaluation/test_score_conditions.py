@@ -21,7 +21,7 @@ def scores(suite):
 
 
 def _judged(scores, suite, *texts):
-    return judge(scores.table, [parse_condition(text) for text in texts], suite)
+    return judge(scores.table, [parse_condition(text, suite) for text in texts], suite)
 
 
 def _refused(action, *words):

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from nooch.analysis.confusions import Confusions, claimed_classes
 from nooch.analysis.slices import Slices, condition_words
 from nooch.base.errors import some_of
-from nooch.base.words import counted, plural, readable
+from nooch.base.words import plural, readable
 from nooch.criteria.attribute import Attribute, FittedAttribute
 from nooch.data import Dataset, ImageId, position_of
 from nooch.evaluation import Predictions
@@ -127,20 +127,6 @@ def _with_shown(
     )
 
 
-def context_pairs(findings: Findings, most: int | None = LISTED) -> list[list[dict[str, Any]]]:
-    """Rows of errors by context that are beyond chance, by class and cue, the worst first: each is
-    one finding.
-    """
-    worse = findings.table.filter(pl.col("verdict") == VERDICTS[0], pl.col("effect") > 0)
-    # a cue describes the context in plainer words than the criterion as a whole
-    by_cue = worse.filter(pl.col("cue").is_not_null())["task"].implode()
-    worse = worse.filter(pl.col("cue").is_not_null() | ~pl.col("task").is_in(by_cue))
-    groups: dict[tuple[str, str | None], list[dict[str, Any]]] = {}
-    for row in worse.iter_rows(named=True):
-        groups.setdefault((row["task"], row["cue"]), []).append(row)
-    return [*groups.values()][:most]
-
-
 def findings_of_image(
     suite: Suite, table: pl.DataFrame, task: str, image_id: ImageId
 ) -> list[str] | None:
@@ -149,7 +135,7 @@ def findings_of_image(
     """
     if not set(COLUMNS).issubset(table.columns):
         return None
-    pairs = context_pairs(Findings(table), None)
+    pairs = Findings(table).pairs
     rows = [(n, row) for n, pair in enumerate(pairs, 1) for row in pair if row["task"] == task]
     texts = []
     for n, row in rows:
@@ -163,12 +149,6 @@ def findings_of_image(
         if of_side and inside is not None and inside[place]:
             texts.append(f"finding {n} of {len(pairs)} by context: {sentence(row)}")
     return texts if rows else None
-
-
-def worse_contexts(findings: Findings) -> list[str]:
-    """The condition ``worse`` of ``fail_if``, with the number of findings; empty without any."""
-    count = len(context_pairs(findings, None))
-    return [f"{VERDICTS[0]}: {counted(count, 'finding')}"] if count else []
 
 
 def _of_context(
@@ -350,7 +330,7 @@ def answer_of(
     """The verdict and the findings, of each kind the worst first by the lower end of its interval,
     and what stands out without being beyond chance.
     """
-    every = [_of_context(*rows, sources=sources) for rows in context_pairs(findings)]
+    every = [_of_context(*rows, sources=sources) for rows in findings.pairs[:LISTED]]
     hints = list[str]()
     if slices is not None:
         named = {(one.task, cls) for one in every for cls in one.outlined if cls != one.task}

@@ -42,7 +42,6 @@ from nooch.evaluation.boxes.detected import IOU, BoxThreshold, by_object
 from nooch.evaluation.findings import (
     SIDES,
     SMALLEST,
-    VERDICTS,
     Findings,
     checked_split,
     cue_findings,
@@ -51,7 +50,7 @@ from nooch.evaluation.findings import (
     outcomes_of,
 )
 from nooch.evaluation.predictions import predicted_tasks, task_notes
-from nooch.evaluation.scores import Resamples
+from nooch.evaluation.scores import WORSE, Resamples, parse_condition
 from nooch.report import save_scores
 from nooch.report.answer import Answer, notebook_html
 from nooch.report.images.sources import Sources
@@ -248,8 +247,8 @@ def check(
         group: column, or pattern of file names, of images that count as one in intervals and tests,
             such as ``scene``; by default the dataset's.
         seed: of resamples.
-        fail_if: conditions on the scores, such as ``auc@hard[ce,car]<0.9``, as for
-            ``nooch.evaluate``.
+        fail_if: ``worse`` for any finding of errors by context, or conditions on the scores, such
+            as ``auc@hard[ce,car]<0.9``; see ``nooch.evaluate``.
         threshold: of detections with boxes, the score above which a box counts, in [0, 1], or
             ``f1``: the one of the largest F1 on the split valid, by class. By default ``f1`` where
             valid has detections and is not the split that is checked, else 0.5. If the dataset has
@@ -313,17 +312,19 @@ def check(
         unjudged = [run if run.objects is None else outputs[run.run] for run in scored]
         scores = evaluate(
             suite, [*unjudged, *plain], split=split, bootstrap=bootstrap, seed=seed,
-            fail_if=[text for text in fail_if if text != VERDICTS[0]], boxes=limit is not None,
+            fail_if=[text for text in fail_if if text.strip() != WORSE.text],
+            boxes=limit is not None,
             threshold=0.5 if limit is None else limit,
             dataset=data, iou=iou, reading={"ignore_unknown": True}, progress=progress,
         )  # fmt: skip
         # the baselines are there to be compared with, not to be judged
-        named = {run.run for run in scored}
+        named = [run.run for run in scored]
         judged = [verdict for verdict in scores.verdicts if verdict.run in named]
-        scores = replace(scores, verdicts=judged)
-        findings = Findings.from_rows([], {"split": split})
+        findings = Findings.from_rows([], {"split": split, "runs": named})
         if NO_CONTEXT not in suite.criteria:
             findings = cue_findings(suite, scored, data=data, split=split, progress=progress)
+        judged += findings.judged() if WORSE in map(parse_condition, fail_if) else []
+        scores = replace(scores, verdicts=judged)
         where = None
         if slices:
             where = find_slices(data, runs, split=split, tasks=predicted, progress=progress)

@@ -14,7 +14,6 @@ from nooch.evaluation.scores import (
     Condition,
     ConditionVerdict,
     Scores,
-    check_names,
     judge,
     parse_condition,
 )
@@ -31,7 +30,6 @@ __all__ = [
     "Distribution",
     "Predictions",
     "Scores",
-    "check_names",
     "class_losses",
     "context_run",
     "described",

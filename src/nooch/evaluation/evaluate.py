@@ -30,8 +30,9 @@ from nooch.evaluation.answer_sample import (
 )
 from nooch.evaluation.averages import Averages, averaged_tasks, left_out
 from nooch.evaluation.bootstrap import BootstrapDraws
-from nooch.evaluation.boxes.detected import IOU, with_thresholds
+from nooch.evaluation.boxes.detected import IOU, as_judged, with_thresholds
 from nooch.evaluation.boxes.effects import box_effects
+from nooch.evaluation.findings import judged_contexts
 from nooch.evaluation.metrics import ANSWER_METRICS, BOX_METRICS, METRICS
 from nooch.evaluation.prediction_files import PredictionSource, read_predictions, run_notes
 from nooch.evaluation.predictions import (
@@ -42,11 +43,11 @@ from nooch.evaluation.predictions import (
     task_notes,
 )
 from nooch.evaluation.scores import (
+    WORSE,
     Condition,
     Metric,
     Resamples,
     Scores,
-    check_names,
     differences_table,
     judge,
     parse_condition,
@@ -175,8 +176,9 @@ def evaluate(
             run and task the one of the largest balanced accuracy on the validation split; or
             ``worst-side``: of the smallest error there on the worst of the sides; or ``f1``: the
             score of ``boxes`` with the largest F1 there.
-        fail_if: conditions such as ``auc@hard[ce,car]<0.85`` (in Python, the scores' ``verdicts``
-            list which are met). Their metrics are computed too.
+        fail_if: conditions such as ``auc@hard[ce,car]<0.85``, whose metrics are computed too, and
+            ``worse``: any error is more frequent in a misleading context, as ``nooch.check`` finds.
+            In Python, the scores' ``verdicts`` list which are met.
         bootstrap: number of resamples for intervals; 0 for none but Wilson's of shares. Images
             of the split are resampled, the same ones for all.
         seed: of the resamples.
@@ -217,9 +219,7 @@ def evaluate(
     """
     settings = {name: value for name, value in locals().items() if name not in _NO_SETTINGS}
     suite = as_suite(suite, group, dataset)
-    conditions = [parse_condition(text) for text in fail_if]
-    for condition in conditions:
-        check_names(condition, suite)
+    conditions = [parse_condition(text, suite) for text in fail_if]
     known = suite.found_in if dataset is None else partial(suite.require_dataset, dataset)
     runs = _loaded(suite, predictions, known, reading)
     if overlay:
@@ -276,10 +276,17 @@ def evaluate(
         table, compared = with_bounds(table, compared, unread, tables)
     if suite.header.hard_only:
         table, compared = without_easy(table), without_easy(compared)
-    facts: dict[str, Any] = {"bootstrap": bootstrap, "seed": seed, "baseline": baseline}
-    facts["dataset"] = suite.header.dataset.fingerprint
-    facts |= {"thresholds": thresholds} if thresholds else {}
-    verdicts = judge(table, conditions, suite) if conditions else []
+    facts: dict[str, Any] = {
+        "bootstrap": bootstrap,
+        "seed": seed,
+        "baseline": baseline,
+        "dataset": suite.header.dataset.fingerprint,
+        **({"thresholds": thresholds} if thresholds else {}),
+    }
+    verdicts = judge(table, conditions, suite)
+    if WORSE in conditions:
+        judged = as_judged(runs, matched, thresholds)
+        verdicts += judged_contexts(suite, judged, wanted_sets, known(), progress)
     effects = box_effects(matched, thresholds, sample.suite, wanted_sets)
     return Scores(table, compared, notes, facts, verdicts, contexts, effects)
 
@@ -469,7 +476,7 @@ def _with_conditions(
     default = metrics
     if tuple(metrics) == METRICS:
         default = ANSWER_METRICS if in_words else (*METRICS, *(BOX_METRICS if boxes else ()))
-    names = list(dict.fromkeys([*default, *(c.metric for c in conditions)]))
+    names = list(dict.fromkeys([*default, *(c.metric for c in conditions if c != WORSE)]))
     if of_boxes := [name for name in names if name in BOX_METRICS and not boxes]:
         problem = f"{some_of(of_boxes)} needs objects that boxes are matched to"
         raise ParameterError(problem, where="`metrics`", give={"boxes": ...})

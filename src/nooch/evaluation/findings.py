@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Self
 
@@ -14,7 +16,7 @@ from scipy.stats import false_discovery_control
 
 from nooch.base.calls import Progress, no_progress, tracked
 from nooch.base.display import DisplayTable, TabularResult
-from nooch.base.words import plural
+from nooch.base.words import counted, plural
 from nooch.data import Dataset
 from nooch.data.table_schema import check_split
 from nooch.evaluation.answer_sample import AskedSample
@@ -25,13 +27,14 @@ from nooch.evaluation.metrics.rate_gaps import rate_gap
 from nooch.evaluation.prediction_files import read_predictions
 from nooch.evaluation.predictions import Predictions, positions, predicted_tasks, values_of
 from nooch.evaluation.rate_words import Rate, compared, context_words, error_words, in_full
+from nooch.evaluation.scores import WORSE, ConditionVerdict
 from nooch.suites import ChallengeSet, Suite, as_suite
 
 SMALLEST = 20
 """Images, or groups of them, in the misleading and in the usual context below which nothing is
 concluded.
 """
-VERDICTS = ("worse", "better", "no difference shown", "n too small to conclude")
+VERDICTS = (WORSE.text, "better", "no difference shown", "n too small to conclude")
 
 COLUMNS: dict[str, Any] = {
     "run": pl.String, "criterion": pl.String, "task": pl.String, "cue": pl.String,
@@ -106,6 +109,31 @@ class Findings(TabularResult):
         rows = self.table.select(columns).rows()
         title = f"Findings({self.counts})"
         return DisplayTable(title, words, rows, left=3, notes=self.sentences(5))
+
+    @property
+    def pairs(self) -> list[list[dict[str, Any]]]:
+        """Rows of errors by context that are beyond chance, by class and cue, the worst first: each
+        is one finding.
+        """
+        worse = self.table.filter(pl.col("verdict") == VERDICTS[0], pl.col("effect") > 0)
+        # a cue describes the context in plainer words than the criterion as a whole
+        by_cue = worse.filter(pl.col("cue").is_not_null())["task"].implode()
+        worse = worse.filter(pl.col("cue").is_not_null() | ~pl.col("task").is_in(by_cue))
+        groups: dict[tuple[str, str | None], list[dict[str, Any]]] = {}
+        for row in worse.iter_rows(named=True):
+            groups.setdefault((row["task"], row["cue"]), []).append(row)
+        return [*groups.values()]
+
+    def judged(self) -> list[ConditionVerdict]:
+        """The condition ``worse`` of ``fail_if`` on each run, which is met if it has findings."""
+        verdicts = []
+        for run in self.settings["runs"]:
+            found = Findings(self.table.filter(run=run)).pairs
+            worst = "".join(f": {sentence(rows[0])}" for rows in found[:1])
+            reason = counted(len(found), "finding") + worst
+            place = run, "", "", self.settings["split"], float(len(found))
+            verdicts.append(ConditionVerdict(WORSE, *place, bool(found), reason))
+        return verdicts
 
     def sentences(self, most: int = 10) -> list[str]:
         """The worst findings in words."""
@@ -230,15 +258,42 @@ def cue_findings(
         runs = by_object(runs, data, threshold, iou, split)[0]
     task_names = predicted_tasks(runs, suite.tasks, tasks, owner="the suite")
     keys = [(criterion, task, split) for task in task_names for criterion in suite.criteria]
+    return compare_contexts(suite, runs, keys, data, progress)
+
+
+def compare_contexts(
+    suite: Suite,
+    runs: Sequence[Predictions],
+    keys: Sequence[tuple[str, str, str]],
+    data: Dataset | None,
+    progress: Progress = no_progress,
+) -> Findings:
+    """As ``cue_findings``, of (criterion, task, split), all of one split."""
+    suite.require_easy("comparing contexts")
     sample = AskedSample.from_runs(suite, runs, [key for key in keys if key in suite.keys]).suite
     rows: list[dict[str, Any]] = []
     for key in tracked(keys, len(keys), "comparing contexts, sets", progress):
         if key in sample.keys:
             rows += _of_set(suite, sample.set(*key), runs, data)
-    rows = _said_once(rows)
-    return Findings.from_rows(
-        rows, {"split": split, "tasks": task_names, "runs": [run.run for run in runs]}
-    )
+    tasks = [*dict.fromkeys(task for _, task, _ in keys)]
+    settings = {"split": keys[0][2], "tasks": tasks, "runs": [run.run for run in runs]}
+    return Findings.from_rows(_said_once(rows), settings)
+
+
+def judged_contexts(
+    suite: Suite,
+    runs: Sequence[Predictions],
+    keys: Sequence[tuple[str, str, str]],
+    data: Dataset | None,
+    progress: Progress = no_progress,
+) -> list[ConditionVerdict]:
+    """``Findings.judged`` of each split; parameters as for ``compare_contexts``."""
+    by_split = groupby(sorted(keys, key=itemgetter(2)), itemgetter(2))
+    return [
+        verdict
+        for _, of_split in by_split
+        for verdict in compare_contexts(suite, runs, [*of_split], data, progress).judged()
+    ]
 
 
 def _said_once(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

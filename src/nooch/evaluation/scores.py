@@ -325,8 +325,8 @@ def _reason(resamples: int) -> pl.Expr:
 
 _FORM = re.compile(r"\s*(\w+)\s*@\s*([^\[\]<>=\s]+)\s*(?:\[([^\]]*)\])?\s*(<=|>=|<|>)\s*(\S+)\s*")
 _ALLOWED = (
-    "METRIC@SUBSET<VALUE, narrowed by [CRITERION] or [CRITERION,TASK] (* for any), such as"
-    " auc@hard[ce,car]<0.85"
+    "worse, or METRIC@SUBSET<VALUE, narrowed by [CRITERION] or [CRITERION,TASK] (* for any), such"
+    " as auc@hard[ce,car]<0.85"
 )
 _SIGNS: dict[str, Callable[[float, float], bool]] = {
     "<": lambda a, b: a < b,
@@ -358,14 +358,19 @@ class Condition:
     bound: float
 
 
+WORSE = Condition("worse", "findings", "", None, None, ">", 0)
+"""Errors are more frequent in a misleading context, see ``Findings.judged``."""
+
+
 @dataclass(frozen=True)
 class ConditionVerdict:
     """A condition on one value.
 
     Attributes:
         condition: the condition.
-        run: its name; ``criterion``, ``task`` and ``split`` are names as well.
-        value: the value, or None if it is undefined.
+        run: its name; ``criterion``, ``task`` and ``split`` are names as well; of ``worse``, which
+            is on all sets, ``criterion`` and ``task`` are empty.
+        value: the value, or None if it is undefined; of ``worse`` the number of findings.
         fired: whether the condition is true of it, or it is undefined.
         reason: why, in words.
     """
@@ -380,13 +385,13 @@ class ConditionVerdict:
     reason: str
 
 
-def parse_condition(text: str) -> Condition:
-    """A condition from its text. Raises ParameterError for another form or an unknown metric."""
+def parse_condition(text: str, suite: Suite | None = None) -> Condition:
+    """A condition from its text. Raises ParameterError for another form or an unknown metric, or
+    for a criterion or task that the suite does not have.
+    """
     matched = _FORM.fullmatch(text)
-    if text == "worse":
-        problem = "compares contexts, which scores do not have"
-        remedy = "take the verdicts of nooch.cue_findings, or nooch.check"
-        raise ParameterError(problem, where="`fail_if` worse", allowed=_ALLOWED, remedy=remedy)
+    if text.strip() == WORSE.text:
+        return WORSE
     if matched is None:
         raise ParameterError(f"{text!r} is not a condition", where="`fail_if`", allowed=_ALLOWED)
     metric, subset, inside, sign, number = matched.groups()
@@ -401,15 +406,11 @@ def parse_condition(text: str) -> Condition:
     if len(names) > 2 or bound != bound:  # noqa: PLR0124 - only NaN differs from itself
         raise ParameterError(f"{text!r} is not a condition", where="`fail_if`", allowed=_ALLOWED)
     criterion, task = (name if name not in {"", "*"} else None for name in (*names, "", "")[:2])
+    if suite is not None and criterion is not None:
+        check_one_of("criterion", criterion, suite.criteria, owner="the suite")
+    if suite is not None and task not in {None, AVERAGE}:
+        check_one_of("task", str(task), suite.tasks, owner="the suite")
     return Condition(text.strip(), metric, subset, criterion, task, sign, bound)
-
-
-def check_names(condition: Condition, suite: Suite) -> None:
-    """Raise ParameterError for a criterion or task that the suite does not have."""
-    if condition.criterion is not None:
-        check_one_of("criterion", condition.criterion, suite.criteria, owner="the suite")
-    if condition.task not in {None, AVERAGE}:
-        check_one_of("task", str(condition.task), suite.tasks, owner="the suite")
 
 
 def judge(
@@ -419,7 +420,7 @@ def judge(
     missing value fires it.
     """
     plain = table.filter(pl.col("cue").is_null() & pl.col("group").is_null())
-    return [verdict for c in conditions for verdict in _judge(plain, c, suite)]
+    return [verdict for c in conditions if c != WORSE for verdict in _judge(plain, c, suite)]
 
 
 def _judge(table: pl.DataFrame, c: Condition, suite: Suite) -> list[ConditionVerdict]:
@@ -427,7 +428,6 @@ def _judge(table: pl.DataFrame, c: Condition, suite: Suite) -> list[ConditionVer
     values = {name: table[name].unique(maintain_order=True).to_list() for name in columns}
     for kind, name in (("subset", c.subset), ("metric", c.metric)):
         check_one_of(kind, name, values[kind], owner="the scores")
-    check_names(c, suite)
     criteria = [c.criterion] if c.criterion else values["criterion"]
     tasks = [c.task] if c.task else [task for task in values["task"] if task != AVERAGE]
     rows = table.filter(subset=c.subset, metric=c.metric)

@@ -10,6 +10,7 @@ import typer
 
 from nooch.base.errors import ParameterError
 from nooch.cli import options as shared
+from nooch.cli.commands.evaluate import conditions_met, end_if_met
 from nooch.cli.commands.import_data import hints_of, with_hints
 from nooch.cli.declared import takes
 from nooch.cli.prediction_options import read_predictions, with_reading
@@ -41,14 +42,12 @@ def check_command(
     """Check where a model errs because of the context. One page, from a dataset and predictions."""
     from nooch.analysis.check import check
 
-    fail_if = settings.pop("fail_if", [])
     with progress() as update:
         checked = check(
-            dataset, predictions, out, fail_if=fail_if,
-            reading=reading, hints=hints_of(hints) if hints else None, overwrite=overwrite,
-            progress=update, **settings,
+            dataset, predictions, out, reading=reading, hints=hints_of(hints) if hints else None,
+            overwrite=overwrite, progress=update, **settings,
         )  # fmt: skip
-    fired = _fired(checked, fail_if)
+    failed = conditions_met(checked.scores)
     if format is shared.Format.json:
         print_json(
             {
@@ -57,15 +56,12 @@ def check_command(
                 "notes": list(checked.notes),
                 "findings": checked.findings.table.to_dicts(),
                 "slices": [] if checked.slices is None else checked.slices.table.to_dicts(),
-                "failed": fired,
+                "failed": failed,
             }
         )
     else:
         _print(checked)
-    for text in fired:
-        note(f"failed: {text}")
-    if fired:
-        raise typer.Exit(1)
+    end_if_met(failed)
 
 
 def _print(checked: Checked) -> None:
@@ -76,18 +72,6 @@ def _print(checked: Checked) -> None:
         say(line)
     print_shown([checked.errors] if checked.errors else [])
     hint(f"page: {checked.page}")
-
-
-def _fired(checked: Checked, conditions: list[str]) -> list[str]:
-    """The conditions that are met: "worse" for any finding, else as for ``nooch evaluate``."""
-    from nooch.analysis.answer import worse_contexts
-
-    fired = worse_contexts(checked.findings) if "worse" in conditions else []
-    return fired + [
-        f"{v.condition.text}: {v.run}, {v.task}: {v.reason}"
-        for v in checked.scores.verdicts
-        if v.fired
-    ]
 
 
 @takes("nooch.analysis.slices:find_slices")

@@ -19,7 +19,7 @@ from nooch.cli.terminal import hint, note, print_json, print_shown, print_text, 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from nooch.evaluation import ConditionVerdict, Scores
+    from nooch.evaluation import Scores
 
 
 @takes(
@@ -60,18 +60,6 @@ def evaluate_command(
     metrics = settings.get("metrics", [])
     dataset_known = scored.found_in if data is None else data
     runs = read_predictions(predictions, reading, scored, dataset_known)
-    fail_if = settings.pop("fail_if", [])
-    settings["fail_if"] = [text for text in fail_if if text != "worse"]
-    worse: list[str] = []
-    if "worse" in fail_if:
-        from nooch.analysis.answer import worse_contexts
-        from nooch.analysis.findings import cue_findings
-
-        name, *_ = scored.splits_to_score(settings.get("split"))
-        tasks = settings.get("tasks")
-        with progress() as update:
-            found = cue_findings(scored, runs, data=data, split=name, tasks=tasks, progress=update)
-        worse = worse_contexts(found)
     with progress() as update:
         scores = evaluate(
             scored, runs, attributes=None if data is None else data.images, dataset=data,
@@ -80,10 +68,34 @@ def evaluate_command(
     if out is not None:
         save_scores(scores, out, metrics=metrics, overwrite=overwrite)
     _print(scores, metrics, format, None if settings.get("tasks") else MOST)
-    note(*(f"failed: {text}" for text in worse))
     if out is not None and format is shared.Format.text:
         hint(f"{out}: {counted(len(scores), 'value')}")
-    if worse or any(verdict.fired for verdict in scores.verdicts):
+    end_if_met(conditions_met(scores))
+
+
+_PLACE = ("run", "criterion", "task", "split")
+
+
+def conditions_met(scores: Scores) -> list[dict[str, Any]]:
+    """The conditions of ``fail_if`` that are met, for JSON."""
+    return [
+        {
+            "condition": v.condition.text,
+            **{name: getattr(v, name) or None for name in _PLACE},
+            "value": v.value,
+            "reason": v.reason,
+        }
+        for v in scores.verdicts
+        if v.fired
+    ]
+
+
+def end_if_met(conditions: Sequence[dict[str, Any]]) -> None:
+    """State the conditions that are met, and end with exit code 1 if there are any."""
+    for one in conditions:
+        where = ", ".join(one[name] for name in _PLACE if one[name])
+        note(f"failed: {one['condition']}: {where}: {one['reason']}")
+    if conditions:
         raise typer.Exit(1)
 
 
@@ -102,15 +114,10 @@ def _check_out(out: Path | None, predictions: list[Path], *, overwrite: bool) ->
 def _print(scores: Scores, metrics: Sequence[str], format: shared.Format, most: int | None) -> None:
     from nooch.report import as_json, tables_of
 
-    verdicts = scores.verdicts
-    failed = [verdict for verdict in verdicts if verdict.fired]
+    n, failed = len(scores.verdicts), conditions_met(scores)
     if format is shared.Format.json:
         note(*scores.notes)
-        listed = [
-            {"condition": v.condition.text, **_place(v), "value": v.value, "reason": v.reason}
-            for v in failed
-        ]
-        print_json({**as_json(scores), "conditions": len(verdicts), "failed": listed})
+        print_json({**as_json(scores), "conditions": n, "failed": failed})
         return
     for line in scores.headlines:
         print_text(f"{line}\n")
@@ -120,12 +127,5 @@ def _print(scores: Scores, metrics: Sequence[str], format: shared.Format, most: 
     if cut := dict.fromkeys(text for table in tables for text in table.notes):
         more = "all rows: --out FILE.md, --format json; of some tasks: --tasks"
         hint(f"of more than {most} rows: {'; '.join(cut)} ({more})")
-    for verdict in failed:
-        where = ", ".join(_place(verdict).values())
-        note(f"failed: {verdict.condition.text}: {where}: {verdict.reason}")
-    if verdicts and not failed:
-        note(f"none of {len(verdicts)} values fires --fail-if")
-
-
-def _place(verdict: ConditionVerdict) -> dict[str, str]:
-    return {name: getattr(verdict, name) for name in ("run", "criterion", "task", "split")}
+    if n and not failed:
+        note(f"none of {n} values fires --fail-if")

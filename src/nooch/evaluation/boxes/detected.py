@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
+from scipy.special import logit
 
 from nooch.base.errors import InputError, ParameterError, some_of
 from nooch.base.words import readable
@@ -322,14 +323,26 @@ def by_object(
         by_run = {run: dict.fromkeys(of.run.tasks, float(limit)) for run, of in matched.items()}
         notes = [f"boxes count above the score {limit:g} (`threshold`)"]
     notes = [f"objects are found by boxes that overlap them by {iou:g} (`iou`)", *notes]
-    judged = {name: _judged(run, by_run[name]) for name, run in matched.items()}
-    return [judged.get(run.run, run) for run in runs], limit, notes
+    return as_judged(runs, [*matched.values()], by_run), limit, notes
 
 
-def _judged(matched: MatchedRun, limits: Mapping[str, float]) -> Predictions:
-    run = matched.run
-    above = run.values - np.array([[limits[task]] for task in run.tasks])
-    return replace(run, values=above, scale="logit", objects=matched.found(limits))
+def as_judged(
+    runs: Sequence[Predictions], matched: Sequence[MatchedRun], thresholds: RunThresholds
+) -> list[Predictions]:
+    """Runs that have thresholds, with values above 0 where they are above these; those that are
+    ``matched`` with their ``objects``.
+    """
+    found = {of.run.run: of.found(thresholds.get(of.run.run, {})) for of in matched}
+
+    def judged(run: Predictions) -> Predictions:
+        run = replace(run, objects=found.get(run.run, run.objects))
+        if (limits := thresholds.get(run.run)) is None:
+            return run
+        bounds = np.array([[limits.get(task, 0.5)] for task in run.tasks])
+        bounds = bounds if run.scale == "probability" else logit(bounds)
+        return replace(run, values=run.values - bounds, scale="logit")
+
+    return [judged(run) for run in runs]
 
 
 def _of_largest_f1(runs: Sequence[MatchedRun], data: Dataset) -> tuple[RunThresholds, list[str]]:
