@@ -55,7 +55,6 @@ COMMANDS = {
     "export --to csv": "export suite out/csv --to csv",
     "export --to hf": "export suite out/hf --to hf",
     "export --to pope": "export suite out/pope --to pope",
-    "verify": "tools verify suite suite",
 }
 
 

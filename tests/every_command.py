@@ -75,7 +75,6 @@ export suite out --to csv                                         | suite | fold
 export suite out --to table --split test --predictions p.csv      | suite, p.csv | folder | 700
 export suite out --to hf                                          | suite | folder | 700
 export suite out --to pope                                        | suite | folder | 300
-tools verify suite suite                                                | suite |  |
 tools add-attributes ds weather.csv out | ds, weather.csv | data | 1000
 tools embed ds --encoder vectors.npz                                    | ds, vectors.npz |  |
 import table areas.parquet {table} out                            | areas.parquet | data | 2500
@@ -86,7 +85,6 @@ import label-maps maps out --classes names.txt                    |  | data | 70
 import boxes labels out --boxes yolo --classes names.txt            |  | data | 700
 import image-folder by-class out                                  |  | data | 700
 import waterbirds birds out                                       | birds | data | 700
-paper published published --out out                        | published | suite | 700
 collect-next suite --pool more --out out.csv                      | more, suite | file | 100
 tools scenes out --images 3                                             |  | data | 2000
 """
@@ -267,10 +265,6 @@ class World:
         birds = {"img_id": range(1, 9), "img_filename": [f"{n}.jpg" for n in range(8)]}
         birds |= {"y": [0, 1] * 4, "place": [0, 0, 1, 1] * 2, "split": [0, 0, 0, 0, 1, 1, 2, 2]}
         write(folder / "birds" / "metadata.csv", pl.DataFrame(birds).write_csv())
-        (folder / "published").mkdir()
-        for side, ids in (("positive", [1, 2]), ("negative", [3])):
-            name = f"nooch_ids_CE_car_hard_{side}_test.npy"
-            np.save(folder / "published" / name, np.array(ids))
 
     def _predictions(self) -> None:
         folder, draw = self.folder, np.random.default_rng(0)

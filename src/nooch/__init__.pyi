@@ -16,7 +16,6 @@ from .analysis.intervene import intervene as intervene
 from .analysis.repair import repair as repair
 from .analysis.slices import find_slices as find_slices
 from .analysis.validity import validity as validity
-from .analysis.verify import verify as verify
 from .base.engines import engine as engine
 from .base.errors import NoochError as NoochError
 from .base.version import __version__ as __version__

@@ -1,6 +1,5 @@
-"""find, show, explain, verify, info and embed as a user types them, and what they refuse."""
+"""find, show, explain, info and embed as a user types them, and what they refuse."""
 
-import json
 import re
 import shutil
 
@@ -8,7 +7,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from nooch.data import divide, load_dataset, save_dataset
+from nooch.data import load_dataset, save_dataset
 from nooch.suites import load_suite
 
 TASKS, SETS = "car,bowl,cow", "challenge_sets.parquet"
@@ -291,47 +290,3 @@ def test_explain_of_published_sets_says_what_they_lack(run_cli):
         "ce: easy negative: car is absent; test lists 949 hard negatives of car, without support or"
         " cues: this suite was imported"
     ) in " ".join(told.split())
-
-
-def test_verify_needs_published_files(dataset, run_cli, tmp_path):
-    run_cli("find dataset --tasks car --out suite")
-    run_cli(f"tools verify suite {tmp_path}").refused("contains no published set")
-    np.save(tmp_path / "nooch_ids_CE_car_hard_positive_test.npy", np.array([1, 2, 3]))
-    shown = run_cli(f"tools verify suite {tmp_path}")
-    assert "Agreement of the suites" in shown.out
-    verdicts = run_cli(f"tools verify suite {tmp_path} --format json").json
-    (verdict,) = (
-        v
-        for v in verdicts
-        if (v["task"], v["set"], v["metric"]) == ("car", "hard_positive", "recall")
-    )
-    assert verdict["second"] + verdict["only_second"] == 3
-
-
-def test_info_tells_what_the_folder_holds(dataset, run_cli, annotations):
-    facts = run_cli("info dataset --format json").json
-    things = json.loads((annotations / "instances.json").read_text())
-    cars = {a["image_id"] for a in things["annotations"] if a["category_id"] == 3}
-    assert facts["classes"]["car"] == len(cars)
-    assert facts["images"] == 600
-    assert facts["splits"] == {"train": 360, "valid": 120, "test": 120}
-    assert "Classes: 171" in run_cli("info dataset").out
-
-
-def test_version_and_help(run_cli):
-    import nooch
-
-    assert run_cli("--version").out.strip() == nooch.__version__
-    assert "Challenge" in run_cli("find --help").out or "challenge" in run_cli("find --help").out
-
-
-def test_found_part_by_part_it_is_the_same_suite(dataset, run_cli, tmp_path):
-    run_cli("tools embed dataset --encoder lexical").ok()
-    (name,) = load_dataset(dataset).embeddings
-    save_dataset(divide(load_dataset(dataset), 3), tmp_path / "parts")
-    assert load_dataset(tmp_path / "parts").fingerprint == load_dataset(dataset).fingerprint
-    words = f"--criterion ce --criterion gist --encoder {name} --match ce --tasks {TASKS}"
-    for folder in ("dataset", "parts"):
-        run_cli(f"find {folder} {words} --out suite-{folder}").ok()
-    one, other = (tmp_path / f"suite-{name}" / SETS for name in ("dataset", "parts"))
-    assert one.read_bytes() == other.read_bytes()

@@ -21,7 +21,6 @@ from nooch.report.images.choice import UNKNOWN, labels_of
 from nooch.report.images.thumbnails import SplitImages
 from nooch.suites import SUBSETS, load_suite, save_suite
 from nooch.suites.find import find
-from nooch.suites.published import read_labels
 from nooch.suites.sweep import sweep_thresholds
 from nooch.training.training_data import Environments
 
@@ -316,11 +315,6 @@ def test_a_page_of_the_report_has_no_label_where_it_is_unknown():
     given = labels_of(suite, "sea", SplitImages.from_split(suite, "test", data))
     assert (given == UNKNOWN).tolist() == data.select("test").unknown_labels("sea").tolist()
     assert (given == 1).sum() == 9
-
-
-def test_published_sets_take_no_label_from_what_was_not_annotated(tmp_path):
-    save_dataset(_boats(5, 6), tmp_path / "d")
-    assert read_labels(tmp_path / "d").classes == ("boat", "car")
 
 
 def test_parts_say_the_same_of_what_was_annotated(tmp_path):

@@ -1,6 +1,7 @@
 """The suite nooch-coco of the package: the paper's counts, and the published files row for row."""
 
 import importlib.util
+import re
 import sys
 from pathlib import Path
 
@@ -43,7 +44,7 @@ def test_its_counts_are_table_2(suite):
             assert len(suite.set(criterion, task.task, "valid")) == 12328
 
 
-def test_it_is_what_import_suite_gives_row_for_row(suite, shared_data):
+def test_it_is_the_published_sets_row_for_row(suite, shared_data):
     archive = shared_data / "coco-stats" / "derived_coco_thing_labels_123287x80.npz"
     with np.load(archive) as arrays:
         # all 12 are things: the 80 classes decide every label
@@ -127,10 +128,79 @@ def test_commands_take_its_name(suite, run_cli, tmp_path):
     assert "car is present" in explained.out
     assert "ce: hard positive" in explained.out
     assert "not named by the suite" in explained.err
-    assert run_cli(f"export {NAME} --to npy out", cwd=tmp_path).code == 0
-    assert len(nooch.paper.read_published(tmp_path / "out").sets) == 96
     report = run_cli(f"report {NAME} --out site", cwd=tmp_path)
     assert report.code == 0, report.err
     assert (tmp_path / "site" / "index.html").is_file()
     (tmp_path / NAME).mkdir()
     assert "is not a suite" in run_cli(f"show {NAME}", cwd=tmp_path).err
+
+
+def test_without_labels_the_suite_holds_hard_images_alone(
+    suite, shared_data, run_cli, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    whole, suite = suite, published_suite(read_published(shared_data / "nooch-published"))
+    nooch.save_suite(suite, tmp_path / "hard")
+    assert run_cli("show hard --format json").json["hard_only"] is True
+    ids, random = whole.set("ce", "car", "test").image_ids, np.random.default_rng(0)
+    columns = {task: random.normal(size=len(ids)) for task in suite.tasks}
+    pl.DataFrame({"image_id": ids, **columns}).write_parquet(tmp_path / "run.parquet")
+    # predictions of easy images are left out, not refused
+    options = "run.parquet --scale logit"
+    done = run_cli(f"evaluate hard {options} --out hard.parquet --bootstrap 20").ok()
+    assert "only hard images" in done.err
+    run_cli(f"evaluate nooch-coco {options} --out all.parquet").ok()
+    keys = ["criterion", "task", "subset", "metric"]
+    here, there = (
+        pl.read_parquet(tmp_path / f"{name}.parquet").sort(keys) for name in ("hard", "all")
+    )
+    assert here.select(keys).equals(there.select(keys))
+    # the share of all images that ece_paper takes is not known
+    hard = pl.col("subset").is_in(["hard", "hard_positive", "hard_negative"]) & (
+        pl.col("metric") != "ece_paper"
+    )
+    assert here.filter(hard)["value"].equals(there.filter(hard)["value"])
+    assert here.filter(hard, metric="auc", subset="hard")["value"].null_count() == 0
+    rest = here.filter(~hard)
+    assert rest.height > 0
+    assert rest["value"].null_count() == rest.height
+    reason = "the suite contains only hard images: which images are easy is not known"
+    assert set(rest["reason"]) == {reason}
+    # what is not known is said nowhere else
+    shown = run_cli("show hard")
+    assert "2,585" not in shown.out
+    assert "1,539" in shown.out
+    easy = whole.set("ce", "car", "test").ids("easy")[0]
+    assert run_cli(f"explain hard --task car --image {easy}").code == 2
+    only = np.setdiff1d(
+        suite.set("ce", "car", "test").ids("hard"), suite.set("gist", "car", "test").ids("hard")
+    )
+    told = run_cli(f"explain hard --task car --image {only[0]}")
+    assert (
+        "gist: no verdict: the image is not hard, and the suite contains only hard images"
+        in told.out
+    )
+    run_cli("report hard --out site").ok()
+    page = (tmp_path / "site" / "index.html").read_text()
+    assert "The suite contains only hard images" in page
+    # 1,539 hard positives under CE and under gist, and not a third time as all positives
+    assert page.count(">1,539<") == 2
+    tabled = run_cli("paper tables hard --like table2 --compare paper --out t.csv").ok()
+    assert "how many positives there are is not known" in " ".join(tabled.err.split())
+    counts = pl.read_csv(tmp_path / "t.csv")
+    assert counts.height == 24
+    for column in ("positives", "difference_positives"):
+        assert counts[column].null_count() == 24
+    assert counts["difference_hard_positives"].to_list() == [0] * 24
+    run_cli(f"evaluate hard {options} --average test").refused("needs the easy images")
+    run_cli(f"paper select-tasks hard {options} --out no").refused("needs the easy images")
+
+
+def test_the_page_compares_a_suite_with_the_published_sets(suite, tmp_path, monkeypatch, capsys):
+    text = (ROOT / "docs" / "reproduce.md").read_text("utf-8")
+    monkeypatch.chdir(tmp_path)
+    nooch.save_suite(suite, tmp_path / "suite")
+    exec(re.search(r"^```python\n(.*?)```", text, re.DOTALL | re.MULTILINE)[1], {})
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 48
+    assert all(line.endswith(" 1.000") for line in lines)

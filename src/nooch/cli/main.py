@@ -87,12 +87,10 @@ paper figures: fig1 --suite suite --predictions p.csv --out f | all --suite suit
 paper select-tasks: suite p.parquet --n 20 --out chosen | suite p.parquet --like paper --out chosen
 paper class-network: data --pixels P --out c | data --pixels P --tasks nooch --seed 1 --out c
 paper waterbirds: suite model.parquet | suite model.parquet --split valid
-paper published: npy-files --out suite | npy-files --labels data --out suite
 tools embed: data --encoder sentence-transformers/all-MiniLM-L6-v2 | data --encoder embeddings.npz
 tools add-attributes: data weather.csv data2 | data weather.csv data2 --id image --columns rain
 tools scenes: scenes --images 1000 | --print-config
 tools scenes-score: suite scenes/truth.parquet | suite truth.parquet --tasks car --out scores.csv
-tools verify: suite npy-files | predicted-suite suite --bootstrap 0
 tools fsck: data | runs --format json
 """
 EXAMPLES = dict(line.split(": ", 1) for line in _LISTED.splitlines())
@@ -198,7 +196,7 @@ _PAPER = group(
             "tables": results.tables_command, "figures": report.figures_command,
             "select-tasks": classes.select_tasks_command,
             "class-network": classes.class_network_command,
-            "waterbirds": scenes.waterbirds_command, "published": share.published_command,
+            "waterbirds": scenes.waterbirds_command,
         }
     },
 )  # fmt: skip
@@ -208,7 +206,7 @@ _TOOLS = group(
         "Commands": {
             "embed": find.embed_command, "add-attributes": dataset.add_attributes_command,
             "scenes": scenes.scenes_command, "scenes-score": scenes.scenes_score_command,
-            "verify": info.verify_command, "fsck": info.fsck_command,
+            "fsck": info.fsck_command,
         }
     },
 )  # fmt: skip

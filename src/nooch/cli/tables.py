@@ -6,11 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import polars as pl
-
 from nooch.base.words import counted
 from nooch.cli.options import Format
-from nooch.cli.terminal import hint, note, print_json, print_table, print_tables
+from nooch.cli.terminal import hint, note, print_json, print_tables
 from nooch.suites import Suite
 
 MOST = 20
@@ -64,19 +62,3 @@ def print_counts(
     if left:
         hint(f"{counted(len(left), 'task')} with fewer hard images not shown: --all, or --tasks")
     return shown
-
-
-def print_agreement(table: pl.DataFrame, format: Format) -> None:
-    """Agreement of the sets of two suites: a row for each task and set, metrics with intervals."""
-    if format is Format.json:
-        print_json(table.to_dicts())
-        return
-    from nooch.suites.suite_tables import with_interval
-
-    columns = pl.struct("value", "low", "high")
-    shown = columns.map_elements(lambda row: with_interval(**row), return_dtype=pl.String)
-    index = ["criterion", "task", "set", "images", "first", "second", "both"]
-    wide = table.with_columns(shown=shown).pivot("metric", index=index, values="shown")
-    rows = wide.filter(pl.any_horizontal(pl.col("jaccard", "kappa").is_not_null())).rows()
-    print_table("Agreement of the suites", wide.columns, rows, left=3)
-    note("precision: the share of the first set that is in the second; recall: the reverse")

@@ -14,11 +14,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from nooch.base.errors import InputError, ParameterError, some_of
-from nooch.base.files import DATASET_MARKER
-from nooch.data import Dataset, class_name, id_column, load_dataset, read_arrays
+from nooch.base.errors import InputError, some_of
+from nooch.data import class_name, id_column, read_arrays
 from nooch.data.arrays import read_array
-from nooch.data.readers.coco.reader import read_coco
 from nooch.suites.challenge_set import SUBSETS, ChallengeSet
 from nooch.suites.published_counts import paper_tasks
 from nooch.suites.suite import CriterionRecord, DatasetRecord, Suite
@@ -110,31 +108,13 @@ class Labels:
     source: str
 
 
-def read_labels(source: str | Path | Sequence[str | Path]) -> Labels:
-    """Labels from a dataset folder, COCO JSON files, or an ``.npz`` of arrays.
-
-    Args:
-        source: one of them; of ``instances_*.json`` files also several, such as train2017 and
-            val2017. The arrays are ``image_ids``, ``labels`` and ``category_names``.
+def read_labels(path: str | Path) -> Labels:
+    """Labels from an ``.npz`` of ``image_ids``, ``labels`` and ``category_names``.
 
     Raises:
-        InputError: none of these, ids that are not integers or occur twice, labels of another shape
-            or other than 0 and 1.
-        ParameterError: several that are not all COCO JSON files.
+        InputError: not such a file, ids that are not integers or occur twice, labels of another
+            shape or other than 0 and 1.
     """
-    paths = [Path(path) for path in ([source] if isinstance(source, str | Path) else source)]
-    listed = ", ".join(map(str, paths))
-    if paths and all(path.suffix == ".json" for path in paths):
-        return _of_dataset(read_coco(things=paths), listed)
-    if len(paths) != 1:
-        allowed = "a dataset folder, an .npz, or one or several COCO JSON files"
-        raise ParameterError(f"labels are {listed or 'none'}", allowed=allowed)
-    (path,) = paths
-    if path.is_dir():
-        if not (path / DATASET_MARKER).is_file():
-            allowed = f"a dataset folder, or an .npz with {_ARRAYS}"
-            raise InputError("is not a dataset folder", where=path, allowed=allowed)
-        return _of_dataset(load_dataset(path), path)
     arrays = read_arrays(path, _ARRAYS)
     missing = [name for name in ("image_ids", "labels", "category_names") if name not in arrays]
     if missing:
@@ -145,17 +125,6 @@ def read_labels(source: str | Path | Sequence[str | Path]) -> Labels:
         raise InputError("labels contain more than 0 and 1", where=path, allowed=_ARRAYS)
     ids = id_column(arrays["image_ids"], f"{path}, image_ids")
     return _labels(ids, values.astype(bool), names, path)
-
-
-def _of_dataset(data: Dataset, source: str | Path) -> Labels:
-    # only ids and classes: an explicit area of 0 is a presence too
-    present = np.zeros(data.areas.shape, dtype=bool)
-    rows = np.repeat(np.arange(len(data)), np.diff(data.areas.indptr))
-    present[rows, data.areas.indices] = True
-    # a class that was not annotated everywhere has no labels
-    columns = [i for i, name in enumerate(data.classes) if data.unknown_labels(name) is None]
-    classes = [data.classes[column] for column in columns]
-    return _labels(data.images["image_id"], present[:, columns], classes, source)
 
 
 def _labels(
@@ -180,18 +149,6 @@ def _labels(
         refuse(f"image ids occur more than once: {some_of(twice)}", "each image once")
     order = numbers.arg_sort().to_numpy()
     return Labels(numbers.to_numpy()[order], present[order], tuple(classes), str(path))
-
-
-def unlabeled(published: Published, labels: Labels) -> dict[str, int]:
-    """Split -> number of its images that have no labels.
-
-    Hard images are part of the suite all the same; those that are not hard are left out, so that
-    too few labels leave the sets mostly hard.
-    """
-    return {
-        split: len(np.setdiff1d(ids, labels.image_ids, assume_unique=True))
-        for split, ids in published.splits.items()
-    }
 
 
 def published_suite(published: Published, labels: Labels | None = None) -> Suite:

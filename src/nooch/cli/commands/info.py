@@ -1,4 +1,4 @@
-"""``nooch info``, ``fsck``, ``show``, ``explain`` and ``verify``."""
+"""``nooch info``, ``fsck``, ``show`` and ``explain``."""
 
 from __future__ import annotations
 
@@ -8,17 +8,14 @@ from typing import Any
 
 from typer import Argument, Exit, Option
 
-from nooch.base.files import SUITE_MARKER
 from nooch.base.words import counted
 from nooch.cli import options as shared
-from nooch.cli.declared import takes
 from nooch.cli.prediction_options import read_predictions, with_reading
 from nooch.cli.terminal import (
     note,
     print_json,
     print_table,
     print_tables,
-    progress,
     say,
     with_flags,
 )
@@ -198,27 +195,3 @@ def explain_command(
             answered = f"{words[answer['answer']]} (probability {answer['probability']:.3g})"
             text = f"answers that {task} is {answered}: {outcomes[answer['error']]}"
         say(f"  {answer['run']}: {text}")
-
-
-@takes("nooch.analysis.verify:verify")
-def verify_command(
-    suite: Path = shared.SuiteArgument,
-    other: Path = Argument(
-        ..., metavar="OTHER", help="The reference: a suite, or a folder of the authors' .npy files."
-    ),
-    format: shared.Format = shared.FormatOption,
-    *,
-    settings: Any,
-) -> None:
-    """Compare a suite with another, or with the published."""
-    from nooch.analysis.verify import verify
-    from nooch.cli.tables import print_agreement
-    from nooch.suites import is_shipped
-    from nooch.suites.published import read_published
-
-    is_suite = is_shipped(other) or (other / SUITE_MARKER).is_file()
-    reference = other if is_suite else read_published(other)
-    with progress() as update:
-        update("comparing suites", 0, 1)
-        table = verify(suite, reference, **settings)
-    print_agreement(table, format)

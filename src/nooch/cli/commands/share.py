@@ -8,7 +8,6 @@ from typing import Any
 
 from typer import Argument, Option
 
-from nooch.base.files import SUITE_MARKER, check_output
 from nooch.base.words import counted
 from nooch.cli import options as shared
 from nooch.cli.declared import takes
@@ -60,38 +59,3 @@ def export_command(
     listed = ", ".join(terms.get("name") or terms["url"] for terms in done.licenses)
     contents = f"{counted(done.sets, 'challenge set')} as {to}{files}"
     print_result(format, asdict(done), f"{out}: {contents}; licenses: {listed or 'not recorded'}")
-
-
-def published_command(
-    folder: Path = Argument(
-        ..., metavar="PUBLISHED_DIR", help="Folder of the authors' .npy files."
-    ),
-    labels: list[Path] = Option(
-        [],
-        help=(
-            "Dataset folder, .npz with image_ids, labels and category_names, or instances_*.json,"
-            " as often as there are files. Without labels the suite contains only hard images."
-        ),
-    ),
-    out: Path = Option(..., help="Suite folder to write; it must not exist."),
-    overwrite: bool = shared.OverwriteOption,
-    format: shared.Format = shared.FormatOption,
-) -> None:
-    """The authors' challenge sets as a suite. The benchmark itself comes as nooch-coco."""
-    check_output(out, overwrite=overwrite, marker=SUITE_MARKER)
-    from nooch.cli.tables import print_found
-    from nooch.suites import save_suite
-    from nooch.suites.published import published_suite, read_labels, read_published, unlabeled
-
-    sets, published_labels = read_published(folder), read_labels(labels) if labels else None
-    suite = published_suite(sets, published_labels)
-    save_suite(suite, out, overwrite=overwrite)
-    without = unlabeled(sets, published_labels) if published_labels is not None else {}
-    for split in suite.splits:
-        if without.get(split):
-            note(
-                f"{without[split]:,} of {len(sets.splits[split]):,} images of split {split} have"
-                " no labels: those that are not hard are left out (add --labels, as"
-                " instances_train2017.json and instances_val2017.json)"
-            )
-    print_found(suite, out, format, f"evaluate {out} PREDICTIONS")
