@@ -151,9 +151,3 @@ def _overlap_tables(overlap: Sequence[Mapping[str, Any]]) -> list[DisplayTable]:
     ]
     columns = [*sides, "criteria", "both", "only first", "only second", "Jaccard"]
     return _tables("Overlap of criteria", columns, rows, 4)
-
-
-def with_interval(value: float | None, low: float | None, high: float | None) -> str:
-    """A number with its interval as text."""
-    number = "–" if value is None else f"{value:.3g}"
-    return number if low is None else f"{number} [{low:.2f}, {high:.2f}]"
