@@ -196,11 +196,20 @@ def test_without_labels_the_suite_holds_hard_images_alone(
     run_cli(f"paper select-tasks hard {options} --out no").refused("needs the easy images")
 
 
-def test_the_page_compares_a_suite_with_the_published_sets(suite, tmp_path, monkeypatch, capsys):
-    text = (ROOT / "docs" / "reproduce.md").read_text("utf-8")
+@pytest.mark.parametrize("page", ["reproduce", "only-images"])
+def test_pages_compare_suites(page, suite, tmp_path, monkeypatch, capsys):
+    text = (ROOT / "docs" / f"{page}.md").read_text("utf-8")
     monkeypatch.chdir(tmp_path)
-    nooch.save_suite(suite, tmp_path / "suite")
-    exec(re.search(r"^```python\n(.*?)```", text, re.DOTALL | re.MULTILINE)[1], {})
+    for name in ("suite", "BY_PREDICTED", "BY_TRUTH"):
+        nooch.save_suite(suite.only(["car"]), tmp_path / name)
+    code = re.search(r"^```python\n(import nooch\n\n\w+, .*?)```", text, re.DOTALL | re.MULTILINE)[
+        1
+    ]
+    exec(code.replace("published.keys", "found.keys"), {})
     lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == 48
-    assert all(line.endswith(" 1.000") for line in lines)
+    n = len(suite.set("ce", "car", "test").ids("hard_positive"))
+    if page == "reproduce":
+        assert lines[1] == "ce car test 1.000"
+    else:
+        assert lines[2] == f"ce car test hard_positive precision {n} of {n}, recall {n} of {n}"
+    assert len(lines) == (4 if page == "reproduce" else 8)
