@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import msgspec
@@ -13,10 +12,9 @@ import numpy as np
 import polars as pl
 
 from nooch.base.errors import InputError, NoochError, reason_of, some_of
-from nooch.base.limits import usable_cpus
 from nooch.base.words import counted, counted_are
 from nooch.data.dataset import Dataset
-from nooch.data.readers.image_files import UNREADABLE, opened_image, regular_file
+from nooch.data.readers.image_files import UNREADABLE, in_threads, opened_image, regular_file
 from nooch.data.table_files import csv_bytes
 
 LIST = "broken_images.csv"
@@ -29,7 +27,6 @@ or changed.
 
 _ENDS = 64
 """Bytes that are read at either end of a file."""
-_BATCH = 256
 _LAST = {b"\xff\xd8\xff": b"\xff\xd9", b"\x89PNG\r\n\x1a\n": b"IEND"}
 """First bytes of a JPEG or PNG -> bytes near the end of one that is whole."""
 
@@ -56,27 +53,16 @@ def without_broken(data: Dataset) -> tuple[Dataset, list[BrokenImage]]:
     names = data.images["file_name"]
     paths = [None if name is None else f"{data.image_root}/{name}" for name in names]
     labels = np.diff(data.areas.indptr)
+    reasons = in_threads(lambda path: None if path is None else broken_reason(path), paths)
     broken = [
         BrokenImage(names[row], reason, row, int(labels[row]))
-        for row, reason in enumerate(broken_reasons(paths))
+        for row, reason in enumerate(reasons)
         if reason is not None
     ]
     if not broken:
         return data, []
     rows = np.delete(np.arange(len(data)), [image.row for image in broken])
     return data.select(rows=rows), broken
-
-
-def broken_reasons(paths: Sequence[str | None]) -> list[str | None]:
-    """Why each file cannot be read, as ``broken_reason``; None for None."""
-
-    def of(batch: Sequence[str | None]) -> list[str | None]:
-        return [None if path is None else broken_reason(path) for path in batch]
-
-    batches = (paths[first : first + _BATCH] for first in range(0, len(paths), _BATCH))
-    # other file systems than a local disk make each file wait
-    with ThreadPoolExecutor(max(4, usable_cpus())) as threads:
-        return [reason for some in threads.map(of, batches) for reason in some]
 
 
 def broken_reason(path: str) -> str | None:

@@ -266,12 +266,13 @@ def _yolo_folder(folder: Path, hints: Hints) -> Recognized | None:
             return _yolo_file(folder / name, hints)
     names = _class_list(folder)
     labels = folder / "labels" if (folder / "labels").is_dir() else folder
-    texts = [file for file in _listed(labels, (".txt",)) if file.name not in _CLASSES]
-    if not texts or (names is None and not is_yolo_label(texts[0])):
+    texts = (file for file in _listed(labels, (".txt",)) if file.name not in _CLASSES)
+    text = next(texts, None)
+    if text is None or (names is None and not is_yolo_label(text)):
         return None
     if names is None:
         raise InputError(
-            f"{labels.name}/ has boxes of YOLO, such as {texts[0].name}, and no list of classes",
+            f"{labels.name}/ has boxes of YOLO, such as {text.name}, and no list of classes",
             where=folder,
             allowed=f"a data.yaml, or one of {', '.join(_CLASSES)} with a name on each line",
             remedy="add it; its lines are the classes 0, 1, 2 ... of the boxes",

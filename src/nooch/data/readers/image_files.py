@@ -16,7 +16,7 @@ from functools import partial
 from itertools import takewhile
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, BinaryIO, Self, cast
+from typing import Any, BinaryIO, Self, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -236,13 +236,15 @@ class FolderWalk:
 
     def below(self, root: Path, folder: str, seen: list[Path]) -> Iterator[str]:
         """Paths of image files below a folder of ``root``; ``seen`` are the real folders."""
+        # a Path for each file is slow
+        real = root
         with os.scandir(root / folder) as entries:
             for entry in entries:
                 if is_junk(entry.name):
                     continue
                 path = f"{folder}/{entry.name}" if folder else entry.name
                 link, matches = entry.is_symlink(), self.wanted(entry.name)
-                place = _target(entry.path) if link else Path()
+                place = _target(entry.path) if link else real
                 is_folder = place is not None and (place.is_dir() if link else entry.is_dir())
                 # what leads nowhere may have been a folder
                 if not (matches or is_folder or (place is None and "." not in entry.name)):
@@ -544,9 +546,24 @@ def sizes_of(paths: Sequence[str | None]) -> list[tuple[int | None, int | None]]
             pass
         return None, None
 
-    # other file systems than a local disk make each file wait
+    return in_threads(of, paths)
+
+
+_BATCH = 256
+Of = TypeVar("Of")
+Result = TypeVar("Result")
+
+
+def in_threads(function: Callable[[Of], Result], items: Sequence[Of]) -> list[Result]:
+    """The result for each item, in threads: file systems other than a local disk make each file
+    wait.
+    """
+
+    def of(first: int) -> list[Result]:
+        return [*map(function, items[first : first + _BATCH])]
+
     with ThreadPoolExecutor(max(4, usable_cpus())) as threads:
-        return [*threads.map(of, paths)]
+        return [result for some in threads.map(of, range(0, len(items), _BATCH)) for result in some]
 
 
 def is_plain(opened: Image.Image) -> bool:

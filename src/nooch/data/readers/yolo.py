@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path, PurePosixPath
@@ -249,7 +248,9 @@ def find_yolo(source: Path, classes: Path | None, images: Path | None) -> FoundB
             notes.append(f"the splits of {file.name} have no effect: {lost}")
     else:
         names = _class_list(file)
-    files = [f for f in files_of(source, ".txt") if not file.samefile(f)]
+    files = [
+        f for f in files_of(source, ".txt") if not (f.endswith(file.name) and file.samefile(f))
+    ]
     if images is None and next(list_images(source), None) is not None:
         images = source
     if images is None:
@@ -349,19 +350,19 @@ def _parse(
     boxes: list[float] = []
     seen = set[tuple[float, ...]]()
     for number, line in enumerate(text_lines(path, where), 1):
-        numbers = _numbers(line.split())
-        if not numbers and not line.strip():
+        if not (parts := line.split()):
             continue
+        numbers = _numbers(parts)
         shape = _shape(numbers[1:], keypoints)
         box, area, problem, rule = _object(numbers[1:], shape)
         if problem == _NO_BOX:
             problem = f"{line[:80]!r} {problem}"
-        elif (*numbers,) in seen:
+        elif numbers in seen:
             area, problem, rule = math.nan, f"{line[:80]!r} is listed twice", ONCE
         if problem:
             bad.append(bad_line(where, f"line {number}", problem, rule))
         if not math.isnan(area):
-            seen.add((*numbers,))
+            seen.add(numbers)
             keys.append(str(int(numbers[0])))
             areas.append(area)
             boxes += box
@@ -374,15 +375,16 @@ def _parse(
     return {**lists, "polygons": polygons}
 
 
-def _numbers(parts: list[str]) -> list[float]:
+def _numbers(parts: Sequence[str]) -> tuple[float, ...]:
     """The class and the numbers of a line, with decimal commas if there are any; none of another
     line.
     """
-    for texts in (parts, [part.replace(",", ".") for part in parts]):
-        with suppress(ValueError):
-            numbers = [*map(float, texts)]
-            return numbers if len(numbers) > 4 and not numbers[0] % 1 else []
-    return []
+    try:
+        numbers = (*map(float, parts),)
+    except ValueError:
+        points = [part.replace(",", ".") for part in parts]
+        return () if points == [*parts] else _numbers(points)
+    return numbers if len(numbers) > 4 and not numbers[0] % 1 else ()
 
 
 _NO_BOX = (
@@ -395,14 +397,14 @@ both is its count of numbers.
 """
 
 
-def _shape(numbers: list[float], keypoints: int | None) -> int:
+def _shape(numbers: Sequence[float], keypoints: int | None) -> int:
     if len(numbers) < 6 or len(numbers) == 4 + (keypoints or 0):
         return _BOX
     return _POLYGON if keypoints is not None else _pose(numbers)
 
 
 def _object(
-    numbers: list[float], shape: int
+    numbers: Sequence[float], shape: int
 ) -> tuple[tuple[float, float, float, float], float, str, str]:
     """Left, top, width, height; the area within the image, what is wrong and the rule, as
     ``judged_box``.
@@ -419,7 +421,7 @@ def _object(
     return (edges[0], edges[2], width, height), part if problem else width * height, problem, rule
 
 
-def _pose(numbers: list[float]) -> int:
+def _pose(numbers: Sequence[float]) -> int:
     """The shape of numbers that are a polygon, or a box and key points: x, y, and optionally 0 to 2
     for how visible it is.
     """
@@ -463,10 +465,10 @@ def check_shapes(shapes: pl.Series, where: object) -> list[str]:
 
 
 def _polygon(
-    numbers: list[float],
+    numbers: Sequence[float],
 ) -> tuple[tuple[float, float, float, float], float, str, str]:
     """As ``_object``, of the corners of a polygon, x1 y1 x2 y2 ..."""
-    across, down = numbers[::2], numbers[1::2]
+    across, down = [*numbers[::2]], [*numbers[1::2]]
     left, right, top, bottom = edges = min(across), max(across), min(down), max(down)
     part, problem, rule = judged_box(edges)
     if not all(map(math.isfinite, numbers)):
