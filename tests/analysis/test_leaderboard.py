@@ -61,6 +61,11 @@ def test_rates_and_order_by_hand(models, tmp_path, run_cli):
             rate = np.average(part["yes"], weights=part["weight"])
             assert row[cell] == pytest.approx(rate)
             assert row[f"{cell}_low"] < rate < row[f"{cell}_high"]
+        of_tasks = [
+            np.average(part["yes"], weights=part["weight"])
+            for part in frame.filter(pl.col("ce").str.ends_with("positive")).partition_by("task")
+        ]
+        assert row["macro_recall"] == pytest.approx(np.mean(of_tasks))
         assert row["false_ratio"] == pytest.approx(row["hard_negative"] / row["easy_negative"])
         assert row["recall_ratio"] == pytest.approx(row["easy_positive"] / row["hard_positive"])
         assert (row["unknown"], row["coverage"]) == (0, 1)

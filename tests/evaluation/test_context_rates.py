@@ -55,6 +55,12 @@ def _oracle(frame, weights):
                 above += total(hard, True, task) * total(easy, False, task) / n
                 below += total(hard, False, task) * total(easy, True, task) / n
         result["odds_ratio", side] = ratio(above, below)
+    recalls = []
+    for task in frame["task"].unique():
+        yes, n = (total("hard_positive", *of) + total("easy_positive", *of)
+                  for of in ((True, task), (None, task)))  # fmt: skip
+        recalls += [yes / n] if n else []
+    result["macro_recall", "positive"] = ratio(sum(recalls), len(recalls))
     return result
 
 

@@ -105,6 +105,11 @@ def test_each_pair_is_asked_about_in_three_wordings(words, run_cli, tmp_path, mo
     found = run_cli("evaluate nooch-words q/answers.json --format json").ok().json
     shown = run_cli("evaluate nooch-words q/answers.json --tasks car").ok()
     assert "] in the fifth of the images that contradict most, " in shown.out + shown.err
+    by_task = of_tasks.filter("label").group_by("task")
+    yes = pl.when(pl.col("image_id") % 4 == 0).then("weight").otherwise(0).sum()
+    recall = by_task.agg(yes / pl.col("weight").sum())["weight"].mean()
+    line = f"answers, context: macro recall, the mean over classes: {100 * recall:.1f}% ["
+    assert found["headlines"][1].startswith(line)
     rates = {row["subset"]: row["rate"] for row in found["answers"]}
     hard = of_tasks.filter(pl.col("tenth") >= 8, ~pl.col("label"))
     yes = (hard["image_id"] % 4 == 0).to_numpy()

@@ -46,6 +46,7 @@ from nooch.suites.questions import Draw, asked_of, asked_questions, draw_questio
 _ABOUT, _MOST_BYTES = "model.yaml", 1 << 16
 _MARKER = "leaderboard.json"
 _ORDER = ("hard_negative", "easy_negative", "easy_positive", "hard_positive")
+_MACRO = "macro_recall"
 _PAIR = ("image_id", "task")
 _SURE = "_without_suspects"
 _NULLABLE: dict[str, Any] = dict.fromkeys((f"{cell}{_SURE}" for cell in _ORDER[:2]), pl.Float64)
@@ -92,7 +93,8 @@ class Leaderboard(TabularResult):
             them (``hard_negative``) and elsewhere (``easy_negative``), and to present objects
             where it suggests them (``easy_positive``) and elsewhere (``hard_positive``), with
             ``_low`` and ``_high``, the first two also ``_without_suspects`` (None for a suite whose
-            labels were not audited); ``false_ratio`` and ``recall_ratio`` (where expected over
+            labels were not audited); ``macro_recall``, the mean over tasks of the rate on present
+            objects; ``false_ratio`` and ``recall_ratio`` (where expected over
             elsewhere); ``dprime`` and ``response_criterion`` over all questions. What has no
             answer, or one that is neither yes nor no, counts as wrong in all of these; intervals
             hold for any meaning of it. Of the questions on each of the four, by weight:
@@ -110,10 +112,11 @@ class Leaderboard(TabularResult):
     def display(self) -> DisplayTable:
         """A row for each model."""
         columns = ["model", "yes to absent, expected", "elsewhere", "ratio", "recall, expected",
-                   "elsewhere", "d'", "unknown", "coverage", "to the row above"]  # fmt: skip
+                   "elsewhere", "macro recall", "d'", "unknown", "coverage",
+                   "to the row above"]  # fmt: skip
         rows = [
             [row["name"], *(interval_text(row, cell) for cell in _ORDER[:2]), row["false_ratio"],
-             *(interval_text(row, cell) for cell in _ORDER[2:]), row["dprime"],
+             *(interval_text(row, cell) for cell in (*_ORDER[2:], _MACRO)), row["dprime"],
              share_text(row["unknown"]), share_text(row["coverage"]), gap_text(row)]
             for row in self.table.iter_rows(named=True)
         ]  # fmt: skip
@@ -365,9 +368,11 @@ def _row(entry: _RankedModel, answers: pl.DataFrame, least: float) -> dict[str, 
     weight = pl.col("weight")
     shares = answers.group_by("cell").agg((weight * (1 - missing)).sum() / weight.sum())
     coverage = dict(shares.rows())
+    places = {**{cell: ("rate", cell) for cell in _ORDER}, _MACRO: (_MACRO, "positive")}
+    for name, place in places.items():
+        estimate = rates.estimates[place]
+        row |= {name: estimate.value, f"{name}_low": estimate.low, f"{name}_high": estimate.high}
     for cell in _ORDER:
-        estimate = rates.estimates["rate", cell]
-        row |= {cell: estimate.value, f"{cell}_low": estimate.low, f"{cell}_high": estimate.high}
         row |= {f"{cell}_coverage": coverage.get(cell), f"{cell}_unknown": rates.unknown.get(cell)}
         if coverage.get(cell, 1) < least:
             which = cell.replace("_", " ")
@@ -434,7 +439,11 @@ def _write(board: Leaderboard, suite: Suite, folder: Path) -> None:
     (folder / _MARKER).write_bytes(msgspec.json.format(msgspec.json.encode(content)))
     write_assets(folder / "assets")
     texts = [
-        {"cells": [interval_text(row, cell) for cell in _ORDER], "gap": gap_text(row)}
+        {
+            "cells": [interval_text(row, cell) for cell in _ORDER],
+            "macro": interval_text(row, _MACRO),
+            "gap": gap_text(row),
+        }
         for row in rows
     ]
     environment = page_environment()

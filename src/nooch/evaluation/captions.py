@@ -24,7 +24,7 @@ from nooch.data.table_files import unpacked_stem
 from nooch.evaluation.answer_files import REPLIES, image_field, reply_field, reply_records
 from nooch.evaluation.answer_rules import answer_span
 from nooch.evaluation.answer_sample import asked_alike, said_as_predictions
-from nooch.evaluation.context_rates import Estimate, headline
+from nooch.evaluation.context_rates import Estimate, headlines
 from nooch.evaluation.evaluate import evaluate
 from nooch.evaluation.metrics import ANSWER_METRICS
 from nooch.evaluation.prediction_files import run_notes
@@ -164,6 +164,7 @@ _SHOWN = (
     ("odds ratio", "odds_ratio", "negative", 1.0),
     ("recall_% hard", "rate", "hard_positive", 100.0),
     ("recall_% easy", "rate", "easy_positive", 100.0),
+    ("macro recall_%", "macro_recall", "positive", 100.0),
 )
 """Displayed rows: title, measure, subset, factor."""
 POOLED = "pooled"
@@ -190,7 +191,8 @@ class CaptionScores(Scores):
             images, tasks and splits: metric ``rate``, the mean share of an image's captions with a
             mention, by subset; ``ratio`` of the rates and Mantel-Haenszel ``odds_ratio`` over
             tasks, hard to easy, by side (``positive`` for recall, ``negative`` for mentions of
-            absent objects); and of subset ``all`` ``mentions_i`` (the share of mentions that are of
+            absent objects); ``macro_recall`` of subset ``positive``, the mean over tasks of the
+            rate; and of subset ``all`` ``mentions_i`` (the share of mentions that are of
             absent objects) and ``mentions_s`` (of captions with one); ``mentions_i_equal`` and
             ``mentions_s_equal``, where each caption of an image is cut to as many words as the
             shortest run's has; ``words``, the mean number of words; ``denied``, mentions that are
@@ -226,8 +228,7 @@ class CaptionScores(Scores):
     @property
     def headlines(self) -> list[str]:
         """A line for each run and criterion: how often absent objects are mentioned."""
-        lines = {key: headline(rates, "mentions") for key, rates in self.contexts.items()}
-        return [f"{', '.join(key)}: {line}" for key, line in lines.items() if line]
+        return headlines(self.contexts, "mentions")
 
     @property
     def display(self) -> DisplayTable:

@@ -22,12 +22,15 @@ MOST_UNKNOWN = 0.05
 
 Floats = NDArray[np.float64]
 _SIDES = ("positive", "negative")
+_OF_YES = ("rate", "macro_recall")
+"""Measures that are larger the more answers are yes."""
 _PLACES = [
     *(("rate", cell) for cell in CELLS),
     *(("ratio", side) for side in _SIDES),
     *(("odds_ratio", side) for side in _SIDES),
+    ("macro_recall", "positive"),
 ]
-_REASONS = ["no image"] * 4 + ["no yes on easy images, or no image"] * 4
+_REASONS = ["no image"] * 4 + ["no yes on easy images, or no image"] * 4 + ["no image"]
 
 
 @dataclass(frozen=True)
@@ -62,6 +65,13 @@ class _Answers:
     cell: NDArray[np.int64]
     unit: NDArray[np.int64]
 
+    def of_positives(self, task: NDArray[np.intp], n_tasks: int) -> _Answers:
+        """The answers about positives as one cell, with weights that sum to 1 for each task."""
+        weight = np.where(self.cell % 2 == 0, self.weight, 0.0)
+        of_task = np.bincount(task, weight, minlength=n_tasks)[task]
+        weight = np.divide(weight, of_task, out=np.zeros(len(weight)), where=of_task > 0)
+        return replace(self, weight=weight, cell=np.zeros_like(self.cell))
+
     def _sums(self, values: Floats) -> Floats:
         return np.bincount(self.cell, values, minlength=4).astype(np.float64)
 
@@ -88,7 +98,8 @@ class ContextRates:
     Attributes:
         estimates: (measure, subset) -> estimate: ``rate``, the share of yes, pooled over tasks, by
             cell (one of ``CELLS``); by side ``ratio``, the rate of its hard images over the rate of
-            its easy ones, and ``odds_ratio``, Mantel-Haenszel's of yes, hard to easy, over tasks.
+            its easy ones, and ``odds_ratio``, Mantel-Haenszel's of yes, hard to easy, over tasks;
+            and ``macro_recall``, the mean over tasks of the share of yes on positives.
         unknown: cell -> share of what was asked, by weight, that is unknown: neither yes nor no, or
             without an answer.
         there: share of the drawn images whose files were there to ask about.
@@ -101,14 +112,16 @@ class ContextRates:
     of_tenths: bool = False
 
     def frame(self) -> pl.DataFrame:
-        """``measure, subset, value, low, high, n, reason``, a row for each estimate; a rate is None
-        between its bounds where more than ``MOST_UNKNOWN`` of the answers are unknown.
+        """``measure, subset, value, low, high, n, reason``, a row for each estimate; a rate or
+        recall is None between its bounds where more than ``MOST_UNKNOWN`` of the answers are
+        unknown.
         """
         rows = []
         for (measure, subset), estimate in self.estimates.items():
             row = {"measure": measure, "subset": subset, **vars(estimate)}
             least, most = row.pop("least"), row.pop("most")
-            if measure == "rate" and self.unknown.get(subset, 0) > MOST_UNKNOWN:
+            shares = [s for cell, s in self.unknown.items() if cell.endswith(subset)]
+            if measure in _OF_YES and max(shares, default=0) > MOST_UNKNOWN:
                 row |= {"value": None, "low": least, "high": most}
             rows.append(row)
         schema: dict[str, type[pl.DataType]] = dict.fromkeys(("value", "low", "high"), pl.Float64)
@@ -161,7 +174,7 @@ def answer_rates(rows: pl.DataFrame, *, bootstrap: int = 1000, seed: int = 0) ->
         no, yes, away, towards = (read(rows, *ends) for ends in meant)
     estimates = {}
     for place, estimate in plain.items():
-        pair = (no, yes) if place[0] == "rate" else (away, towards)
+        pair = (no, yes) if place[0] in _OF_YES else (away, towards)
         least, most = (of[place] for of in pair)
         worst = most if place[1].endswith("negative") else least
         worst = worst if len(counted) == len(rows) else estimate
@@ -207,10 +220,14 @@ def context_rates(rows: pl.DataFrame, *, bootstrap: int = 1000, seed: int = 0) -
     bounds[:, :4] = wilson(point[:4], answers.effective(answers.yes))
     of_hard, of_easy = bounds[:, :2], bounds[:, 2:4]
     bounds[:, 4:6] = ratio_interval(point[:2], [*of_hard], point[2:4], [*of_easy])
+    # the mean over tasks is one of answers: each task has as much weight
+    answers = answers.of_positives(place // 4, n_tasks)
+    macro, effective = answers.means(yes)[:1], answers.effective(yes)[:1]
+    bounds = np.concatenate([bounds, wilson(macro, effective)], axis=1)
     n = np.bincount(cell, minlength=4)
-    sizes = [*n, *(2 * [n[0] + n[2], n[1] + n[3]])]
+    sizes = [*n, *(2 * [n[0] + n[2], n[1] + n[3]]), n[0] + n[2]]
     estimates = []
-    for *numbers, size, reason in zip(point, *bounds, sizes, _REASONS, strict=True):
+    for *numbers, size, reason in zip([*point, *macro], *bounds, sizes, _REASONS, strict=True):
         value, least, most = (None if np.isnan(number) else float(number) for number in numbers)
         why = reason if value is None else None
         estimates.append(Estimate(value, least, most, int(size), why, value, value))
@@ -231,6 +248,20 @@ def _measures(sums: Floats) -> Floats:
         odds = above / (no[:, :2] * yes[:, 2:] * share).sum(axis=0)
     result = np.concatenate([rates, ratios, odds])
     return np.where(np.isfinite(result), result, np.nan)
+
+
+def headlines(contexts: Mapping[tuple[str, str], ContextRates], verb: str) -> list[str]:
+    """For each run and criterion its ``headline``, and where rates of absent objects weigh every
+    class alike (``of_tenths``), the recall that does.
+    """
+    lines = []
+    for key, rates in contexts.items():
+        recall = rates.estimates["macro_recall", "positive"]
+        macro = f"macro recall, the mean over classes: {_text(recall)}"
+        has_macro = rates.of_tenths and recall.most is not None
+        found = headline(rates, verb), macro if has_macro else None
+        lines += [f"{', '.join(key)}: {line}" for line in found if line]
+    return lines
 
 
 def headline(rates: ContextRates, verb: str) -> str | None:

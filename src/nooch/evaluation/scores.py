@@ -18,7 +18,7 @@ from nooch.base.words import counted
 from nooch.evaluation.averages import AVERAGE
 from nooch.evaluation.bootstrap import FEWEST, MOST_RESAMPLES
 from nooch.evaluation.boxes.effects import effect_sentence
-from nooch.evaluation.context_rates import MOST_UNKNOWN, ContextRates, headline
+from nooch.evaluation.context_rates import MOST_UNKNOWN, ContextRates, headlines
 from nooch.evaluation.metrics import METRIC_NAMES
 from nooch.evaluation.task_scores import INTERVALS, OF_BOTH, Block, deciding
 from nooch.suites import Suite
@@ -71,8 +71,7 @@ class Scores(TabularResult):
         """For answers, a line for each run and criterion: how often absent objects get a yes. For
         boxes, how much more often objects are missed, and boxes claimed, on hard images.
         """
-        lines = {key: headline(rates, "yes to") for key, rates in self.contexts.items()}
-        of_answers = [f"{', '.join(key)}: {line}" for key, line in lines.items() if line]
+        of_answers = headlines(self.contexts, "yes to") if self.contexts else []
         return [*of_answers, *map(effect_sentence, self.box_effects.iter_rows(named=True))]
 
     @property
