@@ -71,8 +71,7 @@ gallery suite --task {car} --predictions p.csv --out out.png      | suite, p.csv
 paper figures fig4 --suite suite --predictions p.csv --formats svg --out out|suite, p.csv|added|1000
 train pixels ds --size 8 --out out                                      | ds | folder | 1000
 export suite out --to ids                                         | suite | file | 700
-export suite out --to csv                                         | suite | folder | 700
-export suite out --to table --split test --predictions p.csv      | suite, p.csv | folder | 700
+export suite out --to csv --split test --predictions p.csv        | suite, p.csv | folder | 700
 export suite out --to hf                                          | suite | folder | 700
 export suite out --to pope                                        | suite | folder | 300
 tools add-attributes ds weather.csv out | ds, weather.csv | data | 1000

@@ -29,7 +29,7 @@ FINDS = {
     "long": "--criterion ce --alpha 0.01",
     "labels": "--criterion attribute --phi hour>11",
 }
-EXPORTS = ("ids", "npy", "csv", "hf")
+EXPORTS = ("ids", "csv", "hf")
 
 
 def commands(parts: str) -> dict[str, str]:

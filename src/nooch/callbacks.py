@@ -38,7 +38,7 @@ class EpochScores:
         suite: the suite, or its folder.
         tasks: of the outputs, in order; by default the suite's.
         image_ids: of the images, in the order of the outputs; by default all of the suite's sets in
-            ascending order, as ``nooch.io.torch_dataset`` has them.
+            ascending order.
         split: of the suite.
         criterion: of the suite; by default its first.
 

@@ -25,5 +25,4 @@ from .data.readers.tables import (
 from .data.readers.waterbirds import read_waterbirds as read_waterbirds
 from .inference.annotate import AnnotationReading as AnnotationReading
 from .inference.predict import find_images as find_images, save_predictions as save_predictions
-from .report.exports.torch_dataset import torch_dataset as torch_dataset
 from .suites import suite_thresholds as suite_thresholds

@@ -4,6 +4,7 @@ import logging
 import math
 import warnings
 from functools import partial
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -15,6 +16,7 @@ import nooch
 from nooch.base.errors import NoochError, UndefinedError
 from nooch.base.split_plan import SplitPlan
 from nooch.data.importing.import_dataset import with_split
+from nooch.data.readers.image_files import rgb_image
 
 TASKS = ["airplane", "fire_hydrant"]
 
@@ -94,17 +96,20 @@ def test_what_cannot_be_watched_is_refused(world):
         _ = nooch.callbacks.Keras
 
 
-def loaders(world, torch, **more):
-    """Datasets of small images of training, with environments, and of validation."""
+def loaders(world, torch):
+    """Datasets of small images of training and of validation."""
     divided, suite = world
 
     def small(image):
         return torch.from_numpy(np.asarray(image.resize((12, 12)), np.float32)).flatten() / 255
 
-    groups = nooch.training.environments(divided, "airplane")
-    make = partial(nooch.io.torch_dataset, data=divided, task="airplane", transform=small)
-    train = make(None, split="train", environments=groups)
-    return train, make(suite, split="valid", criterion="ce")
+    def items(ids, labels):
+        names = dict(divided.images.select("image_id", "file_name").rows())
+        files = [Path(divided.image_root, names[image_id]) for image_id in ids]
+        return [(small(rgb_image(file)), int(y)) for file, y in zip(files, labels, strict=True)]
+
+    train, valid = divided.select("train"), suite.set("ce", "airplane", "valid")
+    return items(train.image_ids, train.labels("airplane")), items(valid.image_ids, valid.labels)
 
 
 def test_the_trainer_logs_them_and_keeps_the_best(world, tmp_path):

@@ -168,7 +168,7 @@ def test_twenty_thousand_classes_are_refused_in_words_and_some_tasks_are_found(r
     run_cli("find data --criterion context --tasks c0 --out suite").ok()
 
 
-@pytest.mark.parametrize("kind", ["ids", "npy", "coco --no-annotations", "csv", "pope", "hf"])
+@pytest.mark.parametrize("kind", ["ids", "coco --no-annotations", "csv", "pope", "hf"])
 def test_its_suites_are_exported_as_others_are(kind, data, run_cli, tmp_path):
     del data
     run_cli("find data --criterion context --tasks car,cow --out suite").ok()

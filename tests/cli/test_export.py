@@ -7,7 +7,6 @@ import pytest
 from coco_files import document, image, write
 
 from nooch.suites import load_suite
-from nooch.suites.published import read_published
 
 
 @pytest.fixture
@@ -17,7 +16,7 @@ def suite(scenes, tmp_path):
 
 
 def test_the_exact_forms(suite, annotations, run_cli, tmp_path):
-    for name in ("ids", "npy", "csv", "hf"):
+    for name in ("ids", "csv", "hf"):
         done = run_cli(f"export suite --to {name} {name}").ok()
         assert f"as {name}" in done.out
         assert "licenses: CC0 1.0" in done.out
@@ -33,25 +32,23 @@ def test_the_exact_forms(suite, annotations, run_cli, tmp_path):
     ids = json.loads((tmp_path / "ids").read_text())["sets"]
     (car,) = (s for s in ids if (s["task"], s["split"]) == ("car", "test"))
     assert car["hard_positive"] == hard
-    sets = read_published(tmp_path / "npy").sets
-    assert hard in [s.ids.tolist() for s in sets if (s.task, s.split) == ("car", "test")]
     images = json.loads((tmp_path / "coco" / "test.json").read_text())["images"]
     assert [i["id"] for i in images if i["nooch"]["ce"].get("car") == "hard_positive"] == hard
 
 
 def test_a_selection_and_json(suite, run_cli, tmp_path):
     done = run_cli(
-        "export suite out --to npy --criterion ce --tasks 'car, cow' --split"
+        "export suite out --to csv --criterion ce --tasks 'car, cow' --split"
         " test --license Mine --license https://example.org --format json"
     ).ok()
     assert done.json["sets"] == 2
-    assert done.json["to"] == "npy"
+    assert done.json["to"] == "csv"
     names = [entry["name"] for entry in done.json["licenses"]]
     assert names == ["CC0 1.0", "Mine", "https://example.org"]
-    assert sorted(done.json["files"]) == sorted(p.name for p in (tmp_path / "out").iterdir())
-    names = [file for file in done.json["files"] if file.endswith(".npy")]
-    assert len(names) == 4
-    assert all(name.endswith("_test.npy") and "bowl" not in name for name in names)
+    files = {path for path in (tmp_path / "out").rglob("*") if path.is_file()}
+    assert {tmp_path / "out" / name for name in done.json["files"]} == files
+    tables = [file for file in done.json["files"] if file.endswith(".csv")]
+    assert tables == ["ce/car.csv", "ce/cow.csv"]
 
 
 def test_the_dataset_may_have_moved(suite, run_cli, tmp_path):

@@ -140,7 +140,7 @@ fig4 --paper --criteria ce -> is not a pair
 --to xml -> 'xml' is not an export format
 --to ids --annotations x.json -> 'annotations' is not an option of the export ids
 --to csv --no-annotations -> 'no_annotations' is not an option
---to npy --subsets easy -> 'subsets' is not an option
+--to ids --subsets easy -> 'subsets' is not an option
 --to hf --id-field x -> 'id_field' is not an option
 --to ids --tasks cat -> 'cat' is not a task
 --to ids --split train -> 'train' is not a split

@@ -14,7 +14,7 @@ from nooch.report.exports.export import export
 from nooch.suites import Suite
 
 # name -> the options that an export of the made suite needs
-PLAIN = ("ids", "npy", "coco-slices", "csv", "hf", "table", "fiftyone")
+PLAIN = ("ids", "coco-slices", "csv", "hf", "fiftyone")
 OPTIONS = {name: lambda _made: {} for name in PLAIN}
 OPTIONS["coco"] = lambda made: {"annotations": made.annotations}
 QUESTIONS = ("pope", "images", "lmms-eval", "vlmevalkit")

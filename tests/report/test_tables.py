@@ -1,11 +1,14 @@
-"""ids, npy and csv: what they hold, held to a slow reading of the suite."""
+"""ids and csv: what they hold, by a slow reading of the suite; the torch Dataset of the docs."""
 
 import csv
 import json
+import math
+import re
 import string
 from dataclasses import replace
 from functools import partial
 from itertools import product
+from pathlib import Path
 from urllib.parse import unquote
 
 import msgspec
@@ -16,12 +19,12 @@ from hypothesis import given, strategies as st
 from oracles import suite_rows
 from refusals import fails, refused
 
+import nooch
 from nooch.base.errors import OutputError
 from nooch.criteria import CE
 from nooch.report.exports.contract import Names, safe_name
 from nooch.report.exports.export import export
 from nooch.suites.find import find
-from nooch.suites.published import published_suite, read_labels, read_published
 
 SIDES = ("hard_positive", "hard_negative")
 
@@ -50,7 +53,7 @@ def test_ids_hold_the_suite(made, tmp_path):
 
 
 def test_no_place_on_a_machine_gets_into_an_export(made, tmp_path):
-    for name in ("ids", "npy", "csv", "hf"):
+    for name in ("ids", "csv", "hf"):
         export(made.suite, name, tmp_path / name, data=made.data)
     written = [p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()]
     for place in (b"../dataset", str(made.folder).encode(), str(tmp_path).encode()):
@@ -90,69 +93,16 @@ def test_ids_go_only_where_they_may(made, tmp_path):
         fails(write, words, kind=OutputError)
 
 
-def test_npy_reads_back_as_the_published_sets_do(made, tmp_path):
-    done = export(made.suite, "npy", tmp_path / "out", data=made.data, criteria=["ce"])
-    found = read_published(tmp_path / "out")
-    assert len(found.sets) == 2 * 2 * 2
-    for one in found.sets:
-        expected = made.suite.set("ce", one.task, one.split).ids(f"hard_{one.side}")
-        assert one.ids.tolist() == expected
-        assert one.criterion == "ce"
-    ids = made.data.images.select("split", "image_id").rows()
-    assert {s: i.tolist() for s, i in found.splits.items()} == {
-        split: [i for s, i in ids if s == split] for split in ("train", "valid", "test")
-    }
-    assert "nooch_ids_CE_fire_hydrant_hard_negative_valid.npy" in done.files
-    stored = np.load(tmp_path / "out/nooch_ids_CE_car_hard_positive_test.npy", allow_pickle=False)
-    assert stored.dtype == np.int64
-
-
-def test_the_authors_files_go_in_and_come_out(shared_data, tmp_path):
-    folder = shared_data / "nooch-published"
-    labels = read_labels(shared_data / "coco-stats" / "derived_coco_thing_labels_123287x80.npz")
-    suite = published_suite(read_published(folder), labels)
-    done = export(suite, "npy", tmp_path / "out")
-    originals = sorted(folder.glob("nooch_ids_*.npy"))
-    written = [name for name in done.files if name.startswith("nooch_ids_")]
-    assert written == [p.name for p in originals]
-    assert len(originals) == 96
-    for path in originals:
-        ids = np.load(tmp_path / "out" / path.name, allow_pickle=False)
-        assert ids.tolist() == sorted(np.load(path, allow_pickle=False).tolist())
-    export(suite, "hf", tmp_path / "hf", criteria=["gist"], tasks=["cup"])
-    export(suite, "ids", tmp_path / "ids")
-
-
-def test_npy_without_the_dataset_has_the_ids_of_its_sets(made, tmp_path):
-    done = export(made.suite, "npy", tmp_path / "out")
-    assert any("no verdict" in text for text in done.notes)
-    splits = read_published(tmp_path / "out").splits
-    assert set(splits) == {"valid", "test"}
-    assert splits["test"].tolist() == made.suite.set("ce", "car", "test").image_ids.to_list()
-
-
-def test_npy_of_a_split_that_the_authors_do_not_have_says_so(make_suite, tmp_path):
-    done = export(make_suite({"ce": ["car"]}, [1, 2, 3, 4], split="all"), "npy", tmp_path / "out")
-    assert any("all" in text and "valid and test" in text for text in done.notes)
-    assert "nooch_ids_CE_car_hard_positive_all.npy" in done.files
-
-
-def test_npy_refuses_ids_that_are_text(make_suite, tmp_path):
-    suite = make_suite({"ce": ["car"]}, ["a", "b", "c", "d"])
-    fails(lambda: export(suite, "npy", tmp_path / "out"), "text")
-    assert list(tmp_path.iterdir()) == []
-
-
 @pytest.mark.parametrize(
     "task", ["a/b", "..", "../../x", "C:\\x", "a\nb", ".hidden", "x" * 70 + "é", "*?[a]", "a+2Fb"]
 )
-def test_names_of_tasks_never_lead_elsewhere(make_suite, tmp_path, task):
+def test_names_of_tasks_never_lead_elsewhere(made, make_suite, tmp_path, task):
     suite = make_suite({"ce": [task]}, [1, 2, 3, 4])
-    export(suite, "npy", tmp_path / "out")
-    found = read_published(tmp_path / "out").sets
-    assert {true_name(one.task) for one in found} == {task}
+    export(suite, "csv", tmp_path / "out", data=made.data)
+    (table,) = (tmp_path / "out").rglob("*.csv")
+    assert true_name(table.stem) == task
     assert [p.name for p in tmp_path.iterdir()] == ["out"]
-    assert all(p.parent == tmp_path / "out" for p in (tmp_path / "out").rglob("*"))
+    assert table.parent == tmp_path / "out" / "ce"
 
 
 @given(st.text(min_size=1))
@@ -163,10 +113,10 @@ def test_safe_names_are_safe_and_can_be_undone(name):
     assert not safe.startswith(".")
 
 
-def test_two_things_never_share_a_file(make_suite, tmp_path):
-    same = ({"my_a": ["b"], "my": ["a_b"]}, {"ce": ["Car", "car"]}, {"ce": ["x"], "CE": ["x"]})
-    for names in same:
-        write = partial(export, make_suite(names, [1, 2, 3, 4]), "npy", tmp_path / "out")
+def test_two_things_never_share_a_file(made, make_suite, tmp_path):
+    for names in ({"ce": ["Car", "car"]}, {"ce": ["x"], "CE": ["x"]}):
+        suite = make_suite(names, [1, 2, 3, 4])
+        write = partial(export, suite, "csv", tmp_path / "out", data=made.data)
         refused(write, "would both be written")
         assert list(tmp_path.iterdir()) == []
     names = Names()
@@ -221,3 +171,70 @@ def test_csv_needs_a_file_name_for_each_image(made, tmp_path):
     write = partial(export, suite, "csv", tmp_path / "out", data=data)
     fails(write, "1 images", "no file name")
     assert list(tmp_path.iterdir()) == []
+
+
+def outputs(suite, tasks=("car", "fire_hydrant"), seed=0.0, **columns):
+    frames = []
+    for criterion, task, split in suite.keys:
+        if criterion == "ce" and task in tasks:
+            ids = suite.set(criterion, task, split).image_ids
+            logits = [(i % 7) - 3 + seed for i in ids]
+            frames.append(pl.DataFrame({"image_id": ids, "task": task, "logit": logits}))
+    return pl.concat(frames).with_columns(**{name: pl.lit(v) for name, v in columns.items()})
+
+
+def test_csv_has_the_loss_of_each_run(made, tmp_path):
+    runs = {"a": outputs(made.suite), "b": outputs(made.suite, ["car"], 0.5)}
+    export(made.suite, "csv", tmp_path / "out", data=made.data, predictions=runs)
+
+    def loss(row, add):
+        logit = int(row["image_id"]) % 7 - 3 + add
+        return math.log1p(math.exp(-logit if row["y"] == "1" else logit))
+
+    for criterion, task in product(("ce", "+7Ece"), ("car", "fire_hydrant")):
+        for row in rows_of(tmp_path / "out", f"{criterion}/{task}.csv"):
+            assert float(row["nll:a"]) == pytest.approx(loss(row, 0))
+            if task == "car":
+                assert float(row["nll:b"]) == pytest.approx(loss(row, 0.5))
+            else:
+                assert row["nll:b"] == ""
+
+
+def test_predictions_that_do_not_fit(made, tmp_path):
+    write = partial(export, made.suite, "csv", tmp_path / "o", data=made.data)
+    fails(lambda: write(predictions=outputs(made.suite).head(3)), "have no prediction")
+    other = outputs(made.suite, ["fire_hydrant"])
+    fails(lambda: write(tasks=["car"], predictions=other), "predict none of the chosen tasks")
+    wide = other.pivot(on="task", index="image_id", values="logit")
+    fails(lambda: write(predictions=wide), "`scale`")
+    assert not list(tmp_path.iterdir())
+
+
+def test_losses_as_a_user_asks_for_them(made, run_cli, tmp_path):
+    outputs(made.suite, run="erm/1").write_parquet(tmp_path / "p.parquet")
+    chosen = f"--predictions {tmp_path}/p.parquet --criterion ce --split test"
+    run_cli(f"export {made.folder}/suite --to csv {tmp_path}/out {chosen}").ok()
+    table = pl.read_csv(tmp_path / "out" / "ce" / "car.csv")
+    options = {"metrics": ["nll"], "criteria": ["ce"]}
+    losses = nooch.evaluate(made.folder / "suite", tmp_path / "p.parquet", **options)
+    hard = table.filter(subset="hard_positive")["nll:erm/1"]
+    assert hard.mean() == pytest.approx(losses.value("nll", "hard_positive", task="car"))
+
+
+def test_the_torch_dataset_of_the_page(made):
+    torch = pytest.importorskip("torch", reason="torch is not installed (nooch[train])")
+    page = (Path(__file__).parents[2] / "docs" / "exports.md").read_text("utf-8")
+    names = {
+        "suite": made.suite,
+        "data": made.data,
+        "transform": lambda image: torch.tensor(np.asarray(image).mean()),
+    }
+    exec(re.search(r"^```python\n(.*?)```", page, re.DOTALL | re.MULTILINE)[1], names)
+    tested, trained = names["tested"], names["trained"]
+    one, train = made.suite.set("ce", "car", "test"), made.data.select("train")
+    # the made images are of the color of their number
+    batches = [*torch.utils.data.DataLoader(tested, batch_size=4)]
+    colors, labels, subsets = (torch.cat([b[n] for b in batches]).tolist() for n in range(3))
+    assert colors == pytest.approx(one.image_ids.to_list(), abs=40)
+    assert (labels, subsets) == (one.labels.tolist(), one.subset.tolist())
+    assert [int(item[1]) for item in trained] == train.labels("car").astype(int).tolist()

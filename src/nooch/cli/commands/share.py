@@ -32,8 +32,8 @@ def export_command(
     ),
     to: str = Option(
         ...,
-        help="ids, npy, coco, coco-slices, csv, hf, table, fiftyone, pope, images, lmms-eval,"
-        " vlmevalkit, or package.module:name.",
+        help="ids, coco, coco-slices, csv, hf, fiftyone, pope, images, lmms-eval, vlmevalkit, or"
+        " package.module:name.",
     ),
     dataset: str = shared.DatasetOption,
     overwrite: bool = shared.OverwriteOption,

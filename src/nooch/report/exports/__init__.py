@@ -17,12 +17,10 @@ __all__ = ["EXPORTS", "Content", "Exported", "Key", "exporter"]
 EXPORTS = MappingProxyType(
     {
         "ids": "nooch.report.exports.lists:export_ids",
-        "npy": "nooch.report.exports.lists:export_npy",
         "coco": "nooch.report.exports.coco:export_coco",
         "coco-slices": "nooch.report.exports.coco_slices:export_coco_slices",
         "csv": "nooch.report.exports.lists:export_csv",
         "hf": "nooch.report.exports.hugging_face:export_hf",
-        "table": "nooch.report.exports.viewer_table:export_table",
         "fiftyone": "nooch.report.exports.fiftyone:export_fiftyone",
         "pope": "nooch.report.exports.question_files:export_pope",
         "images": "nooch.report.exports.question_files:export_images",

@@ -299,7 +299,7 @@ def write_folder(
 
 def written(frames: Iterable[pl.DataFrame], path: Path) -> Iterator[pl.DataFrame]:
     """Write frames to a Parquet file, a row group each, and yield each one that was written."""
-    # only two exports need it
+    # only one export needs it
     import pyarrow.parquet as pq
 
     writer: pq.ParquetWriter | None = None

@@ -48,9 +48,9 @@ def export(
 
     Args:
         suite: the suite.
-        to: ``ids``, ``npy``, ``coco``, ``coco-slices``, ``csv``, ``hf``, ``table``, ``fiftyone``,
-            ``pope``, ``images`` (the files that the questions need), ``lmms-eval``, ``vlmevalkit``,
-            or a custom ``package.module:function``.
+        to: ``ids``, ``coco``, ``coco-slices``, ``csv``, ``hf``, ``fiftyone``, ``pope``, ``images``
+            (the files that the questions need), ``lmms-eval``, ``vlmevalkit``, or a custom
+            ``package.module:function``.
         out: file, folder or FiftyOne dataset to write to.
         data: the dataset that the suite was found in; some formats need its file names.
         criteria: names of criteria; by default all.
@@ -63,11 +63,11 @@ def export(
             hard ones.
         id_field: field of image ids, for fiftyone; by default ``image_id`` or ``coco_id``, else the
             files' paths.
-        predictions: predictions, as for ``nooch.evaluate``, whose losses are written for table, and
+        predictions: predictions, as for ``nooch.evaluate``, whose losses are written for csv, and
             whose boxes for coco-slices.
         reading: how files of predictions are read: keywords of ``nooch.load_predictions``.
         images: folder of the images, for pope, lmms-eval and vlmevalkit, if not the one that the
-            dataset records; for table, what is put before the image paths.
+            dataset records.
         images_as: ``bytes`` also writes the images, for lmms-eval and vlmevalkit; ``paths`` by
             default.
         per_set: images drawn for each task and combination of label and subsets, for pope,

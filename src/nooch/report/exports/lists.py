@@ -1,18 +1,16 @@
-"""One JSON file: the ids of each challenge set's hard images, and the licenses of the data."""
+"""``ids``: one JSON file of the hard images' ids; ``csv``: a table for each criterion and task."""
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
-import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from nooch.base.errors import InputError, OutputError, some_of
-from nooch.base.files import NO_ROOM, local_path, replace_file, write_array
+from nooch.base.files import NO_ROOM, local_path, replace_file
 from nooch.data import Dataset, csv_bytes
 from nooch.report.exports.contract import (
     HARD_SUBSETS,
@@ -21,12 +19,16 @@ from nooch.report.exports.contract import (
     Names,
     about,
     check_replaceable,
-    need_integers,
+    runs_of,
     safe_name,
     table_of,
     write_folder,
 )
 from nooch.suites import ChallengeSet, SetRecord
+
+if TYPE_CHECKING:
+    from nooch.evaluation import Predictions
+    from nooch.evaluation.prediction_files import PredictionSource
 
 FORMAT = "nooch-ids"
 _HEAD = b'{"format":"nooch-ids"'
@@ -65,60 +67,24 @@ def export_ids(content: Content, out: str | Path, *, overwrite: bool = False) ->
     )
 
 
-def export_npy(content: Content, out: str | Path, *, overwrite: bool = False) -> Exported:
-    """Write a folder of ``.npy`` files, int64 ids ascending, as the authors published theirs.
-
-    The criterion ``ce`` is called CE there; characters of other names that are not safe in file
-    names are escaped (see ``safe_name``). ``cocostuff_split_image_ids.npz`` has ``{split}_ids``:
-    all images of the dataset if it is there, else the images of the exported sets.
-    """
-    return write_folder(content, "npy", out, partial(_fill, content), overwrite=overwrite)
-
-
-def _fill(content: Content, folder: Path) -> list[str]:
-    names = Names()
-    splits: dict[str, list[NDArray[np.int64]]] = {}
-    for challenge in content.sets():
-        need_integers(challenge, "names of the authors' layout")
-        ids = challenge.image_ids.to_numpy()
-        splits.setdefault(challenge.split, []).append(ids)
-        criterion = "CE" if challenge.criterion == "ce" else safe_name(challenge.criterion)
-        for number, subset in enumerate(HARD_SUBSETS):
-            task = f"{safe_name(challenge.task)}_{subset}_{challenge.split}"
-            owner = f"{challenge.criterion} {challenge.task}"
-            file = names.take(f"nooch_ids_{criterion}_{task}.npy", owner)
-            write_array(folder / file, ids[challenge.subset == number])
-    notes = []
-    if content.data is not None:
-        parts = content.data.images.select("image_id", "split").partition_by("split", as_dict=True)
-        whole = {
-            str(split): part["image_id"].to_numpy() for (split,), part in sorted(parts.items())
-        }
-    else:
-        whole = {split: np.unique(np.concatenate(ids)) for split, ids in splits.items()}
-        notes.append(
-            "the dataset is not there: the ids of a split are only the exported sets', without"
-            " images that have no verdict"
-        )
-    arrays: dict[str, Any] = {f"{split}_ids": ids for split, ids in whole.items()}
-    np.savez(folder / "cocostuff_split_image_ids.npz", **arrays)
-    if other := [split for split in content.splits if split not in {"valid", "test"}]:
-        notes.append(
-            f"the authors' layout knows the splits valid and test: files of {', '.join(other)} are"
-            " read by no one else"
-        )
-    return notes
-
-
-def export_csv(content: Content, out: str | Path, *, overwrite: bool = False) -> Exported:
-    """Write ``{criterion}/{task}.csv`` with ``split,filename,y,a`` and then
-    ``image_id,subset,support``.
+def export_csv(
+    content: Content,
+    out: str | Path,
+    *,
+    overwrite: bool = False,
+    predictions: PredictionSource = (),
+    reading: Mapping[str, Any] | None = None,
+) -> Exported:
+    """Write ``{criterion}/{task}.csv`` with ``split,filename,y,a``, then
+    ``image_id,subset,support``, and ``nll:RUN`` for each run of the predictions.
 
     ``y`` is 1 where the task's class is present; ``a`` is 1 where the context suggests that it is:
     1 for easy positives and hard negatives, 0 for hard positives and easy negatives. So y = a
     holds where context helps, and the groups (y, a) are as in group robustness methods.
-    ``filename`` is relative to the dataset's folder of images.
+    ``filename`` is relative to the dataset's folder of images. ``nll:RUN`` is the negative
+    log-likelihood of the image (natural logarithm), null for tasks that the run does not predict.
     """
+    runs = runs_of(content, predictions, reading or {})
 
     def fill(folder: Path) -> list[str]:
         data = content.need_data("a CSV with file names")
@@ -126,7 +92,7 @@ def export_csv(content: Content, out: str | Path, *, overwrite: bool = False) ->
         tables: dict[tuple[str, str], list[pl.DataFrame]] = {}
         for challenge in content.sets():
             tables.setdefault((challenge.criterion, challenge.task), []).append(
-                _rows(challenge, data)
+                _rows(challenge, data, runs)
             )
         for (criterion, task), frames in tables.items():
             name = f"{safe_name(criterion)}/{safe_name(task)}.csv"
@@ -138,7 +104,7 @@ def export_csv(content: Content, out: str | Path, *, overwrite: bool = False) ->
     return write_folder(content, "csv", out, fill, overwrite=overwrite)
 
 
-def _rows(challenge: ChallengeSet, data: Dataset) -> pl.DataFrame:
+def _rows(challenge: ChallengeSet, data: Dataset, runs: Sequence[Predictions]) -> pl.DataFrame:
     hard = pl.col("subset") != "easy"
     names = data.images.select("image_id", filename="file_name")
     rows = table_of(challenge).join(names, on="image_id", how="left", maintain_order="left")
@@ -153,4 +119,18 @@ def _rows(challenge: ChallengeSet, data: Dataset) -> pl.DataFrame:
         "image_id",
         "subset",
         "support",
+        *(_losses(run, challenge) for run in runs),
     )
+
+
+def _losses(run: Predictions, challenge: ChallengeSet) -> pl.Series:
+    # most exports need no predictions
+    from nooch.evaluation.metrics.pointwise import losses
+    from nooch.evaluation.predictions import Aligned
+
+    name = f"nll:{run.run}"
+    if challenge.task not in run.tasks:
+        return pl.Series(name, [None] * len(challenge), dtype=pl.Float64)
+    aligned = Aligned(run, challenge.image_ids, challenge.split)
+    values = aligned.values(challenge.task, slice(None), challenge)
+    return pl.Series(name, losses(challenge.labels, values, run.scale))
