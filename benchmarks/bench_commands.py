@@ -38,7 +38,7 @@ FIRST = {
 COMMANDS = {
     "import table": "import table areas.csv --id id --class class --area area out/table",
     "info": "info data",
-    "fsck": "tools fsck data",
+    "info --check": "info data --check",
     "show --all": "show suite --all",
     "explain": "explain suite --task person --image 285",
     "sweep": "sweep data --alpha 0:0.2:20 --beta 0.01:0.5:20 --out out/sweep",

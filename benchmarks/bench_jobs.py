@@ -41,7 +41,7 @@ READ = {
     "collect": "train score {runs} {suite} --out {folder}/scores --overwrite",
     "results": "paper tables {runs} --suite {suite}",
     "report": "report {suite} --runs {runs} --out {folder}/report --overwrite",
-    "fsck": "tools fsck {runs}",
+    "info --check": "info {runs} --check",
 }
 
 

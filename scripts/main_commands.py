@@ -28,7 +28,7 @@ evaluate suite predictions.csv --ignore-unknown --out scores.parquet
 check dataset predictions.csv --out check
 report suite --dataset dataset --predictions predictions.csv --out report
 gallery suite --task car --dataset dataset --out gallery.jpg
-tools fsck suite
+info suite --check
 """
 
 

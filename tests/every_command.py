@@ -35,7 +35,7 @@ __all__ = [
 N = 120
 _TABLE = """
 info ds                                                           | ds, parts |  |
-tools fsck ds                                                           | ds, suite, runs |  |
+info ds --check                                                   | ds |  |
 find ds {find} --out out                                          | ds | suite | 1000
 find ds {gist} --out out                                          | ds | suite | 1000
 find ds --fitted suite --tasks {car} --out out                    | ds, suite | suite | 1000

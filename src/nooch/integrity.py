@@ -1,4 +1,4 @@
-"""Datasets, suites, runs, features, pixels and exports, checked whole: ``nooch tools fsck``."""
+"""Datasets, suites, runs, features, pixels and exports, checked whole: ``nooch info --check``."""
 
 from __future__ import annotations
 

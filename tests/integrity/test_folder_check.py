@@ -1,4 +1,4 @@
-"""Any byte, any length, any file of a folder: nooch tools fsck notices every change."""
+"""Any byte, any length, any file of a folder: nooch info --check notices every change."""
 
 import json
 import shutil
@@ -125,20 +125,20 @@ def test_every_byte_of_a_suites_header_and_of_its_checksum(world):
 
 
 def test_the_command_says_what_is_damaged_and_how_to_make_it_again(world, run_cli):
-    done = run_cli(f"tools fsck {world / 'dataset'}").ok()
+    done = run_cli(f"info {world / 'dataset'} --check").ok()
     assert done.out.split() == f"{world / 'dataset'}: dataset, 4 files checked, whole".split()
     with _altered(world / "dataset/embeddings/made.npy", lambda content: content + b"x"):
-        done = run_cli(f"tools fsck {world / 'dataset'}")
+        done = run_cli(f"info {world / 'dataset'} --check")
         text = " ".join(done.out.split())
         assert done.code == 1
         assert "embeddings/made.npy: has 25729 bytes, 25728 were written" in text
         assert "--overwrite, then run nooch tools embed" in text
         assert text.endswith("damaged: 1 file")
-        damaged = run_cli(f"tools fsck {world / 'dataset'} --format json")
+        damaged = run_cli(f"info {world / 'dataset'} --check --format json")
         assert damaged.code == 1
         assert damaged.json["is_whole"] is False
         assert [one["file"] for one in damaged.json["damaged"]] == ["embeddings/made.npy"]
-    run_cli(f"tools fsck {world}").refused("is not a folder of nooch", "a dataset, suite, runs")
+    run_cli(f"info {world} --check").refused("is not a folder of nooch", "a dataset, suite, runs")
 
 
 def test_a_header_without_checksum_is_read_and_noted(world, tmp_path):

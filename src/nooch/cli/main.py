@@ -54,7 +54,7 @@ import auto: annotations.json data | photos data --split 70/10/20
 import table: a.csv data --id id --label car,boat | b.csv data --id id --class name --area area
 import waterbirds: waterbird_complete95_forest2water2 data | birds data --overwrite
 annotate: photos data --segmenter segformer-b0 | photos data --segmenter deeplab --labels a.csv
-info: data | data --format json
+info: data | runs --check
 download coco-stuff: downloads | downloads --images --no-keep-zips
 download nooch-coco-images: coco | coco --list images.txt
 download nooch-published: downloads | downloads --format json
@@ -91,7 +91,6 @@ tools embed: data --encoder sentence-transformers/all-MiniLM-L6-v2 | data --enco
 tools add-attributes: data weather.csv data2 | data weather.csv data2 --id image --columns rain
 tools scenes: scenes --images 1000 | --print-config
 tools scenes-score: suite scenes/truth.parquet | suite truth.parquet --tasks car --out scores.csv
-tools fsck: data | runs --format json
 """
 EXAMPLES = dict(line.split(": ", 1) for line in _LISTED.splitlines())
 """Command -> its examples without its name, divided by bars."""
@@ -201,12 +200,11 @@ _PAPER = group(
     },
 )  # fmt: skip
 _TOOLS = group(
-    "Embed captions, add attributes, draw scenes, and check folders.",
+    "Embed captions, add attributes, and draw scenes.",
     {
         "Commands": {
             "embed": find.embed_command, "add-attributes": dataset.add_attributes_command,
             "scenes": scenes.scenes_command, "scenes-score": scenes.scenes_score_command,
-            "fsck": info.fsck_command,
         }
     },
 )  # fmt: skip

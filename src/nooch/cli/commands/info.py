@@ -1,4 +1,4 @@
-"""``nooch info``, ``fsck``, ``show`` and ``explain``."""
+"""``nooch info``, ``show`` and ``explain``."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from typer import Argument, Exit, Option
+from typer import Exit, Option
 
 from nooch.base.words import counted
 from nooch.cli import options as shared
@@ -22,9 +22,21 @@ from nooch.cli.terminal import (
 
 
 def info_command(
-    dataset: str = shared.DatasetArgument, format: shared.Format = shared.FormatOption
+    dataset: str = shared.DatasetArgument,
+    check: bool = Option(
+        False,
+        "--check",
+        help=(
+            "Verify the files of the folder, also of a suite, runs, features, pixels or an export."
+            " Exit code 1 if one is damaged."
+        ),
+    ),
+    format: shared.Format = shared.FormatOption,
 ) -> None:
-    """Show the contents of a dataset."""
+    """Show the contents of a dataset, or check that a folder of nooch is whole."""
+    if check:
+        _check(dataset, format)
+        return
     from nooch.data import embedding_precision, load_dataset
     from nooch.suites.summary import annotation_facts
 
@@ -83,13 +95,7 @@ def _annotated(facts: dict[str, Any], n_images: int) -> str:
     return "; ".join(texts) or everything
 
 
-def fsck_command(
-    folder: Path = Argument(
-        ..., metavar="FOLDER", help="A dataset, suite, runs, features, pixels or export."
-    ),
-    format: shared.Format = shared.FormatOption,
-) -> None:
-    """Verify the integrity of a nooch folder. Exit code 1 if a file is damaged."""
+def _check(folder: str, format: shared.Format) -> None:
     from nooch.integrity import fsck
 
     checked = fsck(folder)
