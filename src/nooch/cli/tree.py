@@ -47,7 +47,7 @@ class _Command(TyperCommand):
                 # an argument needs no type: its name is enough
                 typed = _TYPE.sub("" if is_argument else _value, record[0])
                 groups.setdefault(group, []).append((typed, self.in_terminal(record[1])))
-        groups["Output"] = groups.pop("Output")
+        groups["Output"] = groups.pop("Output", [])
         for group, records in groups.items():
             if records:
                 with formatter.section(group):
