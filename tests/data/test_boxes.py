@@ -360,7 +360,7 @@ OPENIMAGES = {
         "ImageID, LabelName"),
     "no label": (HEADER + "a,,0,1,0,1\nb,/m/1,0,1,0,1\n", "1 rows have no ImageID or no LabelName"),
     "no image": (HEADER + ",/m/1,0,1,0,1\n", "1 rows have no ImageID or no LabelName"),
-    "an edge in words": (HEADER + "a,/m/1,left,1,0,1\n", "edges are not numbers"),
+    "an edge in words": (HEADER + "a,/m/1,left,1,0,1\n", "boxes are not numbers"),
     "no row": (HEADER, "contains no boxes of any image"),
     "ragged": (HEADER + "a,/m/1,1,0,0,1,5,6,7\n", "cannot be read"),
     "empty": ("", "cannot be read"),

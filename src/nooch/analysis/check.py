@@ -379,7 +379,7 @@ def _opened(
         data, place = load_dataset(path), os.path.relpath(path, out.absolute() / "suite")
     else:
         with giving("hints", HINTS):
-            recognized = recognize(path, hints)
+            recognized = recognize(path, hints, images)
             given = images or recognized.images
             about: dict[str, Any] = {"images": given, "range": value_range, "progress": progress}
             import_dataset(recognized.reading, folder / "dataset", **about)

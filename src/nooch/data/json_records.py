@@ -21,6 +21,7 @@ from nooch.base.files import read_bytes
 from nooch.base.limits import BROKEN_JSON
 from nooch.base.text_encoding import decoded, utf8_bytes
 from nooch.base.words import counted
+from nooch.data.box_columns import object_rows
 from nooch.data.image_names import IMAGE_COLUMNS, IMAGE_ENDING
 
 BROKEN_RECORDS = (*BROKEN_JSON, ValueError)
@@ -215,11 +216,11 @@ def kind_of(value: Any) -> str:
 
 
 def records_frame(lines: bytes, path: Path) -> pl.DataFrame:
-    """JSON lines as a table; fields of an object within a record are columns. Raises InputError if
-    two columns have one name.
+    """JSON lines as a table; fields of an object within a record are columns, and objects with
+    boxes rows. Raises InputError if two columns have one name.
     """
     # all rows decide on types: with fewer, lists that are empty at first stay so
-    table = pl.read_ndjson(lines, infer_schema_length=None)
+    table = object_rows(pl.read_ndjson(lines, infer_schema_length=None), path)
     for name in table.select(cs.struct()).columns:
         fields = [field.name for field in table.schema[name].fields]  # type: ignore[attr-defined]
         if twice := [field for field in fields if field in table.drop(name).columns]:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from hashlib import sha256
+from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import IO, Any, TypeVar
@@ -38,7 +39,8 @@ from nooch.base.files import check_output_file, local_path, read_bytes, replacin
 from nooch.base.limits import MOST_RATIO, MOST_UNPACKED, MOST_WORKBOOK
 from nooch.base.text_encoding import text_lines, transcoded, utf8_bytes
 from nooch.data.arrays import UNREADABLE_ARRAY
-from nooch.data.image_names import IMAGE_COLUMNS
+from nooch.data.box_columns import HEADERLESS
+from nooch.data.image_names import IMAGE_COLUMNS, IMAGE_ENDING
 from nooch.data.json_records import BROKEN_RECORDS, json_lines, json_records, records_frame
 
 
@@ -203,7 +205,8 @@ def plain_csv(path: Path) -> bytes | None:
     around separators; None if it can be read as it is. Raises OSError and InputError.
 
     Semicolons, tabs, commas and bars are recognized: the separator that the header has most, and
-    the first lines as often, outside of quotes. A file in the plain form is not held in memory.
+    the first lines as often, outside of quotes. A table of boxes without a header gets one. A file
+    in the plain form is not held in memory.
     """
     content = transcoded(path)
     if content is None:
@@ -218,18 +221,31 @@ def plain_csv(path: Path) -> bytes | None:
     lines = [line for line in lines if line.strip()]
     own = separator_of(path)
     sign = _separator(lines, own)
-    if sign == own and not _is_padded(lines, sign):
+    header = _lost_header(head.decode(errors="replace").strip().splitlines()[:1], sign)
+    if sign == own and not header and not _is_padded(lines, sign):
         return content
     text = utf8_bytes(path.read_bytes() if content is None else content, path).decode()
     written = io.StringIO(newline="")
     rows = csv.reader(io.StringIO(text, newline=""), delimiter=sign, skipinitialspace=True)
     try:
         csv.writer(written, delimiter=own, lineterminator="\n").writerows(
-            [cell.strip() for cell in row] for row in rows if row
+            [cell.strip() for cell in row] for row in chain(header, rows) if row
         )
     except csv.Error as error:
         raise InputError(f"is not a table of text: {error}", where=path) from error
     return written.getvalue().encode()
+
+
+def _lost_header(first: list[str], sign: str) -> list[list[str]]:
+    """The header that a table of boxes without one lacks, by its ``first`` line: an image, four
+    numbers or blanks, a class, as keras-retinanet has it; none of another table.
+    """
+    cells = [cell.strip() for row in csv.reader(first, delimiter=sign) for cell in row]
+    numbers = r"(-?\d+(\.\d+)?)?"
+    is_box = all(re.fullmatch(numbers, cell) for cell in cells[1:5])
+    if len(cells) == 6 and is_box and re.search(IMAGE_ENDING, cells[0]):
+        return [["image", *HEADERLESS, "class"]]
+    return []
 
 
 def _separator(lines: list[str], own: str) -> str:
@@ -263,9 +279,11 @@ def _without_zeros(column: pl.Series) -> pl.Series:
 
 
 def as_numbers(column: pl.Series, *, comma: bool = True, percent: bool = True) -> pl.Series:
-    """Text as Float64, null where it is not a number; with decimal commas if there are any, and
-    percent signs left out.
+    """Numbers, or text, as Float64, null where it is not a number; with decimal commas if there are
+    any, and percent signs left out.
     """
+    if column.dtype != pl.String:
+        return column.cast(pl.Float64, strict=False)
     texts = column.str.strip_chars()
     texts = texts.str.strip_chars_end("% ") if percent else texts
     texts = texts.str.replace(",", ".", literal=True) if comma else texts

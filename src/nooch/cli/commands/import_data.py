@@ -296,14 +296,14 @@ def table(
 
 
 def _run_recognized(
-    recognize: Callable[[Path, Hints], Recognized],
+    recognize: Callable[..., Recognized],
     path: Path,
     out: Path,
     options: Any,
     typed: Mapping[str, Any],
 ) -> None:
     """Import what is recognized with the hints that were typed."""
-    found = recognize(path, hints_of(typed, options))
+    found = recognize(path, hints_of(typed, options), options.get("images"))
     if found.why:
         note(f"recognized {found.kind}: {found.why}")
     reading: Any = found.reading

@@ -6,10 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Annotated, Any
 
 from nooch.base.calls import checked
 from nooch.base.errors import NoochError, ParameterError, giving
+from nooch.data.box_columns import FORMATS
 from nooch.data.dataset import Dataset
 from nooch.data.importing.recognition import Recognized, recognize
 from nooch.data.importing.table_roles import Hints, table_roles
@@ -21,7 +22,9 @@ _FRAME = "the frame"
 
 
 @contextmanager
-def recognized_frame(frame: Any, hints: Hints | None = None) -> Iterator[Recognized]:
+def recognized_frame(
+    frame: Any, hints: Hints | None = None, images: str | Path | None = None
+) -> Iterator[Recognized]:
     """The reading of a frame of polars, pandas or Arrow, meanwhile. Raises ParameterError for
     another object, and as ``recognize``.
     """
@@ -35,7 +38,8 @@ def recognized_frame(frame: Any, hints: Hints | None = None) -> Iterator[Recogni
         )
     with TemporaryDirectory(prefix="nooch-") as folder:
         file = Path(folder) / "frame.parquet"
-        columns, layout, why, _ = table_roles(table, _FRAME, hints or Hints())
+        pictures = None if images is None else Path(images)
+        columns, layout, why, _ = table_roles(table, _FRAME, hints or Hints(), pictures)
         found = Recognized("table", TableReading(file, columns, layout), why)
         table.write_parquet(file)
         try:
@@ -63,6 +67,8 @@ def dataset(
     split_column: str | None = None,
     split_values: Mapping[str, str] | None = None,
     attributes: Sequence[str] = (),
+    box_format: Annotated[str, FORMATS] | None = None,
+    one_class: str | None = None,
     images: str | Path | None = None,
 ) -> Dataset:
     """A dataset in memory from a frame of labels, or from files of annotations.
@@ -90,6 +96,9 @@ def dataset(
         split_column: column of split names.
         split_values: what its values mean, such as ``{"0": "train"}``.
         attributes: columns to keep as attributes; by default all that have no other part.
+        box_format: order of the numbers of boxes, where their columns leave it open: ``xyxy``
+            (corners), ``xywh`` (left, top, width, height) or ``cxcywh`` (center).
+        one_class: name of the class of all boxes, where no column has classes.
         images: folder below which the image files lie.
 
     Returns:
@@ -113,12 +122,12 @@ def dataset(
         present_column=present_column,
         positive=positive or {}, blank_is_no=blank_is_no, label_separator=label_separator,
         file_name=file_name, split_column=split_column, split_values=split_values or {},
-        attributes=attributes,
+        attributes=attributes, box_format=box_format, one_class=one_class,
     )  # fmt: skip
     with giving("", {"label": "labels"}):
         if isinstance(frame, str | Path):
-            return _read(recognize(frame, hints), images)
-        with recognized_frame(frame, hints) as found:
+            return _read(recognize(frame, hints, images), images)
+        with recognized_frame(frame, hints, images) as found:
             return _read(found, images)
 
 

@@ -102,7 +102,7 @@ def import_dataset(
         from nooch.data.importing.frames import recognized_frame
         from nooch.data.importing.table_roles import HINTS
 
-        with giving("hints", HINTS), recognized_frame(reading, hints) as table:
+        with giving("hints", HINTS), recognized_frame(reading, hints, images) as table:
             notes = [*notes, f"recognized {table.kind}: {table.why}"]
             return import_dataset(
                 table.reading, out, part_size=part_size, images=images, broken=broken,

@@ -61,9 +61,11 @@ class Recognized:
     images: Path | None = None
 
 
-def recognize(path: str | Path, hints: Hints | None = None) -> Recognized:
+def recognize(
+    path: str | Path, hints: Hints | None = None, images: str | Path | None = None
+) -> Recognized:
     """Recognize the annotations in a file or folder, by the names of files and columns; ``hints``
-    decide where these leave a choice.
+    decide where these leave a choice, and the sizes of ``images``.
     """
     place = Path(path)
     if not place.exists():
@@ -74,7 +76,8 @@ def recognize(path: str | Path, hints: Hints | None = None) -> Recognized:
         reading = custom_reading(hints.reader, place)
         return Recognized(hints.reader, reading, f"read by {hints.reader}")
     for attempt in _OF_FOLDERS if place.is_dir() else _OF_FILES:
-        if (recognized := attempt(place, hints or Hints())) is not None:
+        of_tables = {"pictures": Path(images)} if images and attempt in _OF_TABLES else {}
+        if (recognized := attempt(place, hints or Hints(), **of_tables)) is not None:
             return recognized
     problem = f"annotations are not called *{place.suffix}" if place.suffix else "has no ending"
     if place.is_dir():
@@ -92,14 +95,15 @@ _KNOWN = (
 )
 
 
-def recognize_table(path: str | Path, hints: Hints) -> Recognized:
+def recognize_table(path: str | Path, hints: Hints, images: str | Path | None = None) -> Recognized:
     """As ``recognize``, of a table: a file or a folder of parts. Where hints name the columns of
     images and of labels or classes, it is not read, and columns that they do not name have no role.
     """
     roles = named_roles(hints)
     if roles is not None:
         return Recognized("table", reading_of("table", Path(path), *roles), "")
-    found = _table(Path(path), hints) if Path(path).is_dir() else recognize(path, hints)
+    place, pictures = Path(path), None if images is None else Path(images)
+    found = _table(place, hints, pictures) if place.is_dir() else recognize(path, hints, images)
     if found.kind not in {"table", "boxes"}:
         remedy = "import it as what it is: nooch import auto"
         raise InputError(
@@ -171,14 +175,15 @@ def _yolo_file(file: Path, _: Hints) -> Recognized | None:
     return _found("boxes", f"{file.name} as YOLO's list of images", None, file, "yolo")
 
 
-def _table_file(file: Path, hints: Hints) -> Recognized | None:
-    return _table(file, hints) if file.suffix.lower() in TABLE_ENDINGS else None
+def _table_file(file: Path, hints: Hints, pictures: Path | None = None) -> Recognized | None:
+    return _table(file, hints, pictures) if file.suffix.lower() in TABLE_ENDINGS else None
 
 
-def _table(file: Path, hints: Hints) -> Recognized:
-    from nooch.data.table_files import read_table
+def _table(file: Path, hints: Hints, pictures: Path | None) -> Recognized:
+    from nooch.data.readers.nested_tables import read_flat_table
+    from nooch.data.readers.table_layouts import LongTable
 
-    table = read_table(file)
+    table = read_flat_table(file)
     if {"image_id", "category_id"} <= {*table.columns} and {"bbox", "score"} & {*table.columns}:
         raise InputError(
             "is a list of detections (COCO's format of results), which are predictions",
@@ -189,8 +194,10 @@ def _table(file: Path, hints: Hints) -> Recognized:
     names = {name.lower(): name for name in table.columns}
     if {"imageid", "labelname", "xmin", "xmax"} <= set(names):
         return _found("boxes", "columns of Open Images' boxes", None, file, "openimages")
-    columns, layout, why, is_file = table_roles(table, file, hints)
-    images = _images_near(file.parent) if is_file or columns.file_name else None
+    near = pictures or _images_near(file.parent)
+    columns, layout, why, is_file = table_roles(table, file, hints, near)
+    by_size = isinstance(layout, LongTable) and layout.placed and not layout.in_fractions
+    images = near if is_file or columns.file_name or by_size else None
     return _found("table", why, images, file, columns, layout)
 
 
@@ -351,7 +358,7 @@ def _values(folder: Path) -> set[int]:
     return found
 
 
-def _table_folder(folder: Path, hints: Hints) -> Recognized | None:
+def _table_folder(folder: Path, hints: Hints, pictures: Path | None = None) -> Recognized | None:
     """The only table of a folder, or of one below it; or the boxes of Open Images."""
     endings = tuple(ending for ending in TABLE_ENDINGS if ending != ".json")
     below = [*sorted(folder.iterdir()), *sorted(folder.glob("*/*"))]
@@ -374,7 +381,7 @@ def _table_folder(folder: Path, hints: Hints) -> Recognized | None:
     tables = tables or [file for file in below if file.suffix.lower() == ".json"]
     if len(tables) != 1:
         return None
-    found = _coco_file(tables[0], hints) or _table_file(tables[0], hints)
+    found = _coco_file(tables[0], hints) or _table_file(tables[0], hints, pictures or images)
     if found is None:
         return None
     why = f"{tables[0].relative_to(folder).as_posix()}: {found.why}"
@@ -458,7 +465,9 @@ def _with_images(entries: Iterable[Path]) -> list[Path]:
     return [place for place in folders if next(_listed(place, IMAGE_ENDINGS), None) is not None]
 
 
-_Attempt = Callable[[Path, Hints], Recognized | None]
+_Attempt = Callable[..., Recognized | None]
+_OF_TABLES = (_table_file, _table_folder)
+"""Attempts that look at the sizes of image files."""
 _OF_FILES: tuple[_Attempt, ...] = (_other_file, _coco_file, _yolo_file, _table_file)
 _OF_FOLDERS: tuple[_Attempt, ...] = (
     _coco_stuff, _coco_folder, _other_layout, _yolo_folder, _voc_folder, _label_maps, _unnamed_maps,

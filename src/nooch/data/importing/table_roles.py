@@ -10,18 +10,19 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
-from operator import itemgetter
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Any
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from nooch.base.calls import Options
 from nooch.base.errors import InputError, ParameterError, check_one_of, some_of
 from nooch.base.words import counted
 from nooch.data.box_columns import (
-    COLUMN_NAMES,
-    MOST_OUTSIDE,
+    FORMATS,
+    HEADERLESS,
     NUMBERS,
     Floats,
     are_fractions,
@@ -49,10 +50,12 @@ from nooch.data.objects import LEEWAY
 from nooch.data.readers.table_layouts import (
     CHOICES,
     SEPARATORS,
+    YES_NO,
     Columns,
     LongTable,
     TableLayout,
     TableOfImages,
+    as_yes,
     has_lists,
     is_unnamed,
     tags_of,
@@ -91,6 +94,9 @@ class Hints(Options):
         split_column: column of split names.
         split_values: what values of a table's column of splits mean, such as ``{"0": "train"}``.
         attributes: columns to keep as attributes; by default all that have no other part.
+        box_format: order of the numbers of boxes, where their columns leave it open: ``xyxy``
+            (corners), ``xywh`` (left, top, width, height) or ``cxcywh`` (center).
+        one_class: name of the class of all boxes, where no column has classes.
         void: values of label maps that are not classes.
         reader: a custom reader of another format, ``package.module:Name``.
     """
@@ -107,6 +113,8 @@ class Hints(Options):
     split_column: str | None = None
     split_values: Mapping[str, str] = field(default_factory=dict)
     attributes: Sequence[str] = ()
+    box_format: Annotated[str, FORMATS] | None = None
+    one_class: str | None = None
     void: Sequence[int] = ()
     reader: str | None = None
 
@@ -158,9 +166,10 @@ def _columns(id: str, file_name: str | None, split: str | None, hints: Hints) ->
 
 
 def table_roles(
-    table: pl.DataFrame, where: object, hints: Hints
+    table: pl.DataFrame, where: object, hints: Hints, images: Path | None = None
 ) -> tuple[Columns, TableLayout, str, bool]:
-    """Roles of the columns, layout, the reasons, and whether ids are file names.
+    """Roles of the columns, layout, the reasons, and whether ids are file names; ``images`` is
+    the folder of the image files.
 
     Raises:
         ParameterError: a column that is not there.
@@ -181,11 +190,7 @@ def table_roles(
         problem = f"column {key} cannot have both the images and the classes"
         raise ParameterError(problem, where=where, give={"id": ...})
     is_file = table[key].dtype == pl.String and _share_of_files(table[key]) > 0
-    split = next((names[n] for n in ("split", "subset", "set", "fold") if n in names), None)
-    # a column of that name is refused later, with what to do, where its values are not known
-    if split is not None and split != "split" and not _are_splits(table[split]):
-        split = None
-    split = hints.split_column or split
+    split = hints.split_column or _split_column(table, names)
     others = [names[n] for n in FILE_COLUMNS if n in names and names[n] != key]
     texts = [name for name in others if table[name].dtype == pl.String]
     file_name = hints.file_name or (None if is_file else next(iter(texts), None))
@@ -193,10 +198,18 @@ def table_roles(
     taken = {key, split, file_name, *hints.attributes} - {*hints.label, hints.class_column}
     class_column = hints.class_column or _class_column(table, key, names, taken, where, hints)
     _check_layout(hints, class_column)
-    if class_column is None:
-        layout, why = _wide(table, taken, where, hints, key)
+    boxes, note = _boxes(table, names, where, hints, (file_name or key, images))
+    one = _one_class(table, key, class_column, boxes.get("box", ()), taken, where, hints)
+    if one is not None:
+        class_column, one_class = one
+        long = LongTable(class_column, **boxes, one_class=one_class)
+        why = f"a row for each box of {key}, all of class {one_class}: {', '.join(long.columns)}"
+        why += note
+    elif class_column is None:
+        layout, why = _wide(table, {*taken, *boxes.get("box", ())}, where, hints, key)
         return columns, layout, why, is_file
-    long, why = _long(table, names, key, class_column, where, hints)
+    else:
+        long, why = _long(table, names, key, class_column, where, hints, (boxes, note))
     present = hints.present_column
     if present is None and {"imageid", "labelname", "confidence"} <= {*names}:
         cells = table[names["confidence"]]
@@ -209,6 +222,12 @@ def table_roles(
     if table[key].n_unique() < table.height and not hints.attributes:
         columns = replace(columns, attributes=of_images)
     return columns, long, why, is_file
+
+
+def _split_column(table: pl.DataFrame, names: Mapping[str, str]) -> str | None:
+    split = next((names[n] for n in ("split", "subset", "set", "fold") if n in names), None)
+    # a column of that name is refused later, with what to do, where its values are not known
+    return split if split in (None, "split") or _are_splits(table[split]) else None
 
 
 def _share_of_files(column: pl.Series) -> float:
@@ -287,6 +306,41 @@ def _class_column(
     return None
 
 
+def _one_class(
+    table: pl.DataFrame,
+    key: str,
+    class_column: str | None,
+    box: Sequence[str],
+    taken: set[str | None],
+    where: object,
+    hints: Hints,
+) -> tuple[str | None, str] | None:
+    """The column of 0 and 1, if any, and the name of the one class of a table of boxes; None of
+    another table. Raises InputError for boxes without a column of classes.
+    """
+    is_yes = {n: pair_of(table[n]) in YES_NO[:2] for n in table.columns if n not in {*taken, *box}}
+    if hints.one_class is not None:
+        if not box and not is_yes.get(str(class_column)):
+            problem = "`one_class` is the class of all boxes, and there are none"
+            raise ParameterError(problem, where=where, give={"one_class": None})
+        return class_column, hints.one_class
+    repeated = table[key].n_unique() < table.height
+    if not box or class_column is not None or not (repeated or not any(is_yes.values())):
+        return None
+    has_box = table.select(~pl.all_horizontal(pl.col(box).is_null())).to_series()
+    of_boxes = [n for n in is_yes if is_yes[n] and (as_yes(table[n]) == has_box).all()]
+    if target := hints.label if len(hints.label) == 1 else of_boxes[:1]:
+        return target[0], target[0]
+    if hints.label:
+        return None
+    raise question(
+        f"has boxes, in {', '.join(box)}, and no column that is certain to have their classes",
+        where,
+        ("1 class, of that name", {"one_class": ...}),
+        *_class_readings(table, [n for n in is_yes if not is_yes[n]], where),
+    )
+
+
 def _is_constant(table: pl.DataFrame, key: str, name: str) -> bool:
     if table[name].dtype.is_nested():
         return False
@@ -300,11 +354,13 @@ def _long(
     column: str,
     where: object,
     hints: Hints,
+    found: tuple[dict[str, Any], str],
 ) -> tuple[LongTable, str]:
-    """The layout of a table with a column of classes."""
-    area = hints.area_column or names.get("area")
-    boxes, note = _boxes(table, names, where)
-    if boxes:
+    """The layout of a table with a column of classes, and boxes as ``_boxes`` gives them."""
+    area, (boxes, note) = hints.area_column or names.get("area"), found
+    if boxes.get("is_placed"):
+        in_pixels = area is not None and bool((as_numbers(table[area]) > 1).any())
+        boxes["areas_in_pixels"] = in_pixels and not boxes["in_fractions"]
         used = boxes["box"] if boxes["in_fractions"] else [*boxes["box"], *boxes["size"]]
         why = f"a row for each box of {key}, {column}: {', '.join(used)}"
         return LongTable(column, area, **boxes), f"{why}{note}"
@@ -321,60 +377,102 @@ def _long(
 
 
 def _boxes(
-    table: pl.DataFrame, names: Mapping[str, str], where: object
+    table: pl.DataFrame,
+    names: Mapping[str, str],
+    where: object,
+    hints: Hints,
+    pictures: tuple[str, Path | None],
 ) -> tuple[dict[str, Any], str]:
-    """Fields of a ``LongTable`` for the boxes of a table, none without any; and a note. Raises
-    InputError where the order of their numbers is open, or another one than columns say.
+    """Fields of a ``LongTable`` for the boxes of a table, none without any; and a note.
+    ``pictures``: the column that names the images, and their folder. Raises InputError where the
+    order of the numbers is open, or another one than columns say.
     """
     box, box_format = box_columns(names)
     cells = [table[name].drop_nulls() for name in box if len(box) == 4]
-    texts = [text for text in cells if text.dtype == pl.String and len(text)]
-    if commas := [text for text in texts if not as_numbers(text).null_count()]:
-        problem = f"column {commas[0].name} has numbers as text, such as {commas[0][0]}"
-        remedy = "write decimal points, and no separators of thousands"
-        raise InputError(problem, where=where, allowed="numbers", remedy=remedy)
-    if not box or not (len(box) == 1 or all(table[name].dtype.is_numeric() for name in box)):
+    if not box or any(map(_is_words, cells)):
         return {}, ""
     try:
         numbers, box_format = box_numbers(table, box, box_format, where)
     except InputError:
+        if len(box) == 4:
+            raise
         # a column of that name has something else
+        return {}, ""
+    written = numbers.to_numpy()
+    has_box = np.isfinite(written).all(axis=1)
+    if not has_box.any():
         return {}, ""
     pairs = ([names[n] for n in pair] for pair in _SIZES if set(pair) <= set(names))
     size = next((pair for pair in pairs if not set(pair) & set(box)), [])
-    written = numbers.to_numpy()
-    has_box = ~np.isnan(written).any(axis=1)
-    in_fractions, extent = are_fractions(written[has_box]), np.ones((table.height, 2))
-    if not has_box.any():
-        return {}, ""
-    if not in_fractions and not size:
-        return {}, "; its boxes are left out: no columns width and height tell the images' sizes"
-    if not in_fractions:
-        extent = box_numbers(table, size, "", where)[0].to_numpy()
+    extent = box_numbers(table, size, "", where)[0].to_numpy() if size else None
+    sides, left_out = written[:, 2:] - written[:, :2], list[str]()
+    if extent is not None and np.allclose(extent[has_box], sides[has_box], atol=1):
+        # of the box, not of the image
+        size, extent, left_out = [], None, size
+    in_fractions = are_fractions(written[has_box])
+    if in_fractions:
+        extent = np.ones((table.height, 2))
+    elif extent is None:
+        extent = _sizes(table[pictures[0]], has_box, pictures[1])
     has_box &= np.isfinite(extent).all(axis=1)
+    if not has_box.any():
+        note = "they are in pixels, and no columns width and height or image files have the sizes"
+        return {"box": box, "is_placed": False}, f"; its boxes are left out: {note}"
     known = written[has_box], extent[has_box]
-    box_format = box_format or _box_format(*known, where)
-    note = check_inside(known[0], box_format, known[1], where, is_declared=False)
+    forms = (box_format,) if box_format else ("xywh", "cxcywh")
+    if numbers.columns == ["1", "2", "3", "4"] or box == HEADERLESS:
+        forms = ("xyxy", "xywh")
+    place = f"{where}, {', '.join(box)}"
+    box_format = hints.box_format or _box_format(*known, forms, place)
+    note = check_inside(known[0], box_format, known[1], where)
     flags = {
         flag: next(names[name] for name in called if name in names)
         for flag, called in _FLAGS.items()
         if {*called} & {*names}
     }
     about = {"box_format": box_format, "size": size, "in_fractions": in_fractions, "flags": flags}
-    return {"box": box, **about}, f"; {note}" if note else ""
+    about |= {"is_placed": True, "left_out": left_out}
+    sizes = "" if size or in_fractions else ", in pixels of the image files"
+    return {"box": box, **about}, f" ({NUMBERS[box_format]}{sizes}){'; ' if note else ''}{note}"
 
 
-def _box_format(written: Floats, extent: Floats, where: object) -> str:
-    """The order of columns x, y and two sides: the only one in which boxes lie within images."""
-    shares = {f: share_outside(written, f, extent, LEEWAY) for f in ("xywh", "cxcywh")}
-    (best, least), (_, most) = sorted(shares.items(), key=itemgetter(1))
-    if least <= MOST_OUTSIDE < most:
-        return best
-    raise InputError(
-        "columns x, y and sides of boxes can be a corner or the center",
-        where=where,
-        allowed="; ".join(f"{COLUMN_NAMES[f]} ({NUMBERS[f]})" for f in shares),
-        remedy="rename the columns to one of these",
+def _is_words(cells: pl.Series) -> bool:
+    """True for texts of which most are no numbers."""
+    return cells.dtype == pl.String and as_numbers(cells).null_count() > len(cells) / 2
+
+
+_MOST_SIZED = 500
+"""Image files whose sizes are looked at."""
+
+
+def _sizes(names: pl.Series, has_box: NDArray[np.bool_], folder: Path | None) -> Floats:
+    """Width and height of the image of each row (n, 2), NaN where not known, of a sample of those
+    with a box.
+    """
+    extent = np.full((len(names), 2), np.nan)
+    if folder is None:
+        return extent
+    chosen = names.filter(has_box).unique(maintain_order=True)
+    chosen = chosen.gather_every(-(-len(chosen) // _MOST_SIZED))
+    from nooch.data.readers.image_files import ImageIndex, sizes_of
+
+    index = ImageIndex(folder)
+    paths = [index.by_file_name(str(name)) or index.by_id(name) for name in chosen]
+    sizes = sizes_of([None if path is None else f"{folder}/{path}" for path in paths])
+    size_of = dict(zip(chosen, sizes, strict=True))
+    return np.array([size_of.get(name, (None, None)) for name in names], dtype=np.float64)
+
+
+def _box_format(written: Floats, extent: Floats, forms: Sequence[str], where: object) -> str:
+    """The order of numbers in which most boxes lie within images."""
+    shares = {f: share_outside(written, f, extent, LEEWAY) for f in forms}
+    ranked = sorted(shares, key=shares.__getitem__)
+    if len(ranked) == 1 or shares[ranked[0]] < min(shares[ranked[1]], 0.34):
+        return ranked[0]
+    raise question(
+        "numbers of boxes can be in two orders, in which equally many lie within the images",
+        where,
+        *((NUMBERS[f], {"box_format": f}) for f in forms),
     )
 
 

@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
 
+import numpy as np
 import polars as pl
 
 from nooch.base.calls import Map, StepProgress
 from nooch.base.errors import InputError, ParameterError, check_one_of, some_of, unreadable
+from nooch.data.box_columns import Floats, box_numbers
 from nooch.data.objects import LEEWAY
 from nooch.data.readers.contract import ImageListing
 from nooch.data.readers.image_files import stem_of
@@ -24,7 +26,7 @@ from nooch.data.readers.image_rows import (
     parse_files,
     write_rows,
 )
-from nooch.data.table_files import BROKEN_TABLE, read_table
+from nooch.data.table_files import read_table
 from nooch.data.table_schema import class_name, identifiers
 
 BOX_COLUMNS: dict[str, Any] = {
@@ -153,6 +155,28 @@ def judged_box(
     return wide * tall, f"{box} reaches beyond the image", KEPT
 
 
+def judged_boxes(
+    boxes: Floats, leeway: Floats, keys: pl.DataFrame
+) -> tuple[Floats, dict[int, tuple[str, str]]]:
+    """As ``judged_box``, of many: areas (n,), and by position what is wrong with some of them.
+
+    ``boxes``: left, top, width, height as fractions (n, 4); ``leeway``: (n, 2); two boxes of equal
+    ``keys`` and numbers are one.
+    """
+    start, end = boxes[:, :2], boxes[:, :2] + boxes[:, 2:]
+    inside = (start >= -leeway) & (start <= end) & (end <= 1 + leeway)
+    areas, odd = boxes[:, 2:].prod(axis=1), dict[int, tuple[str, str]]()
+    for row in np.flatnonzero(~inside.all(axis=1)).tolist():
+        edges = start[row, 0], end[row, 0], start[row, 1], end[row, 1]
+        areas[row], problem, rule = judged_box(edges, (leeway[row, 0], leeway[row, 1]))
+        odd[row] = problem, rule
+    rows = keys.hstack(pl.DataFrame(boxes, ["left", "top", "width", "height"]))
+    again = ~rows.select(pl.struct(pl.all()).is_first_distinct()).to_series()
+    for row in again.arg_true():
+        areas[row], odd[row] = math.nan, ("the box is listed twice", ONCE)
+    return areas, odd
+
+
 _EDGES = ("xmin", "xmax", "ymin", "ymax")
 
 
@@ -272,41 +296,22 @@ def _read(file: Path) -> pl.DataFrame:
         raise InputError(
             f"{bare} rows have no ImageID or no LabelName", where=file, allowed="both in every row"
         )
-    texts = [name for name in _CORNERS if table[name].dtype == pl.String]
-    with unreadable(file, errors=BROKEN_TABLE, problem="edges are not numbers"):
-        # decimal commas
-        table = table.with_columns(pl.col(texts).str.replace(",", ".", literal=True))
-        table = table.with_columns(pl.col(_CORNERS).cast(pl.Float64)).with_row_index("row", 1)
-    left, right, top, bottom = (pl.col(edge) for edge in _CORNERS)
-    # the same bounds as ``judged_box``, which is asked about the boxes outside them
-    inside = [
-        pl.all_horizontal(low >= -LEEWAY, low <= high, high <= 1 + LEEWAY)
-        for low, high in ((left, right), (top, bottom))
+    left, right, top, bottom = box_numbers(table, _CORNERS, "", file)[0].to_numpy().T
+    boxes = np.stack([left, top, right - left, bottom - top], axis=1)
+    keys = table.select("ImageID", "LabelName", "crowd")
+    areas, odd = judged_boxes(boxes, np.full((len(boxes), 2), LEEWAY), keys)
+    bad = [
+        bad_line(file, f"row {row + 1}", *odd[row]) if row in odd else None
+        for row in range(len(boxes))
     ]
-    is_inside = pl.all_horizontal(inside).fill_null(value=False)
-    parts, bad = dict[int, float](), dict[int, str]()
-    odd = table.filter(~is_inside).select("row", pl.col(_CORNERS).fill_null(float("nan")))
-    for row, *edges in odd.iter_rows():
-        parts[row], problem, rule = judged_box(edges)
-        bad[row] = bad_line(file, f"row {row}", problem, rule)
-    again = (
-        table.select(pl.exclude("row")).is_duplicated()
-        & ~table.select(pl.struct(pl.exclude("row")).is_first_distinct()).to_series()
-    )
-    for row in table.filter(again)["row"]:
-        parts[row] = math.nan
-        bad[row] = bad_line(file, f"row {row}", "the box is listed twice", ONCE)
-    wide, tall = right - left, bottom - top
-    boxes = table.select(
-        "crowd", stem="ImageID", keys="LabelName",
-        areas=pl.col("row").replace_strict(parts, default=wide * tall, return_dtype=pl.Float64),
-        bad=pl.col("row").replace_strict(bad, default=None, return_dtype=pl.String),
-        boxes=pl.concat_list(left, top, wide, tall),
+    rows = table.select(
+        "crowd", stem="ImageID", keys="LabelName", areas=areas,
+        bad=pl.Series(bad, dtype=pl.String), boxes=pl.Series(boxes, dtype=pl.List(pl.Float64)),
     )  # fmt: skip
     usable = pl.col("areas").is_not_nan()
     lists = (pl.col(name).filter(usable) for name in ("keys", "areas", "crowd"))
     found = pl.col("boxes").filter(usable).explode().drop_nulls(), pl.col("bad").drop_nulls()
-    return boxes.group_by("stem", maintain_order=True).agg(*lists, *found)
+    return rows.group_by("stem", maintain_order=True).agg(*lists, *found)
 
 
 def _names(file: Path, classes: Path | None, keys: Sequence[str]) -> dict[str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
 from pathlib import Path
@@ -16,8 +16,10 @@ from numpy.typing import NDArray
 
 from nooch.base.errors import Give, InputError, ParameterError, check_one_of, some_of, unreadable
 from nooch.base.limits import MOST_AREA
-from nooch.data.box_columns import NUMBERS, as_boxes, box_numbers
-from nooch.data.objects import objects_table, usable_boxes
+from nooch.data.box_columns import as_boxes, box_numbers
+from nooch.data.objects import LEEWAY, objects_table
+from nooch.data.readers.box_formats import KEPT, LEFT_OUT, bad_line, judged_boxes
+from nooch.data.readers.contract import BAD
 from nooch.data.readers.image_rows import Entries, class_order, columns_of
 from nooch.data.table_files import are_exact_integers, as_numbers
 from nooch.data.table_schema import ANNOTATED, CORE_COLUMNS, check_classes, class_name
@@ -259,11 +261,26 @@ def _classes_of(
 
 
 @dataclass(frozen=True)
+class TableBoxes:
+    """Boxes of rows: left, top, width, height in pixels where the ``extent`` of the image is known
+    (n, 4); its width and height (n, 2); the areas within it as fractions (n,), NaN without a usable
+    box; mask of rows that are left out (n,); and counts for notes.
+    """
+
+    numbers: NDArray[np.float64]
+    extent: NDArray[np.float64]
+    areas: NDArray[np.float64]
+    left_out: NDArray[np.bool_]
+    counts: Mapping[str, int]
+
+
+@dataclass(frozen=True)
 class LongTable:
     """A row for each (image, class), or with several classes in a cell.
 
     Attributes:
-        class_column: names of classes; lists of them, or text.
+        class_column: names of classes; lists of them, or text. With ``one_class`` a column of 0
+            and 1, or none.
         area_column: areas; without it, and without ``box``, they are unknown.
         label_separator: what is between the classes in a cell: a character, one of the names of
             ``SEPARATORS``, or ``json`` for lists as JSON or Python write them; ``none``: a cell is
@@ -273,20 +290,28 @@ class LongTable:
             kind, such as ``Confidence``, is refused.
         box: four columns of a box's numbers, or one of lists; with ``box_format``, their order.
             Without areas, a box's area stands in for its object's.
-        size: columns of the image's width and height in pixels; needed unless boxes are
-            ``in_fractions`` of it.
+        size: columns of the image's width and height in pixels; by default, unless boxes are
+            ``in_fractions`` of it, those of the image files.
+        is_placed: whether the sizes of any images are known, so that boxes are read.
+        left_out: columns without a role, such as the width and height of a box with four corners.
+        areas_in_pixels: whether areas are in pixels of the image.
         flags: ``crowd`` and ``ignore`` -> the column that is true of such objects.
+        one_class: the class of all rows with a box, or where ``class_column`` is 1.
     """
 
-    class_column: str
+    class_column: str | None
     area_column: str | None = None
     label_separator: str | None = None
     box: Sequence[str] = ()
     box_format: str = "xyxy"
     size: Sequence[str] = ()
     in_fractions: bool = False
+    is_placed: bool = True
+    left_out: Sequence[str] = ()
+    areas_in_pixels: bool = False
     flags: Mapping[str, str] = field(default_factory=dict)
     present_column: str | None = None
+    one_class: str | None = None
 
     @property
     def present(self) -> str | None:
@@ -294,21 +319,26 @@ class LongTable:
         return None if self.present_column == "none" else self.present_column
 
     @property
+    def placed(self) -> bool:
+        """Whether boxes are read."""
+        return self.is_placed and bool(self.box)
+
+    @property
     def area(self) -> str:
         """The areas of a table, in words."""
-        return "given" if self.area_column else "boxes" if self.box else "unknown"
+        return "given" if self.area_column else "boxes" if self.placed else "unknown"
 
     @property
     def columns(self) -> Sequence[str]:
         """Columns of classes, areas and boxes."""
-        of_boxes = *self.box, *self.size, *self.flags.values()
+        of_boxes = *self.box, *self.size, *self.left_out, *self.flags.values()
         columns = self.class_column, self.area_column, self.present, *of_boxes
         return [*dict.fromkeys(column for column in columns if column)]
 
     @property
     def named(self) -> Sequence[str]:
         """The column of classes."""
-        return [self.class_column]
+        return [self.class_column] if self.class_column and not self.one_class else []
 
     def check(self, names: Sequence[str], path: Path) -> None:
         """Raise ParameterError if a column is missing."""
@@ -348,18 +378,36 @@ class LongTable:
 
     def classes(self, seen: Seen, path: Path) -> dict[Any, str]:
         """Every name that occurs, by its spellings, sorted."""
+        if self.one_class or self.class_column is None:
+            return {str(self.one_class): class_name(str(self.one_class), path)}
         values = seen[self.class_column].values()
         if values.dtype == pl.Binary or (values.dtype.is_nested() and not has_lists(values)):
             problem = f"column {self.class_column} contains {values.dtype}"
             raise InputError(problem, where=path, allowed="names of classes")
-        if self.label_separator is None and self.area_column is None and not self.box:
+        if self.label_separator is None and self.area_column is None and not self.placed:
             _refuse_lists(values, self.class_column, {"label_separator": "none"}, path)
         texts = tags_of(values, self.label_separator)[1].drop_nulls().unique().to_list()
         names = {text: class_name(text, path) for text in texts if text}
         return dict(sorted(names.items(), key=itemgetter(1)))
 
+    def tags(self, rows: pl.DataFrame) -> tuple[NDArray[np.int64], pl.Series]:
+        """The classes of rows, as ``tags_of``; blank where a row has none."""
+        if self.class_column and not self.one_class:
+            which, classes = tags_of(rows[self.class_column], self.label_separator)
+            return which, classes.fill_null("")
+        is_one = (
+            ~rows.select(pl.all_horizontal(pl.col(self.box).is_null())).to_series()
+            if self.class_column is None
+            else as_yes(rows[self.class_column])
+        )
+        return np.arange(rows.height), pl.Series(np.where(is_one, str(self.one_class), ""))
+
     def entries(
-        self, rows: pl.DataFrame, names: Mapping[Any, str], path: Path
+        self,
+        rows: pl.DataFrame,
+        names: Mapping[Any, str],
+        path: Path,
+        boxes: TableBoxes | None = None,
     ) -> dict[str, Entries]:
         """``areas`` of rows that name a class; ``unknown``: those whose area is that word;
         ``verified``: with ``present_column``, those that are absent.
@@ -369,10 +417,12 @@ class LongTable:
         if self.area_column is not None and as_text:
             words = _text(rows[self.area_column]).str.to_lowercase()
             stated = (words == _UNKNOWN).fill_null(value=False)
-        which, classes = tags_of(rows[self.class_column], self.label_separator)
-        areas, has_class = self._areas(rows, path, stated), (classes != "").fill_null(value=False)
-        absent = self._absent(rows, path).gather(which)
-        areas, stated = areas[which], stated.gather(which)
+        which, classes = self.tags(rows)
+        has_class, absent = classes != "", self._absent(rows, path).gather(which)
+        if boxes is not None:
+            has_class &= pl.Series(~boxes.left_out[which])
+        areas = self._areas(rows, path, stated, boxes)[which]
+        stated = stated.gather(which)
         columns = columns_of(names)
 
         def entries(among: pl.Series, values: NDArray[np.float64]) -> Entries:
@@ -401,65 +451,69 @@ class LongTable:
         rows: pl.DataFrame,
         images: tuple[pl.Series, NDArray[np.int64]],
         names: Mapping[Any, str],
-        path: Path,
-        counts: MutableMapping[str, int],
+        boxes: TableBoxes,
     ) -> pl.DataFrame:
         """Objects of rows that name a class and have a box; ``images``: all ids, and the position
-        among them of each row's image. Others are counted, see ``usable_boxes``.
+        among them of each row's image.
         """
-        which, classes = tags_of(rows[self.class_column], self.label_separator)
-        has_class = (classes != "").fill_null(value=False)
-        which, columns = which[has_class.to_numpy()], columns_of(names)
-        numbers = classes.filter(has_class).replace_strict(columns, return_dtype=pl.Int64)
-        boxes, extent = (of[which] for of in self._boxes(rows, path))
-        usable = usable_boxes(boxes, extent[:, 0], extent[:, 1], counts)
-        flags = {
-            name: _is_true(rows[column]).to_numpy()[which][usable]
-            for name, column in self.flags.items()
-        }
+        which, classes = self.tags(rows)
+        usable = (classes != "").to_numpy() & ~np.isnan(boxes.areas[which])
+        numbers = classes.filter(usable).replace_strict(columns_of(names), return_dtype=pl.Int64)
+        which = which[usable]
+        flags = {name: as_yes(rows[column]).to_numpy() for name, column in self.flags.items()}
+        pixels = np.nan_to_num(boxes.extent, nan=1.0).prod(axis=1)
+        # whole pixels stay whole
+        areas = np.where(
+            np.isnan(boxes.extent[:, 0]), boxes.areas, np.round(boxes.areas * pixels, 6)
+        )
         ids, positions = images
         return objects_table(
-            ids, class_order(names), positions[which][usable], numbers.to_numpy()[usable],
-            boxes[usable], **flags,
+            ids, class_order(names), positions[which], numbers.to_numpy(), boxes.numbers[which],
+            areas[which], **{name: flag[which] for name, flag in flags.items()},
         )  # fmt: skip
 
-    def _boxes(
-        self, rows: pl.DataFrame, path: Path
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Left, top, width, height of each row's box (n, 4), NaN in a row without one; and width
-        and height of its image (n, 2), NaN where it is unknown and the box is in fractions.
-        """
+    def boxes(self, rows: pl.DataFrame, ids: pl.Series, path: Path) -> TableBoxes:
+        """The boxes of rows of images with these ``ids``."""
         written, box_format = box_numbers(rows, self.box, self.box_format, path)
-        boxes, extent = as_boxes(written.to_numpy(), box_format), np.full((rows.height, 2), np.nan)
+        numbers = as_boxes(written.to_numpy(), box_format)
+        extent = np.full((rows.height, 2), np.nan)
         if self.size:
-            sides = box_numbers(rows, self.size, "", path)[0].to_numpy()
-            known = ~np.isnan(sides).any(axis=1, keepdims=True)
-            extent = np.where(known, sides, np.nan)
-            in_pixels = boxes * np.hstack([sides, sides]) if self.in_fractions else boxes
-            boxes = np.where(known, in_pixels, boxes if self.in_fractions else np.nan)
-        most = MOST_AREA * np.nan_to_num(extent, nan=1.0).prod(axis=1)
-        wrong = (boxes[:, 2:] < 0).any(axis=1) | (extent <= 0).any(axis=1)
-        wrong |= boxes[:, 2:].prod(axis=1) > most
-        if len(rows_wrong := np.flatnonzero(wrong)):
-            raise InputError(
-                f"row {rows[ROW][int(rows_wrong[0])] + 1} has a box that is turned or too large, as"
-                f" {NUMBERS[box_format]}",
-                where=path,
-                allowed="width and height of at least 0, inside of the image; fractions, or pixels"
-                " with the image's width and height",
-                remedy="correct the box, or leave its cells blank",
-            )
-        return boxes, extent
+            extent = box_numbers(rows, self.size, "", path)[0].to_numpy()
+            extent = np.where((extent > 0).all(axis=1, keepdims=True), extent, np.nan)
+        units = np.hstack([extent, extent])
+        shares = numbers if self.in_fractions else numbers / units
+        if self.in_fractions and self.size:
+            numbers = np.where(np.isnan(units), shares, shares * units)
+        blank = np.isnan(written.to_numpy()).all(axis=1)
+        placed = ~blank & (self.in_fractions | ~np.isnan(units).any(axis=1))
+        tags = pl.DataFrame(dict(zip(("row", "class"), self.tags(rows), strict=True)))
+        texts = tags.group_by("row").agg(pl.all().str.join()).sort("row")["class"]
+        keys = pl.DataFrame({"image": ids, "class": texts})
+        leeway = np.where(np.isnan(extent), LEEWAY, 1 / extent)[placed]
+        areas, left_out = np.full(rows.height, np.nan), np.zeros(rows.height, dtype=bool)
+        areas[placed], odd = judged_boxes(shares[placed], leeway, keys.filter(placed))
+        places = np.flatnonzero(placed)
+        bad = {int(places[number]): problem for number, problem in odd.items()}
+        unnamed = np.flatnonzero(placed & (keys["class"] == "").to_numpy())
+        bad |= dict.fromkeys(unnamed.tolist(), ("the box has no class", LEFT_OUT))
+        left_out[[row for row, (_, rule) in bad.items() if rule != KEPT]] = True
+        areas[left_out] = np.nan
+        if self.area_column and self.areas_in_pixels:
+            given = as_numbers(rows[self.area_column]).to_numpy() / extent.prod(axis=1)
+            areas = np.where(np.isfinite(given) & np.isfinite(areas), given, areas)
+        lines = [bad_line(path.name, f"row {rows[ROW][row] + 1}", *bad[row]) for row in sorted(bad)]
+        boxless = int((blank & (keys["class"] != "").to_numpy()).sum())
+        unsized = ids.filter(~blank & ~placed).n_unique()
+        counts = dict.fromkeys((f"{BAD}{line}" for line in lines), 1)
+        counts |= {"boxless": boxless, "unsized": unsized}
+        return TableBoxes(numbers, extent, areas, left_out, counts)
 
-    def _areas(self, rows: pl.DataFrame, path: Path, stated: pl.Series) -> NDArray[np.float64]:
+    def _areas(
+        self, rows: pl.DataFrame, path: Path, stated: pl.Series, boxes: TableBoxes | None
+    ) -> NDArray[np.float64]:
         """Area of each row; NaN in those that are stated as unknown, and if there is none."""
-        if self.area_column is None and self.box:
-            boxes, extent = self._boxes(rows, path)
-            # without an extent, boxes are fractions
-            areas: NDArray[np.float64] = boxes[:, 2:].prod(axis=1) / np.nan_to_num(
-                extent, nan=1.0
-            ).prod(axis=1)
-            return areas
+        if boxes is not None and (self.area_column is None or self.areas_in_pixels):
+            return boxes.areas
         if self.area_column is None:
             return np.full(rows.height, np.nan)
         column = rows[self.area_column]
@@ -491,7 +545,7 @@ PRESENCE = ("confidence", "present", "presence", "is_present", "value", "positiv
 _PRESENT, _ABSENT = {"1", "1.0", "true", "yes"}, {"0", "0.0", "false", "no"}
 
 
-def _is_true(values: pl.Series) -> pl.Series:
+def as_yes(values: pl.Series) -> pl.Series:
     """Mask of the cells that mean yes."""
     texts = _text(values).str.to_lowercase()
     return texts.is_in([*_PRESENT]).fill_null(value=False)
@@ -574,8 +628,7 @@ def _shares(column: pl.Series) -> pl.Series | None:
     """Float64, None if it is not numbers; of text also with decimal commas and percent signs."""
     if column.dtype.is_nested() or column.dtype == pl.Binary:
         return None
-    as_text = column.dtype == pl.String
-    values = as_numbers(column) if as_text else column.cast(pl.Float64, strict=False)
+    values, as_text = as_numbers(column), column.dtype == pl.String
     if values.null_count() > column.null_count():
         return None
     is_percent = as_text and column.str.strip_chars().str.ends_with("%").fill_null(value=False)

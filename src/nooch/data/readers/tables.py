@@ -31,6 +31,7 @@ from nooch.data.dataset import Dataset, ImageId
 from nooch.data.objects import NOTES
 from nooch.data.readers.contract import in_range, part_edges, read
 from nooch.data.readers.image_rows import ScannedRows, summed, with_sizes
+from nooch.data.readers.nested_tables import class_labels, read_flat_table
 from nooch.data.readers.table_layouts import (
     ROW,
     SIZE,
@@ -48,7 +49,6 @@ from nooch.data.table_files import (
     checked_read,
     parquet_bytes,
     plain_csv,
-    read_table,
     separator_of,
     table_files,
 )
@@ -254,7 +254,7 @@ class ScannedTable(ScannedRows):
     def sized(self, frame: pl.DataFrame, root: str | Path | None) -> pl.DataFrame:
         """The images, with the sizes of their files where boxes in pixels need these."""
         layout = self.rows.reading.layout
-        if not (isinstance(layout, LongTable) and layout.box and not layout.in_fractions):
+        if not (isinstance(layout, LongTable) and layout.placed and not layout.in_fractions):
             return frame
         if "width" not in frame.columns:
             none = pl.lit(None, pl.Int64)
@@ -266,19 +266,20 @@ class ScannedTable(ScannedRows):
         layout, path, table = self.rows.reading.layout, self.rows.reading.path, rows
         ids, positions = self._positions(table[_ID])
         shape, content = (len(ids), len(self.classes)), dict[str, Any]()
-        if isinstance(layout, LongTable) and layout.box:
-            counts = content.setdefault("counts", {})
+        boxes = None
+        if isinstance(layout, LongTable) and layout.placed:
             if not layout.in_fractions:
                 sides = images.select("width", "height")[positions]
                 table = table.with_columns(
                     sides.rename(dict(zip(sides.columns, SIZE, strict=True)))
                 )
-                if not layout.size:
-                    counts["unsized"] = images["width"].null_count()
                 layout = replace(layout, size=SIZE)
-            content["objects"] = layout.objects(table, (ids, positions), self.names, path, counts)
+            boxes = layout.boxes(table, table[_ID], path)
+            content["counts"] = boxes.counts
+            content["objects"] = layout.objects(table, (ids, positions), self.names, boxes)
+        given = () if boxes is None else (boxes,)
         for name, (entry_rows, entry_columns, values) in layout.entries(
-            table, self.names, path
+            table, self.names, path, *given
         ).items():
             content[name] = summed((positions[entry_rows], entry_columns, values), shape)
         if "verified" in content:
@@ -309,8 +310,8 @@ def _plain_file(file: Path, folder: Path, number: int) -> Path:
     usual one. Raises InputError.
     """
     ending = file.suffix.lower()
-    if ending in {".xlsx", ".json"} or (ending == ".jsonl" and _has_objects(file)):
-        content: bytes | None = parquet_bytes(read_table(file))
+    if ending in {".xlsx", ".json"} or _is_nested(file):
+        content: bytes | None = parquet_bytes(read_flat_table(file))
         ending = ".parquet"
     elif ending == ".parquet":
         return file
@@ -325,11 +326,19 @@ def _plain_file(file: Path, folder: Path, number: int) -> Path:
     return copy
 
 
-def _has_objects(file: Path) -> bool:
-    """True if records have objects in them, whose fields are columns."""
-    content = checked_read(file, lambda: transcoded(file))
+def _is_nested(file: Path) -> bool:
+    """True if records have objects or lists of lists in them, which become columns and rows, or
+    numbers of classes that have names.
+    """
+    if _is_csv(file):
+        return bool(class_labels(file))
+    is_json = file.suffix.lower() == ".jsonl"
+    content = checked_read(file, lambda: transcoded(file)) if is_json else None
     rows = _scan(file, None) if content is None else pl.scan_ndjson(content)
-    return any(kind == pl.Struct for kind in checked_read(file, rows.collect_schema).values())
+    kinds = checked_read(file, rows.collect_schema).values()
+    inner = [kind.inner if isinstance(kind, pl.List) else None for kind in kinds]
+    nested = any(kind.is_nested() for kind in inner if kind is not None)
+    return nested or (pl.Struct in kinds and is_json) or bool(class_labels(file))
 
 
 def _look(seen: Mapping[str, DistinctValues], rows: pl.LazyFrame) -> None:

@@ -1,0 +1,91 @@
+"""Tables of Hugging Face: a row for each object, and names for the numbers of classes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import polars as pl
+
+from nooch.base.errors import InputError, NoochError, some_of
+from nooch.base.limits import BROKEN_JSON
+from nooch.base.yaml_files import yaml_value
+from nooch.data.box_columns import OBJECT_CLASSES, object_rows
+from nooch.data.splits import SPLIT_NAMES
+from nooch.data.table_files import read_table, table_files
+
+_FILES = ("README.md", "dataset_info.json", "dataset_infos.json")
+
+
+def read_flat_table(path: Path) -> pl.DataFrame:
+    """A table with a row for each object, see ``object_rows``, and with the names of classes that
+    ``class_labels`` gives in place of their numbers. Raises InputError for a number without a name.
+    """
+    table, named = object_rows(read_table(path), path), class_labels(path)
+    for name in table.columns:
+        # the class of an object was called otherwise
+        of_objects = [named[n] for n in OBJECT_CLASSES if n in named and name == "class"]
+        labels = named.get(name) or (of_objects[0] if len(of_objects) == 1 else None)
+        if labels is None or not table[name].dtype.is_integer():
+            continue
+        numbers = table[name].drop_nulls()
+        if len(wrong := numbers.filter(~numbers.is_between(0, len(labels) - 1))):
+            problem = f"{name} has {some_of(wrong.unique().sort())}, which the features do not name"
+            raise InputError(problem, where=path, allowed=f"0 to {len(labels) - 1}")
+        names = dict(enumerate(labels))
+        table = table.with_columns(pl.col(name).replace_strict(names, return_dtype=pl.String))
+    return table
+
+
+def class_labels(path: Path) -> dict[str, list[str]]:
+    """Column -> the names of its classes, in the order of their numbers, in the features that a
+    Parquet file, or a README.md or dataset_info.json near it, describes.
+    """
+    file = table_files(path)[0]
+    if file.suffix.lower() == ".parquet":
+        import pyarrow.parquet as pq
+
+        with pq.ParquetFile(file) as opened:
+            about = (opened.schema_arrow.metadata or {}).get(b"huggingface", b"")
+        if found := dict(_labels_in(_decoded(about))):
+            return found
+    above = file.parent.name.lower() in {"data", *SPLIT_NAMES}
+    folders = [file.parent, file.parent.parent] if above else [file.parent]
+    files = (folder / name for folder in folders for name in _FILES)
+    contents = (place.read_bytes() for place in files if place.is_file())
+    return next(filter(None, (dict(_labels_in(_decoded(content))) for content in contents)), {})
+
+
+def _decoded(content: bytes) -> Any:
+    """JSON, or the YAML on top of a text; None of other content."""
+    with suppress(NoochError, *BROKEN_JSON):
+        if content.startswith(b"---"):
+            return yaml_value(content.split(b"\n---")[0].decode(errors="replace"), None)
+        return msgspec.json.decode(content)
+    return None
+
+
+def _labels_in(node: Any, name: str = "") -> Iterator[tuple[str, list[str]]]:
+    """The names of the classes of each feature that has such, as JSON (``{"label": {"names": [],
+    "_type": "ClassLabel"}}``) or YAML (``{name: label, dtype: {class_label: {names: {}}}}``).
+    """
+    for item in node if isinstance(node, list) else ():
+        yield from _labels_in(item, name)
+    if not isinstance(node, dict):
+        return
+    name = node["name"] if isinstance(node.get("name"), str) else name
+    for key, value in node.items():
+        is_label = key == "class_label" or (key == "names" and node.get("_type") == "ClassLabel")
+        labels = value.get("names") if is_label and isinstance(value, dict) else value
+        if is_label and isinstance(labels, dict):
+            labels = [labels[number] for number in sorted(labels, key=lambda key: int(str(key)))]
+        if is_label and isinstance(labels, list):
+            yield name, [str(label) for label in labels]
+        else:
+            yield from _labels_in(value, name if key in _WRAPPERS else str(key))
+
+
+_WRAPPERS = ("feature", "sequence", "list", "struct", "dtype")
