@@ -437,7 +437,7 @@ def _boxes(
 
 
 def _is_words(cells: pl.Series) -> bool:
-    """True for texts of which most are no numbers."""
+    """True for texts, most of which are not numbers."""
     return cells.dtype == pl.String and as_numbers(cells).null_count() > len(cells) / 2
 
 

@@ -291,7 +291,7 @@ class LongTable:
         box: four columns of a box's numbers, or one of lists; with ``box_format``, their order.
             Without areas, a box's area stands in for its object's.
         size: columns of the image's width and height in pixels; by default, unless boxes are
-            ``in_fractions`` of it, those of the image files.
+            ``in_fractions`` of it, read from the image files.
         is_placed: whether the sizes of any images are known, so that boxes are read.
         left_out: columns without a role, such as the width and height of a box with four corners.
         areas_in_pixels: whether areas are in pixels of the image.
@@ -320,7 +320,7 @@ class LongTable:
 
     @property
     def placed(self) -> bool:
-        """Whether boxes are read."""
+        """True if boxes are read."""
         return self.is_placed and bool(self.box)
 
     @property
