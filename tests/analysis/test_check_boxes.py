@@ -9,7 +9,8 @@ from planted import planted_detector
 
 import nooch
 from nooch.base.errors import ParameterError
-from nooch.evaluation.boxes.detected import by_object
+from nooch.evaluation.boxes.detected import MatchedRun
+from nooch.evaluation.judged import judge_runs
 from nooch.evaluation.metrics.proportions import wilson_of_groups
 from nooch.evaluation.metrics.rate_gaps import rate_gap
 from nooch.evaluation.rate_words import percent
@@ -152,17 +153,33 @@ def test_the_threshold_is_chosen_on_valid_where_it_has_detections(planted, tmp_p
     assert not (tmp_path / "other").exists()
 
 
+def test_boxes_are_matched_once_in_a_check(planted, tmp_path, monkeypatch):
+    """Findings, slices, scores and the page take the same matches."""
+    data, run, _ = planted
+    calls = []
+    match = MatchedRun.match.__func__
+    monkeypatch.setattr(
+        MatchedRun,
+        "match",
+        classmethod(
+            lambda cls, run, *args, **how: calls.append(run.run) or match(cls, run, *args, **how)
+        ),
+    )
+    nooch.check(data, run, tmp_path / "checked", bootstrap=0, stability=0)
+    assert calls == [run.run]
+
+
 def test_cards_of_a_report_draw_boxes(planted, tmp_path):
     """Next to the numbers of each kind; scores on the page are of the outputs as they are."""
     data, run, _ = planted
     suite = nooch.find(data, nooch.CE(), tasks=["car"], splits=["all"])
     images = SplitImages.from_split(suite, "all", data)
-    matched, limit, _ = by_object([run], data, None, 0.5, "all")
-    assert limit == 0.5
+    judged = judge_runs(run, data, "all")
+    assert judged.limit == 0.5
     view = TaskView("car", data.labels("car").astype(np.int8), {})
     lost = pl.DataFrame(by_hand(data, run), ["image", "lost", "no_road", "side"], orient="row")
     for row in (*range(40), *run.boxes.boxes.image[-5:].tolist()):
-        card = image_card(view, images, "ce", row, matched[0])
+        card = image_card(view, images, "ce", row, judged.runs[0])
         own = lost.filter(image=row)
         expected = {"found": (~own["lost"]).sum(), "missed": own["lost"].sum()}
         expected["false boxes"] = int(not len(own) and row in run.boxes.boxes.image)

@@ -35,10 +35,9 @@ from nooch.evaluation import (
     context_run,
     described,
     evaluate,
-    read_predictions,
     run_notes,
 )
-from nooch.evaluation.boxes.detected import IOU, BoxThreshold, by_object
+from nooch.evaluation.boxes.detected import IOU
 from nooch.evaluation.findings import (
     SIDES,
     SMALLEST,
@@ -49,6 +48,7 @@ from nooch.evaluation.findings import (
     labeled_images,
     outcomes_of,
 )
+from nooch.evaluation.judged import BoxThreshold, judge_runs
 from nooch.evaluation.predictions import predicted_tasks, task_notes
 from nooch.evaluation.scores import WORSE, Resamples, parse_condition
 from nooch.report import save_scores
@@ -275,12 +275,13 @@ def check(
     with atomic_folder(out, overwrite=overwrite, marker=_MARKER) as folder:
         data, recorded, notes = _opened(dataset, folder, Path(out), images, range, hints, progress)
         data = data.grouped(group)
-        runs = read_predictions(predictions, None, data, reading, tasks=tasks)
-        notes += [described(runs), *run_notes(runs)]
         split = checked_split(data, split)
-        outputs = {run.run: run for run in runs}
-        runs, limit, about_boxes = by_object(runs, data, threshold, iou, split)
-        notes += about_boxes
+        judged = judge_runs(
+            predictions, data, split, tasks=tasks, reading=reading, threshold=threshold, iou=iou,
+            recall=True,
+        )  # fmt: skip
+        runs = judged.runs
+        notes += [described(runs), *run_notes(runs), *judged.notes]
         predicted = predicted_tasks(runs, data.classes, tasks, owner="the dataset", kind="class")
         # classes without predictions are listed as left out
         notes += task_notes(runs, data.classes, "dataset", tasks, all_needed=tasks is not None)
@@ -290,7 +291,8 @@ def check(
         answers = largest_answers(runs, decision, exclusive=exclusive)
         if answers is not runs:
             notes.append("the answer is the class with the largest output (`decision`)")
-            runs = list(answers)
+            judged = judged.with_runs(answers)
+            runs = answers
         found_suite = find(
             data,
             criteria,
@@ -309,25 +311,24 @@ def check(
             notes += ["intervals of 200 resamples, for more than 20 tasks"] if many else []
         scored = [run for run in runs if set(run.tasks) & set(suite.tasks)]
         plain = baseline_runs(data, suite.tasks, split) if baselines else []
-        unjudged = [run if run.objects is None else outputs[run.run] for run in scored]
         scores = evaluate(
-            suite, [*unjudged, *plain], split=split, bootstrap=bootstrap, seed=seed,
+            suite, judged.with_runs([*scored, *plain]), split=split, bootstrap=bootstrap, seed=seed,
             fail_if=[text for text in fail_if if text.strip() != WORSE.text],
-            boxes=limit is not None,
-            threshold=0.5 if limit is None else limit,
-            dataset=data, iou=iou, reading={"ignore_unknown": True}, progress=progress,
+            boxes=judged.limit is not None, dataset=data, reading={"ignore_unknown": True},
+            progress=progress,
         )  # fmt: skip
         # the baselines are there to be compared with, not to be judged
         named = [run.run for run in scored]
-        judged = [verdict for verdict in scores.verdicts if verdict.run in named]
+        verdicts = [verdict for verdict in scores.verdicts if verdict.run in named]
         findings = Findings.from_rows([], {"split": split, "runs": named})
         if NO_CONTEXT not in suite.criteria:
-            findings = cue_findings(suite, scored, data=data, split=split, progress=progress)
-        judged += findings.judged() if WORSE in map(parse_condition, fail_if) else []
-        scores = replace(scores, verdicts=judged)
+            mine = judged.with_runs(scored)
+            findings = cue_findings(suite, mine, data=data, split=split, progress=progress)
+        verdicts += findings.judged() if WORSE in map(parse_condition, fail_if) else []
+        scores = replace(scores, verdicts=verdicts)
         where = None
         if slices:
-            where = find_slices(data, runs, split=split, tasks=predicted, progress=progress)
+            where = find_slices(data, judged, split=split, tasks=predicted, progress=progress)
         notes = [*notes, chosen_tasks, *_near_alpha(suite)]
         part = data.select(split)
         about = AnswerSources(suite, part, split, runs)
@@ -347,10 +348,10 @@ def check(
         )  # fmt: skip
         result = Checked(suite, scores, findings, confusions, where, answer, Path(out))
         sources = Sources(
-            suite=suite, data=data, predictions=unjudged, images=images, range=range,
+            suite=suite, data=data, predictions=judged, images=images, range=range,
             bootstrap=bootstrap, progress=progress,
         )  # fmt: skip
-        _write(result, folder, sources, limit if isinstance(limit, float) else 0.5)
+        _write(result, folder, sources, scores.of_runs(named))
     return result
 
 
@@ -474,12 +475,12 @@ def _near_alpha(suite: Suite) -> list[str]:
     return [f"cues near alpha: {some_of(near, 12)}"] if near else []
 
 
-def _write(checked: Checked, folder: Path, sources: Sources, threshold: float) -> None:
+def _write(checked: Checked, folder: Path, sources: Sources, shown: Scores) -> None:
     save_suite(checked.suite, folder / "suite")
     save_scores(checked.scores, folder / "scores.parquet")
     if checked.slices is not None:
         (folder / "slices.parquet").write_bytes(parquet_bytes(checked.slices.table))
-    write_report(sources, folder / "report", answer=checked.answer, threshold=threshold)
+    write_report(sources, folder / "report", answer=checked.answer, scores=shown)
     if checked.confusions is not None:
         (folder / "confusions.parquet").write_bytes(parquet_bytes(checked.confusions.table))
     markdown = checked.answer.markdown(str(checked.page))

@@ -23,8 +23,8 @@ from nooch.criteria.presences import fold_numbers
 from nooch.data import Dataset, as_dataset
 from nooch.data.splits import unit_names, unit_numbers
 from nooch.data.table_files import write_result
-from nooch.evaluation import Predictions, read_predictions
-from nooch.evaluation.boxes.detected import IOU, BoxThreshold, by_object
+from nooch.evaluation import Predictions
+from nooch.evaluation.boxes.detected import IOU
 from nooch.evaluation.findings import (
     Outcomes,
     checked_split,
@@ -33,6 +33,7 @@ from nooch.evaluation.findings import (
     size_strata,
     some_images,
 )
+from nooch.evaluation.judged import BoxThreshold, judge_runs
 from nooch.evaluation.metrics.pointwise import worst_case
 from nooch.evaluation.metrics.proportions import wilson, wilson_of_groups
 from nooch.evaluation.metrics.rate_gaps import RateGap, rate_gap
@@ -578,8 +579,10 @@ def find_slices(
     """
     data = as_dataset(data).grouped(group)
     split = checked_split(data, split)
-    runs = read_predictions(predictions, None, data, reading, tasks=tasks)
-    runs, _, notes = by_object(runs, data, threshold, iou, split)
+    judged = judge_runs(
+        predictions, data, split, tasks=tasks, reading=reading, threshold=threshold, iou=iou
+    )
+    runs = judged.runs
     task_names = predicted_tasks(runs, data.classes, tasks, owner="the dataset", kind="class")
     part = data.select(split)
     alone = len(data.classes) > 1 and no_context(data) is not None
@@ -604,7 +607,7 @@ def find_slices(
     return Slices(
         table,
         {"split": split, "options": options, "columns_alone": alone, "tested": tested,
-         "notes": unit_notes(data.group) + data.id_notes + notes},
+         "notes": unit_notes(data.group) + data.id_notes + [*judged.notes]},
     )  # fmt: skip
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -30,9 +30,10 @@ from nooch.evaluation.answer_sample import (
 )
 from nooch.evaluation.averages import Averages, averaged_tasks, left_out
 from nooch.evaluation.bootstrap import BootstrapDraws
-from nooch.evaluation.boxes.detected import IOU, as_judged, with_thresholds
+from nooch.evaluation.boxes.detected import IOU
 from nooch.evaluation.boxes.effects import box_effects
 from nooch.evaluation.findings import judged_contexts
+from nooch.evaluation.judged import JudgedRuns, as_judged, with_thresholds
 from nooch.evaluation.metrics import ANSWER_METRICS, BOX_METRICS, METRICS
 from nooch.evaluation.prediction_files import PredictionSource, read_predictions, run_notes
 from nooch.evaluation.predictions import (
@@ -217,52 +218,122 @@ def evaluate(
         >>> round(scores.value("error", "easy_positive"), 3)
         0.06
     """
-    settings = {name: value for name, value in locals().items() if name not in _NO_SETTINGS}
     suite = as_suite(suite, group, dataset)
     conditions = [parse_condition(text, suite) for text in fail_if]
     known = suite.found_in if dataset is None else partial(suite.require_dataset, dataset)
-    runs = _loaded(suite, predictions, known, reading)
-    if overlay:
-        return _side_by_side(suite, runs, settings, progress)
+    judged = predictions if isinstance(predictions, JudgedRuns) else None
+    runs = _loaded(suite, predictions if judged is None else judged.outputs, known, reading)
     names = [run.run for run in runs]
-    metrics = _with_conditions(metrics, conditions, runs, boxes=boxes)
-    baseline = check_one_of("run", baseline or names[0], names, owner="the predictions")
-    shares = _distributions(averages, suite)
-    predicted = predicted_tasks(runs, suite.tasks, tasks, owner="the suite")
-    splits, notes = suite.splits_to_score(split), _notes(suite, runs, predicted, tasks)
-    keys_scored = suite.select_keys(criteria or (), predicted)
-    sample = AskedSample.from_runs(suite, runs, [key for key in keys_scored if key[2] in splits])
-    wanted_sets = [key for key in keys_scored if key in sample.suite.keys]
-    if not (suite.header.hard_only or (reading or {}).get("ignore_unknown")):
-        _check_images(runs, KnownImages(suite, known))
-    scored = list(dict.fromkeys(task for _, task, _ in keys_scored))
-    data = suite.require_dataset(dataset) if boxes else None
+    plan = _Plan(
+        judged,
+        known,
+        suite.header.hard_only or bool((reading or {}).get("ignore_unknown")),
+        suite.splits_to_score(split),
+        criteria or (),
+        tasks,
+        _with_conditions(metrics, conditions, runs, boxes=boxes),
+        threshold,
+        conditions,
+        bootstrap,
+        seed,
+        check_one_of("run", baseline or names[0], names, owner="the predictions"),
+        differences,
+        _distributions(averages, suite),
+        by,
+        attributes,
+        strict,
+        min_hard,
+        suite.require_dataset(dataset) if boxes else None,
+        iou,
+        progress,
+    )
+    if overlay:
+        return _side_by_side(suite, runs, read_label_overlay(overlay, suite), plan)
+    return _scored(suite, runs, plan)
+
+
+@dataclass(frozen=True, eq=False)
+class _Plan:
+    """Options of ``evaluate``, checked: the sets, the scores, and how they are computed.
+
+    Attributes:
+        judged: the runs, if they came so.
+        dataset: what gives the dataset that the suite was found in, or None.
+        ignore_unknown: whether runs may have other images.
+        splits: those that are scored.
+        metrics: also the metrics of the conditions.
+        objects: the dataset whose objects boxes are matched to, or None.
+
+    The others are as ``evaluate`` has them.
+    """
+
+    judged: JudgedRuns | None
+    dataset: Callable[[], Dataset | None]
+    ignore_unknown: bool
+    splits: Sequence[str]
+    criteria: Sequence[str]
+    tasks: Sequence[str] | None
+    metrics: Sequence[str]
+    threshold: AnswerThreshold
+    conditions: Sequence[Condition]
+    bootstrap: int
+    seed: int
+    baseline: str
+    differences: bool
+    averages: Sequence[Distribution]
+    by: Sequence[str]
+    attributes: pl.DataFrame | None
+    strict: bool
+    min_hard: int
+    objects: Dataset | None
+    iou: float
+    progress: Progress
+
+
+def _scored(suite: Suite, runs: list[Predictions], plan: _Plan) -> Scores:
+    predicted = predicted_tasks(runs, suite.tasks, plan.tasks, owner="the suite")
+    notes = _notes(suite, runs, predicted, plan.tasks)
+    every_set = suite.select_keys(plan.criteria, predicted)
+    asked = [key for key in every_set if key[2] in plan.splits]
+    sample = AskedSample.from_runs(suite, runs, asked)
+    keys = [key for key in every_set if key in sample.suite.keys]
+    images = KnownImages(suite, plan.dataset)
+    for run in () if plan.ignore_unknown else runs:
+        with giving("reading", ["ignore_unknown"]):
+            images.check(run)
     matched, thresholds, stated = with_thresholds(
-        runs, data, threshold, iou, suite, scored, recall="average_recall" in metrics
+        runs,
+        plan.judged,
+        plan.objects,
+        plan.threshold,
+        plan.iou,
+        suite,
+        list(dict.fromkeys(task for _, task, _ in every_set)),
+        recall="average_recall" in plan.metrics,
     )
     with_counts = {run.run.run: run.run for run in matched}
     runs = [with_counts.get(run.run, run) for run in runs]
-    asked_keys = [key for key in keys_scored if key[2] in splits]
-    contexts = rates_of_answers(runs, suite, asked_keys, thresholds, bootstrap, seed)
+    contexts = rates_of_answers(runs, suite, asked, thresholds, plan.bootstrap, plan.seed)
     notes += [
         *sample.notes,
         *run_notes(runs),
         *stated,
-        *suspect_notes(sample.suite, wanted_sets, contexts),
+        *suspect_notes(sample.suite, keys, contexts),
     ]
-    blocks: list[Block] = []
-    for name in splits:
-        keys = [key for key in wanted_sets if key[2] == name]
-        if keys:
-            part = _SplitScores(
-                sample, keys, runs, thresholds, metrics, baseline if differences else None,
-                shares, by, attributes, strict, min_hard, bootstrap, seed,
-            )  # fmt: skip
-            blocks += part.blocks(progress)
-            notes += left_out(sample.suite, keys, part.averaged, min_hard)
+    parts = [
+        _SplitScores(plan, sample, [key for key in keys if key[2] == split], runs, thresholds)
+        for split in plan.splits
+    ]
+    parts = [part for part in parts if part.keys]
+    notes += [
+        note
+        for part in parts
+        for note in left_out(sample.suite, part.keys, part.averaged, plan.min_hard)
+    ]
     about = {run.run: (run.method, run.seed) for run in runs}
-    table = scores_table(blocks, metrics, about, bootstrap)
-    compared = differences_table(blocks, metrics, bootstrap)
+    blocks = [block for part in parts for block in part.blocks()]
+    table = scores_table(blocks, plan.metrics, about, plan.bootstrap)
+    compared = differences_table(blocks, plan.metrics, plan.bootstrap)
     counted = {run.run for run in runs if run.said is not None and not run.said["skipped"].any()}
     unread = [
         run_key
@@ -270,24 +341,27 @@ def evaluate(
         if rates.has_bounds_alone and run_key[0] in counted
     ]
     if unread:
-        plain = {**settings, "metrics": metrics, "fail_if": (), "differences": False}
-        read = readings(runs, sample.suite, wanted_sets)
-        tables = [evaluate(suite, run_key, progress=progress, **plain).table for run_key in read]
+        alone = replace(plan, differences=False)
+        tables = []
+        for read in readings(runs, sample.suite, keys):
+            of_reading = [replace(part, plan=alone, runs=read) for part in parts]
+            blocks = [block for part in of_reading for block in part.blocks()]
+            tables.append(scores_table(blocks, plan.metrics, about, plan.bootstrap))
         table, compared = with_bounds(table, compared, unread, tables)
     if suite.header.hard_only:
         table, compared = without_easy(table), without_easy(compared)
-    facts: dict[str, Any] = {
-        "bootstrap": bootstrap,
-        "seed": seed,
-        "baseline": baseline,
+    facts = {
+        "bootstrap": plan.bootstrap,
+        "seed": plan.seed,
+        "baseline": plan.baseline,
         "dataset": suite.header.dataset.fingerprint,
         **({"thresholds": thresholds} if thresholds else {}),
     }
-    verdicts = judge(table, conditions, suite)
-    if WORSE in conditions:
-        judged = as_judged(runs, matched, thresholds)
-        verdicts += judged_contexts(suite, judged, wanted_sets, known(), progress)
-    effects = box_effects(matched, thresholds, sample.suite, wanted_sets)
+    verdicts = judge(table, plan.conditions, suite)
+    if WORSE in plan.conditions:
+        claims = as_judged(runs, matched, thresholds)
+        verdicts += judged_contexts(suite, claims, keys, plan.dataset(), plan.progress)
+    effects = box_effects(matched, thresholds, sample.suite, keys)
     return Scores(table, compared, notes, facts, verdicts, contexts, effects)
 
 
@@ -302,32 +376,21 @@ def _loaded(
     return runs if sample is None else [weighted_as_sample(run, sample) for run in runs]
 
 
-def _check_images(runs: Iterable[Predictions], known: KnownImages) -> None:
-    for run in runs:
-        with giving("reading", ["ignore_unknown"]):
-            known.check(run)
-
-
-_NO_SETTINGS = {"suite", "predictions", "progress"}
-
-
 def _side_by_side(
-    suite: Suite, runs: Sequence[Predictions], settings: Mapping[str, Any], progress: Progress
+    suite: Suite, runs: list[Predictions], overlay: LabelOverlay, plan: _Plan
 ) -> Scores:
     """Scores with the suite's labels, and with corrected ones: of a task next to each other."""
-    if settings["boxes"]:
+    if plan.objects is not None:
         problem = "an overlay corrects labels of images, not objects"
         raise ParameterError(problem, give=({"boxes": None}, {"overlay": None}))
-    overlay = read_label_overlay(settings["overlay"], suite)
-    plain = {**settings, "overlay": ()}
-    before = evaluate(suite, runs, progress=progress, **{**plain, "fail_if": ()})
+    before = _scored(suite, runs, replace(plan, conditions=()))
     names = {run.run: f"{run.run}, corrected" for run in runs}
     # labels that predictions have are the suite's; ambiguous images are in no set
     other = [replace(run, run=names[run.run], labels=None) for run in runs]
-    baseline = None if settings["baseline"] is None else names[settings["baseline"]]
-    plain |= {"baseline": baseline, "reading": {"ignore_unknown": True}}
     corrected, note = corrected_suite(suite, overlay)
-    after = evaluate(corrected, other, progress=progress, **plain)
+    after = _scored(
+        corrected, other, replace(plan, ignore_unknown=True, baseline=names[plan.baseline])
+    )
     notes = dict.fromkeys([*before.notes, *overlay.record.notes, note, *after.notes])
     facts = {**before.settings, "overlay": overlay.record.files}
     # the rows of a criterion, task and split next to each other
@@ -345,29 +408,18 @@ class _SplitScores:
     """Data shared by all tasks of a split.
 
     Attributes:
+        plan: the options.
         sample: the part of the suite that was asked about.
         keys: (criterion, task, split) of the sets, of one split.
         runs: the predictions.
         thresholds: of answers; empty: 0.5.
-        baseline: the run that others are compared with, if they are.
-        averages: the distributions of averages.
-
-    The others are as ``evaluate`` has them.
     """
 
+    plan: _Plan
     sample: AskedSample
     keys: Sequence[_Key]
     runs: Sequence[Predictions]
     thresholds: RunThresholds
-    metrics: Sequence[str]
-    baseline: str | None
-    averages: Sequence[Distribution]
-    by: Sequence[str]
-    attributes: pl.DataFrame | None
-    strict: bool
-    min_hard: int
-    bootstrap: int
-    seed: int
 
     @cached_property
     def ids(self) -> pl.Series:
@@ -382,7 +434,7 @@ class _SplitScores:
     @cached_property
     def groups(self) -> Groups:
         """The groups of the images by each attribute."""
-        return groups_of(self.ids, self.by, self.attributes)
+        return groups_of(self.ids, self.plan.by, self.plan.attributes)
 
     @cached_property
     def units(self) -> NDArray[np.int64] | None:
@@ -392,34 +444,34 @@ class _SplitScores:
     @cached_property
     def averaged(self) -> dict[str, list[str]]:
         """Criterion -> the tasks that averages are over; empty: all."""
-        if self.strict:
+        if self.plan.strict:
             return {}
         predicted = [run.tasks for run in self.runs]
-        return averaged_tasks(self.sample.suite, self.keys, predicted, self.min_hard)
+        return averaged_tasks(self.sample.suite, self.keys, predicted, self.plan.min_hard)
 
-    def blocks(self, progress: Progress) -> list[Block]:
+    def blocks(self) -> list[Block]:
         """Blocks of all tasks in order, then their averages."""
         blocks: list[Block] = []
-        averages = Averages(self.averaged, self.strict)
+        averages = Averages(self.averaged, self.plan.strict)
         tasks = list(dict.fromkeys(task for _, task, _ in self.keys))
         for done, of_task in enumerate(self._results(tasks), 1):
             for block, rows in of_task:
                 blocks.append(block)
                 averages.add(block, rows)
-            progress("scoring tasks", done, len(tasks))
-        return blocks + averages.blocks(self.metrics)
+            self.plan.progress("scoring tasks", done, len(tasks))
+        return blocks + averages.blocks(self.plan.metrics)
 
     def _results(self, tasks: Sequence[str]) -> Iterator[list[ScoredTask]]:
         """Results in the order of tasks; sets are read a few tasks ahead of those being scored."""
-        threads = usable_cpus() if self.bootstrap else 1
-        draws = None
-        if self.bootstrap:
-            draws = BootstrapDraws(len(self.ids), self.bootstrap, self.seed, self.units)
+        plan, draws = self.plan, None
+        threads = usable_cpus() if plan.bootstrap else 1
+        if plan.bootstrap:
+            draws = BootstrapDraws(len(self.ids), plan.bootstrap, plan.seed, self.units)
         score = partial(
             score_task,
-            metrics=self.metrics,
+            metrics=plan.metrics,
             draws=draws,
-            baseline=self.baseline,
+            baseline=plan.baseline if plan.differences else None,
             thresholds=self.thresholds,
         )
         aligned = [(run, Aligned(run, self.ids, self.keys[0][2])) for run in self.runs]
@@ -447,7 +499,7 @@ class _SplitScores:
         if not challenge.image_ids.equals(self.ids):
             rows = np.flatnonzero(self.ids.is_in(challenge.image_ids.implode()).to_numpy())
         cues = suite.header.criteria[challenge.criterion].cues.get(challenge.task, [])
-        shares = {d.name: d.cell_shares(suite, challenge) for d in self.averages}
+        shares = {d.name: d.cell_shares(suite, challenge) for d in self.plan.averages}
         groups = {name: (codes[rows], levels) for name, (codes, levels) in self.groups.items()}
         subsets, parts = divide(challenge, [cue for cue, _ in cues], groups, shares)
         if suite.header.hard_only:

@@ -20,11 +20,11 @@ from nooch.base.words import counted, plural
 from nooch.data import Dataset
 from nooch.data.table_schema import check_split
 from nooch.evaluation.answer_sample import AskedSample
-from nooch.evaluation.boxes.detected import IOU, by_object
+from nooch.evaluation.boxes.detected import IOU
+from nooch.evaluation.judged import judge_runs
 from nooch.evaluation.metrics.pointwise import are_wrong, worst_case
 from nooch.evaluation.metrics.proportions import wilson_of_groups
 from nooch.evaluation.metrics.rate_gaps import rate_gap
-from nooch.evaluation.prediction_files import read_predictions
 from nooch.evaluation.predictions import Predictions, positions, predicted_tasks, values_of
 from nooch.evaluation.rate_words import Rate, compared, context_words, error_words, in_full
 from nooch.evaluation.scores import WORSE, ConditionVerdict
@@ -253,9 +253,10 @@ def cue_findings(
     suite.require_easy("comparing contexts")
     data = None if data is None else suite.require_dataset(data)
     (split,) = suite.splits_to_score(split)
-    runs = read_predictions(predictions, suite, data, reading)
-    if data is not None:
-        runs = by_object(runs, data, threshold, iou, split)[0]
+    judged = judge_runs(
+        predictions, data, split, suite=suite, reading=reading, threshold=threshold, iou=iou
+    )
+    runs = judged.runs
     task_names = predicted_tasks(runs, suite.tasks, tasks, owner="the suite")
     keys = [(criterion, task, split) for task in task_names for criterion in suite.criteria]
     return compare_contexts(suite, runs, keys, data, progress)

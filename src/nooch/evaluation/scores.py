@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 import numpy as np
 import polars as pl
@@ -97,6 +97,17 @@ class Scores(TabularResult):
 
     def __len__(self) -> int:
         return self.table.height
+
+    def of_runs(self, names: Sequence[str]) -> Self:
+        """The scores of some runs, and the differences between them."""
+        mine = pl.col("run").is_in(names)
+        compared = self.differences.filter(mine & pl.col("baseline").is_in(names))
+        contexts = {key: rates for key, rates in self.contexts.items() if key[0] in names}
+        verdicts = [verdict for verdict in self.verdicts if verdict.run in names]
+        return replace(
+            self, table=self.table.filter(mine), differences=compared, contexts=contexts,
+            verdicts=verdicts,
+        )  # fmt: skip
 
     def value(self, metric: str, subset: str, **where: Any) -> float | None:
         """One value; ``where`` selects by run, criterion, task, split, cue or group.

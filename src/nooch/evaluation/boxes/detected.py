@@ -10,7 +10,6 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
-from scipy.special import logit
 
 from nooch.base.errors import InputError, ParameterError, some_of
 from nooch.base.words import readable
@@ -27,14 +26,7 @@ from nooch.evaluation.boxes.matching import (
     match_boxes,
 )
 from nooch.evaluation.predictions import Predictions, positions
-from nooch.evaluation.thresholds import (
-    AnswerThreshold,
-    RunThresholds,
-    answer_thresholds,
-    listed,
-    one_threshold,
-)
-from nooch.suites import Suite
+from nooch.evaluation.thresholds import RunThresholds, listed
 
 IOU = 0.5
 """Overlap (intersection over union) from which a detection is of an object."""
@@ -89,7 +81,7 @@ class MatchedRun:
         """
         detections, table = run.boxes, needed_objects(data.objects)
         if detections is None:
-            raise _without_boxes(run)
+            raise without_boxes(run)
         ids, images = run.image_ids, data.images
         rows = positions(ids.cast(images["image_id"].dtype, strict=False), images["image_id"])
         found = _in_units_of(detections.boxes, detections.in_fractions, rows, images, run.run)
@@ -205,7 +197,8 @@ class MatchedRun:
         return limits
 
 
-def _without_boxes(run: Predictions) -> ParameterError:
+def without_boxes(run: Predictions) -> ParameterError:
+    """The error of a run that should have boxes."""
     problem, allowed = (
         "the predictions have no boxes",
         "detections with boxes, such as COCO results",
@@ -221,7 +214,7 @@ def annotated_by(
     for a run without boxes, InputError for boxes in pixels of images whose size is not known.
     """
     if run.boxes is None:
-        raise _without_boxes(run)
+        raise without_boxes(run)
     ids, images = run.image_ids, data.images
     places = positions(ids.cast(images["image_id"].dtype, strict=False), images["image_id"])
     found = _in_units_of(run.boxes.boxes, run.boxes.in_fractions, places, images, run.run)
@@ -249,103 +242,9 @@ OF_BOXES = "f1"
 """Rule of the threshold: the largest F1 of boxes on the validation split."""
 
 
-def with_thresholds(
-    runs: Sequence[Predictions],
-    data: Dataset | None,
-    threshold: AnswerThreshold,
-    iou: float,
-    suite: Suite,
-    tasks: Sequence[str],
-    *,
-    recall: bool,
-) -> tuple[list[MatchedRun], RunThresholds, list[str]]:
-    """Runs with the counts of their matched boxes (none without ``data``), the threshold of each
-    run and task, and notes that state them; no threshold is 0.5.
-
-    Parameters as in ``nooch.evaluate`` and ``MatchedRun.match``, and raises as that.
-    """
-    if data is None:
-        if str(threshold) == "0.5":
-            return [], {}, []
-        return [], *answer_thresholds(threshold, suite, runs, tasks)
-    matched = [
-        MatchedRun.match(run, data, iou, recall=recall) for run in runs if run.boxes is not None
-    ]
-    if not matched:
-        raise _without_boxes(runs[0])
-    if threshold == OF_BOXES:
-        thresholds, notes = _of_largest_f1(matched, data)
-    else:
-        thresholds, notes = answer_thresholds(threshold, suite, runs, tasks)
-    counted = [
-        replace(run, run=replace(run.run, counts=run.counts(thresholds.get(run.run.run, {}))))
-        for run in matched
-    ]
-    return counted, thresholds, notes
-
-
-BoxThreshold = float | str
-"""A score in [0, 1], or ``f1``."""
-
-
-def by_object(
-    runs: Sequence[Predictions],
-    data: Dataset,
-    threshold: BoxThreshold | None,
-    iou: float,
-    split: str,
-) -> tuple[list[Predictions], BoxThreshold | None, list[str]]:
-    """Runs with their ``objects``, where they have boxes and the dataset has objects, the threshold
-    (None without any), and notes.
-
-    Values are scores above the threshold, so that more than 0 is a claim. ``threshold``: by default
-    the one of the largest F1 on valid, if it can be chosen there and ``split`` is another one, else
-    0.5; ``iou`` and errors as for ``MatchedRun.match``.
-    """
-    if threshold is not None and threshold != OF_BOXES:
-        threshold = one_threshold(threshold)
-    matched = {
-        run.run: MatchedRun.match(run, data, iou, recall=False)
-        for run in runs
-        if run.boxes is not None and run.objects is None and data.objects is not None
-    }
-    if not matched:
-        return list(runs), None, []
-    by_run: RunThresholds = {}
-    if threshold == OF_BOXES or (threshold is None and split != "valid"):
-        try:
-            by_run, notes = _of_largest_f1([*matched.values()], data)
-        except (InputError, ParameterError):
-            if threshold is not None:
-                raise
-    limit: BoxThreshold = OF_BOXES if by_run else 0.5 if threshold is None else threshold
-    if not by_run:
-        by_run = {run: dict.fromkeys(of.run.tasks, float(limit)) for run, of in matched.items()}
-        notes = [f"boxes count above the score {limit:g} (`threshold`)"]
-    notes = [f"objects are found by boxes that overlap them by {iou:g} (`iou`)", *notes]
-    return as_judged(runs, [*matched.values()], by_run), limit, notes
-
-
-def as_judged(
-    runs: Sequence[Predictions], matched: Sequence[MatchedRun], thresholds: RunThresholds
-) -> list[Predictions]:
-    """Runs that have thresholds, with values above 0 where they are above these; those that are
-    ``matched`` with their ``objects``.
-    """
-    found = {of.run.run: of.found(thresholds.get(of.run.run, {})) for of in matched}
-
-    def judged(run: Predictions) -> Predictions:
-        run = replace(run, objects=found.get(run.run, run.objects))
-        if (limits := thresholds.get(run.run)) is None:
-            return run
-        bounds = np.array([[limits.get(task, 0.5)] for task in run.tasks])
-        bounds = bounds if run.scale == "probability" else logit(bounds)
-        return replace(run, values=run.values - bounds, scale="logit")
-
-    return [judged(run) for run in runs]
-
-
-def _of_largest_f1(runs: Sequence[MatchedRun], data: Dataset) -> tuple[RunThresholds, list[str]]:
+def limits_of_largest_f1(
+    runs: Sequence[MatchedRun], data: Dataset
+) -> tuple[RunThresholds, list[str]]:
     """The thresholds of the largest F1 on valid, and notes that state them. Raises ParameterError
     for a dataset without this split, InputError for a run without boxes in it.
     """

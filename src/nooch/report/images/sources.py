@@ -16,6 +16,7 @@ from nooch.base.split_plan import LOSS_SPLIT
 from nooch.data import Dataset
 from nooch.data.readers.image_files import ValueRange, check_range, display_range
 from nooch.evaluation import Predictions, Scores, class_losses, evaluate, load_predictions
+from nooch.evaluation.judged import JudgedRuns
 from nooch.evaluation.losses import sweep_losses
 from nooch.evaluation.scores import Resamples
 from nooch.report.figures.levels import LEVELS, PAPER_LEVELS, level_points, points_of_scores
@@ -132,6 +133,8 @@ class Sources(Options):
         given = self._predictions
         if given is None:
             return []
+        if isinstance(given, JudgedRuns):
+            return given.outputs
         return load_predictions(given, self._suite, self.data, scale=self.scale)
 
     @property

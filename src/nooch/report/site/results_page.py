@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import polars as pl
 
@@ -186,6 +186,16 @@ class PredictionScores:
     tables: Sequence[DisplayTable]
     notes: Sequence[str]
 
+    @classmethod
+    def from_scores(
+        cls, scores: Sequence[Scores], metrics: Sequence[str] = (), problems: Sequence[str] = ()
+    ) -> Self:
+        """With tables of the figures' metrics, other metrics, and the metrics of answers."""
+        shown = list(dict.fromkeys([*FIGURES, *metrics, *ANSWERS_SHOWN]))
+        tables = [table for scored in scores for table in tables_of(scored, shown)]
+        notes = dict.fromkeys(note for scored in scores for note in scored.notes)
+        return cls(scores, problems, tables, list(notes))
+
 
 def score_predictions(
     suite: Suite,
@@ -234,10 +244,7 @@ def score_predictions(
             **scoring,
         }
         scores.append(evaluate(suite, runs, progress=progress, **options))
-    shown = list(dict.fromkeys([*FIGURES, *metrics, *ANSWERS_SHOWN]))
-    tables = [table for scored in scores for table in tables_of(scored, shown)]
-    notes = dict.fromkeys(note for scored in scores for note in scored.notes)
-    return PredictionScores(scores, problems, tables, list(notes))
+    return PredictionScores.from_scores(scores, metrics, problems)
 
 
 def _check(suite: Suite, run: Predictions, split: str) -> None:

@@ -16,8 +16,8 @@ from nooch.base.files import check_output
 from nooch.criteria import FittedCE, FittedGist
 from nooch.data import Dataset
 from nooch.data.readers.image_files import ImageIndex, ValueRange, range_text
-from nooch.evaluation import Predictions
-from nooch.evaluation.boxes.detected import IOU, by_object
+from nooch.evaluation import Predictions, Scores
+from nooch.evaluation.judged import JudgedRuns, judge_runs
 from nooch.evaluation.thresholds import AnswerThreshold, one_threshold
 from nooch.report.answer import Answer
 from nooch.report.images.choice import chosen_examples, labels_of, task_view
@@ -34,7 +34,12 @@ from nooch.report.site.cards import (
 )
 from nooch.report.site.explore_data import ThresholdLosses, finding_data, fitted_of, swept
 from nooch.report.site.folder import PAGES, SITE_MARKER, Site, write_site
-from nooch.report.site.results_page import results_view, score_predictions, scored_view
+from nooch.report.site.results_page import (
+    PredictionScores,
+    results_view,
+    score_predictions,
+    scored_view,
+)
 from nooch.suites import Suite
 from nooch.suites.suite_tables import skipped_tables, suite_tables
 from nooch.suites.summary import summary
@@ -90,6 +95,7 @@ def write_report(
     thumbnails: Annotated[int, Meta(ge=0)] | None = 200,
     examples: Count = 8,
     answer: Answer | None = None,
+    scores: Scores | None = None,
     overwrite: bool = False,
 ) -> Reported:
     """Write a static site that shows a suite: counts, images, results, criteria, examples.
@@ -105,6 +111,7 @@ def write_report(
             Python, None for all images).
         examples: images in a group of examples.
         answer: of a check: the overview shows it in place of the suite.
+        scores: of the predictions, where they were scored before.
         overwrite: replace an existing report.
 
     Raises:
@@ -128,7 +135,10 @@ def write_report(
     content = _ReportContent(sources, suite, thumbnails, examples, threshold)
     resampling: dict[str, Any] = {"split": split, "bootstrap": sources.bootstrap}
     scoring = {**resampling, "metrics": metrics, "threshold": threshold}
-    scored = score_predictions(suite, sources.outputs, progress=progress, **scoring)
+    if scores is None:
+        scored = score_predictions(suite, sources.outputs, progress=progress, **scoring)
+    else:
+        scored = PredictionScores.from_scores([scores], metrics)
     if results is None:
         view = scored_view(scored, **resampling)
     else:
@@ -230,14 +240,16 @@ class _ReportContent:
         data, split = self.sources.data, self.sources.of_split
         if data is None:
             return None
-        try:
-            limit: float | None = one_threshold(self.threshold)
-        except ParameterError:
-            # a file, or a rule for answers
-            limit = None
-        usual = None if limit == 0.5 else limit
-        runs, *_ = by_object(self.sources.outputs, data, usual, IOU, split)
-        return next((run for run in runs if run.objects is not None), None)
+        given = self.sources.predictions
+        if not isinstance(given, JudgedRuns):
+            try:
+                limit: float | None = one_threshold(self.threshold)
+            except ParameterError:
+                # a file, or a rule for answers
+                limit = None
+            usual = None if limit == 0.5 else limit
+            given = judge_runs(self.sources.outputs, data, split, threshold=usual)
+        return next((run for run in given.runs if run.objects is not None), None)
 
     def losses_of(self, task: str, split: str) -> Mapping[str, Mapping[str, tuple[str, Any]]]:
         images = self.images[split]

@@ -1,0 +1,180 @@
+"""Runs judged once: their boxes matched to objects, and the scores above which boxes count."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+
+import numpy as np
+from scipy.special import logit
+
+from nooch.base.errors import InputError, ParameterError
+from nooch.data import Dataset
+from nooch.evaluation.boxes.detected import (
+    IOU,
+    OF_BOXES,
+    MatchedRun,
+    limits_of_largest_f1,
+    without_boxes,
+)
+from nooch.evaluation.prediction_files import read_predictions
+from nooch.evaluation.predictions import Predictions
+from nooch.evaluation.thresholds import (
+    AnswerThreshold,
+    RunThresholds,
+    answer_thresholds,
+    one_threshold,
+)
+from nooch.suites import Suite
+
+BoxThreshold = float | str
+"""A score in [0, 1], or ``f1``."""
+
+
+@dataclass(frozen=True, eq=False)
+class JudgedRuns:
+    """Runs, and what each of them claims; every verb takes them in place of predictions.
+
+    Attributes:
+        runs: a logit above 0, or a probability above 0.5, is a claim. Those whose boxes are matched
+            have ``objects``.
+        matched: name -> the boxes of these runs, matched.
+        thresholds: name -> task -> score above which a box counts.
+        limit: the threshold of all boxes, or ``f1``; None without boxes.
+        notes: how boxes are judged.
+    """
+
+    runs: Sequence[Predictions]
+    matched: Mapping[str, MatchedRun] = field(default_factory=dict)
+    thresholds: RunThresholds = field(default_factory=dict)
+    limit: BoxThreshold | None = None
+    notes: Sequence[str] = ()
+
+    @property
+    def outputs(self) -> list[Predictions]:
+        """The runs, of boxes with the largest scores as values."""
+        return [self.matched[r.run].run if r.run in self.matched else r for r in self.runs]
+
+    def with_runs(self, runs: Sequence[Predictions]) -> Self:
+        """Other runs, of which those with boxes are some of these."""
+        return replace(self, runs=runs)
+
+
+def judge_runs(
+    predictions: Any,
+    data: Dataset | None,
+    split: str,
+    *,
+    suite: Suite | None = None,
+    tasks: Sequence[str] | None = None,
+    reading: Mapping[str, Any] | None = None,
+    threshold: BoxThreshold | None = None,
+    iou: float = IOU,
+    recall: bool = False,
+) -> JudgedRuns:
+    """Read runs, and match their boxes to the objects of a dataset, where both are there.
+
+    Args:
+        predictions: as ``nooch.evaluate`` takes them; what is judged is given back as it is.
+        data: the dataset.
+        split: the one that is looked at.
+        suite: found in the dataset, if predictions are for its tasks.
+        tasks: as for ``nooch.load_predictions``, as is ``reading``.
+        reading: see ``tasks``.
+        threshold: the score above which a box counts, in [0, 1], or ``f1``: of the largest F1 on
+            valid, by class; the default if it can be chosen there and ``split`` is another one,
+            else 0.5.
+        iou: the least overlap of a box and the object it finds.
+        recall: as for ``MatchedRun.match``.
+
+    Raises:
+        InputError: as ``nooch.load_predictions`` and ``MatchedRun.match``.
+        ParameterError: a threshold outside its range.
+    """
+    if isinstance(predictions, JudgedRuns):
+        return predictions
+    if threshold is not None and threshold != OF_BOXES:
+        threshold = one_threshold(threshold)
+    runs = read_predictions(predictions, suite, data, reading, tasks=tasks)
+    matched = {
+        run.run: MatchedRun.match(run, data, iou, recall=recall)
+        for run in runs
+        if run.boxes is not None and data is not None and data.objects is not None
+    }
+    if not matched or data is None:
+        return JudgedRuns(runs)
+    by_run: RunThresholds = {}
+    if threshold == OF_BOXES or (threshold is None and split != "valid"):
+        try:
+            by_run, notes = limits_of_largest_f1([*matched.values()], data)
+        except (InputError, ParameterError):
+            if threshold is not None:
+                raise
+    limit: BoxThreshold = OF_BOXES if by_run else 0.5 if threshold is None else threshold
+    if not by_run:
+        by_run = {run: dict.fromkeys(of.run.tasks, float(limit)) for run, of in matched.items()}
+        notes = [f"boxes count above the score {limit:g} (`threshold`)"]
+    notes = [f"objects are found by boxes that overlap them by {iou:g} (`iou`)", *notes]
+    every = as_judged(runs, [*matched.values()], by_run)
+    return JudgedRuns(every, matched, by_run, limit, notes)
+
+
+def as_judged(
+    runs: Sequence[Predictions], matched: Sequence[MatchedRun], thresholds: RunThresholds
+) -> list[Predictions]:
+    """Runs that have thresholds, with values above 0 where they are above these; those that are
+    ``matched`` with their ``objects``.
+    """
+    found = {of.run.run: of.found(thresholds.get(of.run.run, {})) for of in matched}
+
+    def judged(run: Predictions) -> Predictions:
+        run = replace(run, objects=found.get(run.run, run.objects))
+        if (limits := thresholds.get(run.run)) is None:
+            return run
+        bounds = np.array([[limits.get(task, 0.5)] for task in run.tasks])
+        bounds = bounds if run.scale == "probability" else logit(bounds)
+        return replace(run, values=run.values - bounds, scale="logit")
+
+    return [judged(run) for run in runs]
+
+
+def with_thresholds(
+    runs: Sequence[Predictions],
+    judged: JudgedRuns | None,
+    data: Dataset | None,
+    threshold: AnswerThreshold,
+    iou: float,
+    suite: Suite,
+    tasks: Sequence[str],
+    *,
+    recall: bool,
+) -> tuple[list[MatchedRun], RunThresholds, list[str]]:
+    """Runs with the counts of their matched boxes (none without ``data``), the threshold of each
+    run and task, and notes that state them; no threshold is 0.5. What is ``judged`` stays so.
+
+    Other parameters as in ``nooch.evaluate`` and ``MatchedRun.match``, and raises as that.
+    """
+    if data is None:
+        if str(threshold) == "0.5":
+            return [], {}, []
+        return [], *answer_thresholds(threshold, suite, runs, tasks)
+    if judged is not None:
+        same = [(run, judged.matched[run.run]) for run in runs if run.run in judged.matched]
+        matched = [_counted(replace(of, run=run), judged.thresholds) for run, of in same]
+        return matched, judged.thresholds, []
+    matched = [
+        MatchedRun.match(run, data, iou, recall=recall) for run in runs if run.boxes is not None
+    ]
+    if not matched:
+        raise without_boxes(runs[0])
+    if threshold == OF_BOXES:
+        thresholds, notes = limits_of_largest_f1(matched, data)
+    else:
+        thresholds, notes = answer_thresholds(threshold, suite, runs, tasks)
+    return [_counted(run, thresholds) for run in matched], thresholds, notes
+
+
+def _counted(matched: MatchedRun, thresholds: RunThresholds) -> MatchedRun:
+    counts = matched.counts(thresholds.get(matched.run.run, {}))
+    return replace(matched, run=replace(matched.run, counts=counts))
