@@ -5,15 +5,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from coco_files import areas_of, write
+from coco_files import PHOTO, areas_of, write
 from hypothesis import given, settings, strategies as st
 from PIL import Image
 from refusals import fails
 
 from nooch.base.engines import LocalEngine
 from nooch.base.errors import InputError, ParameterError
+from nooch.data import load_dataset
+from nooch.data.importing.import_dataset import import_dataset
+from nooch.data.importing.recognition import recognize
 from nooch.data.readers.box_formats import KEPT, LEFT_OUT, ONCE
-from nooch.data.readers.boxes import read_boxes
+from nooch.data.readers.boxes import BoxReading, read_boxes
 from nooch.data.table_files import read_table
 
 HEADER = "ImageID,LabelName,XMin,XMax,YMin,YMax\n"
@@ -355,11 +358,33 @@ def test_openimages(tmp_path):
     assert read_boxes(source, "openimages", classes=names).classes == ("A", "B")
 
 
+@pytest.mark.parametrize("part_size", [None, 1])
+def test_tables_of_open_images_in_a_folder_are_splits(tmp_path, part_size):
+    folder = tmp_path / "d"
+    for split, name in (("train", "a"), ("validation", "b")):
+        write(folder / "images" / split / f"{name}.jpg", PHOTO)
+        rows = HEADER + f"{name},/m/1,0,0.5,0,1\n{name},,0,1,0,1\n"
+        write(folder / "annotations" / f"{split}-annotations-bbox.csv", rows)
+    write(folder / "images" / "train" / "c.jpg", PHOTO)
+    write(folder / "annotations" / "class-descriptions.csv", "/m/1,Cat\n/m/2,Dog\n")
+    for reading in (recognize(folder).reading, BoxReading(folder, "openimages", images=folder)):
+        import_dataset(reading, tmp_path / "out", part_size=part_size, overwrite=True)
+        data = load_dataset(tmp_path / "out")
+        assert areas_of(data) == {"a": {"Cat": 0.5}, "b": {"Cat": 0.5}, "c": {}}
+        assert data.images["split"].to_list() == ["train", "valid", "train"]
+        bad = read_table(tmp_path / "out" / "broken_annotations.csv")
+        assert bad["problem"].to_list() == ["the box has no class"] * 2
+
+
+ROW = HEADER + "a,/m/1,0,1,0,1\n"
 OPENIMAGES = {
     "a missing column": ("ImageID,LabelName\na,b\n", "'XMin' is not a column",
         "ImageID, LabelName"),
-    "no label": (HEADER + "a,,0,1,0,1\nb,/m/1,0,1,0,1\n", "1 rows have no ImageID or no LabelName"),
-    "no image": (HEADER + ",/m/1,0,1,0,1\n", "1 rows have no ImageID or no LabelName"),
+    "no image": (HEADER + ",/m/1,0,1,0,1\n", "1 rows have no ImageID"),
+    "an image twice": ({"train.csv": ROW, "test.csv": ROW}, "images are in several files: a"),
+    "no tables": ({"train.csv": "ImageID,LabelName\n"}, "contains no table of boxes"),
+    "a picture without a split": ({"train.csv": ROW, "test.csv": ROW.replace("a,", "b,"),
+        "images/c.jpg": PHOTO}, "no row or folder has the split of c"),
     "an edge in words": (HEADER + "a,/m/1,left,1,0,1\n", "boxes are not numbers"),
     "no row": (HEADER, "contains no boxes of any image"),
     "ragged": (HEADER + "a,/m/1,1,0,0,1,5,6,7\n", "cannot be read"),
@@ -400,7 +425,11 @@ def test_boxes_of_more_than_a_hundred_images_are_refused(tmp_path):
 @pytest.mark.parametrize("case", OPENIMAGES)
 def test_openimages_tables_that_are_refused(tmp_path, case):
     text, *parts = OPENIMAGES[case]
-    given = {"source": write(tmp_path / "boxes.csv", text), "format": "openimages"}
+    source = tmp_path / ("boxes.csv" if isinstance(text, str) else "d")
+    for name, content in ({"": text} if isinstance(text, str) else text).items():
+        write(source / name, content)
+    given = {"source": source, "format": "openimages"}
+    given |= {"images": source / "images"} if (source / "images").is_dir() else {}
     kinds = (InputError, ParameterError)
     _refused(str(given["source"]), *parts, kind=kinds, helps=False, **given)
 

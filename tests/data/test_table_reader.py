@@ -10,10 +10,14 @@ import pytest
 from coco_files import areas_of, write
 from refusals import fails, refused
 
+import nooch
 from nooch.base.errors import InputError, ParameterError
 from nooch.criteria import CE
 from nooch.data import load_dataset
 from nooch.data.importing.import_dataset import import_dataset
+from nooch.data.importing.recognition import recognize, recognize_table
+from nooch.data.importing.table_roles import Hints
+from nooch.data.readers.contract import read
 from nooch.data.readers.table_layouts import Columns, LongTable, TableOfImages
 from nooch.data.readers.tables import TableReading, read_long_table, read_table_of_images
 
@@ -358,6 +362,29 @@ def test_areas_are_the_same_in_every_notation(tmp_path, form):
 @pytest.mark.parametrize("area", ["1.234,5", "0,2,5", "25 % of it", "a"])
 def test_an_area_that_is_no_number_is_refused(tmp_path, area):
     fails(lambda: _long(tmp_path, f"id;class;area\n1;car;{area}\n2;car;0,5\n"), "contains String")
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "ending"),
+    [
+        ("Confidence", [0.0, 1.0], "parquet"), ("IsPresent", [False, True], "ndjson"),
+        ("Exists?", ["no", "yes"], "csv"), ("label", [0, 1], "csv"), ("seen", [0, 1], "parquet"),
+        ("y", [0, 1], "ndjson"), ("value", [False, True], "csv"),
+    ],
+)  # fmt: skip
+def test_a_column_that_may_state_presence_is_asked_about(tmp_path, name, values, ending):
+    """Of any name where rows of an image differ, in files of all kinds, also if roles are named."""
+    rows = [("a", "cat", values[1]), ("a", "dog", values[0]), ("b", "cat", values[0])]
+    frame = pl.DataFrame(rows, ["image", "class_name", name], orient="row")
+    path = tmp_path / f"t.{ending.replace('ndjson', 'jsonl')}"
+    getattr(frame, f"write_{ending}")(path)
+    named = Hints(id="image", class_column="class_name")
+    for found in (partial(recognize, path), partial(recognize_table, path, named)):
+        words = f"column {name} is 0 in some rows", "`present_column`"
+        fails(lambda found=found: read(found().reading), *words)
+    data = nooch.dataset(path, present_column=name)
+    assert data.labels("cat", unknown=False).tolist() == [True, False]
+    assert data.unknown_labels("dog").tolist() == [False, True]
 
 
 @pytest.mark.parametrize("part_size", [None, 1])

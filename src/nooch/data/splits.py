@@ -22,6 +22,13 @@ SPLIT_NAMES = {
 }  # fmt: skip
 """Usual names of splits, in small letters -> the split."""
 
+
+def split_of(name: str) -> str | None:
+    """The split in a file's or folder's name, such as valid of ``instances_val2017.json``."""
+    words = re.findall("[a-z]+", name.lower())
+    return next((SPLIT_NAMES[word] for word in words if word in SPLIT_NAMES), None)
+
+
 _TRAIN, _VALID, _TEST = range(3)
 
 

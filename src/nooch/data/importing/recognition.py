@@ -29,9 +29,10 @@ from nooch.data.importing.other_formats import (
 from nooch.data.importing.table_roles import Hints, named_roles, table_roles
 from nooch.data.json_records import JSON_TABLES
 from nooch.data.readers import custom_reading, reading_of
+from nooch.data.readers.box_formats import openimages_files
 from nooch.data.readers.coco.reader import CocoReading
 from nooch.data.readers.cocostuff import map_values
-from nooch.data.splits import SPLIT_NAMES
+from nooch.data.splits import SPLIT_NAMES, split_of
 from nooch.data.table_files import TABLE_ENDINGS
 
 if TYPE_CHECKING:
@@ -144,7 +145,7 @@ def _coco(files: list[Path], images: Path | None, why: str) -> Recognized:
         for role, listed in roles.items()
         for file in listed
     )
-    named = [_split_of(file.parent.name if alike else file.name) for file in roles["things"]]
+    named = [split_of(file.parent.name if alike else file.name) for file in roles["things"]]
     splits = [name for name in named if name]
     # one split is none
     divided = splits if len(splits) == len(named) and len(set(splits)) > 1 else []
@@ -152,12 +153,6 @@ def _coco(files: list[Path], images: Path | None, why: str) -> Recognized:
     read += f"; left out: {some_of(left_out)}" if left_out else ""
     reading = CocoReading(roles["things"], roles["stuff"], roles["captions"], splits=divided)
     return Recognized("coco", reading, f"{why}: {read}", images)
-
-
-def _split_of(name: str) -> str | None:
-    """The split in a file's name, such as valid of ``instances_val2017.json``."""
-    words = re.findall("[a-z]+", name.lower())
-    return next((SPLIT_NAMES[word] for word in words if word in SPLIT_NAMES), None)
 
 
 def _coco_file(file: Path, _: Hints) -> Recognized | None:
@@ -363,13 +358,14 @@ def _table_folder(folder: Path, hints: Hints, pictures: Path | None = None) -> R
     endings = tuple(ending for ending in TABLE_ENDINGS if ending != ".json")
     below = [*sorted(folder.iterdir()), *sorted(folder.glob("*/*"))]
     tables = [file for file in below if file.name.lower().endswith(endings) and file.is_file()]
-    boxes = [file for file in tables if set(head_of(file).split(b"\n")[0].split(b",")) >= _BOXES]
+    boxes = openimages_files(folder)
     images = folder if next(_listed(folder, IMAGE_ENDINGS), None) is not None else None
-    if len(boxes) == 1:
+    if boxes:
         names = next((file for file in tables if file.name.startswith("class-descriptions")), None)
-        why = f"Open Images' boxes in {boxes[0].name}"
+        why = f"Open Images' boxes in {some_of(file.name for file in boxes)}"
         why += "; no class-descriptions*.csv names its classes" if names is None else ""
-        return _found("boxes", why, None, boxes[0], "openimages", names, images)
+        source = boxes[0] if len(boxes) == 1 else folder
+        return _found("boxes", why, None, source, "openimages", names, images)
     if len(tables) > 1:
         names_of = [file.relative_to(folder).as_posix() for file in tables]
         raise InputError(
@@ -386,9 +382,6 @@ def _table_folder(folder: Path, hints: Hints, pictures: Path | None = None) -> R
         return None
     why = f"{tables[0].relative_to(folder).as_posix()}: {found.why}"
     return replace(found, why=why, images=found.images or images)
-
-
-_BOXES = {b"ImageID", b"LabelName", b"XMin", b"XMax"}
 
 
 def _only_images(folder: Path, _: Hints) -> None:

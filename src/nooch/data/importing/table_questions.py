@@ -152,7 +152,7 @@ _RECORDS = {
 _FILLERS = {"is", "in", "image", "img", "set", "sample"}
 
 
-def _record(name: str) -> set[str]:
+def record_of(name: str) -> set[str]:
     """Words of a name that is called after a record of the image; none of another name."""
     words = {*re.split(r"[\s_-]+", re.sub(r"^is", "is_", name.strip().lower()))} - _FILLERS - {""}
     return words if words <= _RECORDS else set()
@@ -171,7 +171,9 @@ def ask_attributes(
     target = [name for name in labels if name.strip().lower() in TARGETS]
     if target:
         why, asked = f"next to {target[0]}", [name for name in labels if name not in target]
-    elif asked := [name for name in labels if _record(name) and name != _only_split(labels, rest)]:
+    elif asked := [
+        name for name in labels if record_of(name) and name != _only_split(labels, rest)
+    ]:
         why = "called after what is recorded of an image"
     else:
         why, asked = "written in another way than the others", _written_alone(table, labels)
@@ -182,7 +184,7 @@ def ask_attributes(
     gets = f"{counted(len(classes), 'class')}, {some_of(classes)}, and {_as_attributes(asked)}"
     readings: list[Reading] = [(gets, {"attributes": kept})] if classes else [*others()]
     readings.append(_labels(labels))
-    split = next((SPLIT_NAMES[word] for word in _record(asked[0]) if word in SPLIT_NAMES), None)
+    split = next((SPLIT_NAMES[word] for word in record_of(asked[0]) if word in SPLIT_NAMES), None)
     cells = table[asked[0]]
     is_full = pair_of(cells) is not None and cells.n_unique() == 2 and not cells.null_count()
     if split and classes and len(asked) == 1 and is_full:

@@ -44,6 +44,7 @@ from nooch.data.importing.table_questions import (
     is_mark,
     pair_of,
     question,
+    record_of,
     texts_of,
 )
 from nooch.data.objects import LEEWAY
@@ -56,8 +57,10 @@ from nooch.data.readers.table_layouts import (
     TableLayout,
     TableOfImages,
     as_yes,
+    ask_present,
     has_lists,
     is_unnamed,
+    states_absence,
     tags_of,
 )
 from nooch.data.splits import SPLIT_NAMES
@@ -218,10 +221,25 @@ def table_roles(
     if long.present:
         why += f"; {present}: 1 present, 0 absent, pairs without a row are unknown"
     used = {*taken, *long.columns, *long.may_state(table.columns)}
-    of_images = [n for n in table.columns if n not in used and _is_constant(table, key, n)]
+    rest = [name for name in table.columns if name not in used]
+    of_images = [name for name in rest if _is_constant(table, key, name)]
+    _ask_presence(table, long, [name for name in rest if name not in of_images], where)
     if table[key].n_unique() < table.height and not hints.attributes:
         columns = replace(columns, attributes=of_images)
     return columns, long, why, is_file
+
+
+def _ask_presence(
+    table: pl.DataFrame, long: LongTable, names: Sequence[str], where: object
+) -> None:
+    """Refuse columns that differ in the rows of an image and may state presence."""
+    if long.present_column is not None or long.box:
+        return
+    flags = {name for called in _FLAGS.values() for name in called}
+    for name in names:
+        is_flag = bool(record_of(name)) or name.strip().lower() in flags
+        if states_absence(table[name]) and not is_flag:
+            raise ask_present(name, where)
 
 
 def _split_column(table: pl.DataFrame, names: Mapping[str, str]) -> str | None:
@@ -283,10 +301,12 @@ def _class_column(
     """
     if hints.label:
         return None
-    for name in ("class", *_TAGS, *CLASS_COLUMNS, *_OTHER_CLASSES, *CLASS_NUMBERS):
-        column = names.get(name)
-        if column is None or column in taken or column in hints.positive:
-            continue
+    called = ("class", *_TAGS, *CLASS_COLUMNS, *_OTHER_CLASSES, *CLASS_NUMBERS)
+    known = {n: names[n] for n in called if n in names}
+    known = {n: of for n, of in known.items() if of not in {*taken, *hints.positive}}
+    # next to names of classes, numbers are of them, or state their presence
+    for name in sorted(known, key=lambda name: table[known[name]].dtype.is_integer()):
+        column = known[name]
         cells = table[column]
         is_pair, is_number = pair_of(cells) is not None, cells.dtype.is_integer()
         several = table[key].n_unique() < table.height

@@ -26,6 +26,7 @@ from nooch.data.readers.image_rows import (
     parse_files,
     write_rows,
 )
+from nooch.data.splits import split_of
 from nooch.data.table_files import read_table
 from nooch.data.table_schema import class_name, identifiers
 
@@ -93,6 +94,13 @@ def _with_bare(rows: pl.DataFrame, images: ImageListing | None) -> pl.DataFrame:
         stems = sorted(stem for stem in own if stem in known or stem_of(f"{stem}.") not in lost)
         bare = pl.DataFrame({"stem": stems}, schema={"stem": pl.String})
         bare = bare.join(rows, on="stem", how="anti").with_columns(bare=True)
+        if "split" in rows.columns:
+            folders = {Path(path).stem: Path(path).parent.name for path in images.paths()}
+            splits = [split_of(folders[stem]) for stem in bare["stem"]]
+            if None in splits:
+                problem = f"no row or folder has the split of {some_of(bare['stem'])}"
+                raise InputError(problem, where=images.root, allowed="folders called after splits")
+            bare = bare.with_columns(split=pl.Series(splits, dtype=pl.String))
         rows = pl.concat([rows, bare], how="diagonal").with_columns(pl.col(pl.List).fill_null([]))
     return rows.with_columns(identifiers(rows["stem"].to_list())).sort("stem")
 
@@ -161,7 +169,7 @@ def judged_boxes(
     """As ``judged_box``, of many: areas (n,), and by position what is wrong with some of them.
 
     ``boxes``: left, top, width, height as fractions (n, 4); ``leeway``: (n, 2); two boxes of equal
-    ``keys`` and numbers are one.
+    ``keys``, ``class`` among them, and numbers are one.
     """
     start, end = boxes[:, :2], boxes[:, :2] + boxes[:, 2:]
     inside = (start >= -leeway) & (start <= end) & (end <= 1 + leeway)
@@ -170,6 +178,8 @@ def judged_boxes(
         edges = start[row, 0], end[row, 0], start[row, 1], end[row, 1]
         areas[row], problem, rule = judged_box(edges, (leeway[row, 0], leeway[row, 1]))
         odd[row] = problem, rule
+    for row in keys["class"].fill_null("").eq("").arg_true():
+        areas[row], odd[row] = math.nan, ("the box has no class", LEFT_OUT)
     rows = keys.hstack(pl.DataFrame(boxes, ["left", "top", "width", "height"]))
     again = ~rows.select(pl.struct(pl.all()).is_first_distinct()).to_series()
     for row in again.arg_true():
@@ -272,15 +282,52 @@ def _text(item: ET.Element, path: str) -> str:
 _CORNERS = ("XMin", "XMax", "YMin", "YMax")
 
 
-def find_openimages(file: Path, classes: Path | None, images: Path | None) -> FoundBoxes:
-    """Boxes of a table; parameters and errors as of ``nooch.data.readers.boxes.read_boxes``."""
+def find_openimages(source: Path, classes: Path | None, images: Path | None) -> FoundBoxes:
+    """Boxes of a table, or of those below a folder, each a split by its name; parameters and errors
+    as of ``nooch.data.readers.boxes.read_boxes``.
+    """
     del images  # a table names no images
+    files = openimages_files(source) if source.is_dir() else [source]
+    if source.is_dir() and classes is None:
+        classes = next(iter(sorted(source.glob("**/class-descriptions*.csv"))), None)
+    if not files:
+        allowed = f"a table with columns ImageID, LabelName, {', '.join(_CORNERS)}"
+        raise InputError("contains no table of boxes", where=source, allowed=allowed)
     return FoundBoxes(
-        source=file,
-        names_of=partial(_names, file, classes),
-        read=partial(_read, file),
+        source=source,
+        names_of=partial(_names, source, classes),
+        listed=pl.DataFrame({"file": [*map(str, files)]}),
+        read=partial(_read_all, files),
         parsed={**BOX_COLUMNS, "crowd": pl.List(pl.Boolean)},
     )
+
+
+def openimages_files(folder: Path) -> list[Path]:
+    """The tables of boxes in a folder, or in one below it."""
+    files = [file for file in (*folder.glob("*.csv"), *folder.glob("*/*.csv")) if file.is_file()]
+    names = {b"ImageID", b"LabelName", *map(str.encode, _CORNERS)}
+    return sorted(file for file in files if names <= {*_first_line(file).split(b",")})
+
+
+def _first_line(file: Path) -> bytes:
+    with unreadable(file, errors=(OSError,)), file.open("rb") as opened:
+        return opened.readline(1 << 12).strip()
+
+
+def _read_all(files: Sequence[Path]) -> pl.DataFrame:
+    """The boxes of each image, with its split where the names of several files have one each."""
+    splits = [split_of(file.name) for file in files]
+    tables = [_read(file) for file in files]
+    if None not in splits and len(files) > 1:
+        tables = [
+            table.with_columns(split=pl.lit(split))
+            for table, split in zip(tables, splits, strict=True)
+        ]
+    table = pl.concat(tables)
+    if len(twice := table["stem"].filter(table["stem"].is_duplicated()).unique().sort()):
+        problem = f"images are in several files: {some_of(twice)}"
+        raise InputError(problem, where=files[0].parent, allowed="each in one")
+    return table
 
 
 def _read(file: Path) -> pl.DataFrame:
@@ -292,13 +339,11 @@ def _read(file: Path) -> pl.DataFrame:
     group = pl.col("IsGroupOf") if "IsGroupOf" in table.columns else pl.lit(0)
     crowd = (group.cast(pl.Int64, strict=False) == 1).fill_null(value=False).alias("crowd")
     table = table.select(pl.col("ImageID", "LabelName").cast(pl.String), crowd, *_CORNERS)
-    if bare := table.filter(pl.any_horizontal(pl.col("ImageID", "LabelName").is_null())).height:
-        raise InputError(
-            f"{bare} rows have no ImageID or no LabelName", where=file, allowed="both in every row"
-        )
+    if bare := table["ImageID"].null_count():
+        raise InputError(f"{bare} rows have no ImageID", where=file, allowed="one in every row")
     left, right, top, bottom = box_numbers(table, _CORNERS, "", file)[0].to_numpy().T
     boxes = np.stack([left, top, right - left, bottom - top], axis=1)
-    keys = table.select("ImageID", "LabelName", "crowd")
+    keys = table.select("ImageID", "crowd", pl.col("LabelName").alias("class"))
     areas, odd = judged_boxes(boxes, np.full((len(boxes), 2), LEEWAY), keys)
     bad = [
         bad_line(file, f"row {row + 1}", *odd[row]) if row in odd else None

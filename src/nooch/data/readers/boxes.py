@@ -55,7 +55,7 @@ def read_boxes(
             polygon, relative), or a ``data.yaml``, which names the classes, the folder and the
             images of each split. VOC: folder of ``.xml`` files; ``difficult`` objects are ignored.
             Open Images: a CSV with ``ImageID, LabelName, XMin, XMax, YMin, YMax`` (relative), and
-            optionally ``IsGroupOf``: crowds.
+            optionally ``IsGroupOf``: crowds; or a folder of them, each a split by its name.
         format: ``yolo``, ``voc`` or ``openimages``.
         classes: YOLO: text file with a name per line, or a ``data.yaml``, whose splits are taken
             if they are below ``source`` (needed, unless that is the source). Open Images: CSV of

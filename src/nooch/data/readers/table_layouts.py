@@ -18,7 +18,7 @@ from nooch.base.errors import Give, InputError, ParameterError, check_one_of, so
 from nooch.base.limits import MOST_AREA
 from nooch.data.box_columns import as_boxes, box_numbers
 from nooch.data.objects import LEEWAY, objects_table
-from nooch.data.readers.box_formats import KEPT, LEFT_OUT, bad_line, judged_boxes
+from nooch.data.readers.box_formats import KEPT, bad_line, judged_boxes
 from nooch.data.readers.contract import BAD
 from nooch.data.readers.image_rows import Entries, class_order, columns_of
 from nooch.data.table_files import are_exact_integers, as_numbers
@@ -349,26 +349,22 @@ class LongTable:
         """Columns that may state which class of an image is present, and which is absent."""
         if self.present_column is not None:
             return []
-        return [n for n in names if n not in self.columns and n.strip().lower() in PRESENCE]
+        return [n for n in names if n not in self.columns and is_called_present(n)]
 
     def check_stated(self, seen: Seen, path: Path) -> None:
         """Raise InputError if such a column has 0, and nothing else but 1."""
         for name in self.may_state(seen):
-            texts = {*_text(seen[name].values().drop_nulls()).str.to_lowercase()}
-            if texts & _ABSENT and texts <= {*_ABSENT, *_PRESENT}:
-                raise InputError(
-                    f"column {name} is 0 in some rows: is their class absent?",
-                    where=path,
-                    remedy="{} if so: pairs of an image and a class without a row are unknown; {}"
-                    " if every row is a present class",
-                    give=({"present_column": name}, {"present_column": "none"}),
-                )
+            if states_absence(seen[name].values()):
+                raise ask_present(name, path)
 
     def check_repeated(self, images: pl.DataFrame, first: NDArray[Any], path: Path) -> None:
         """Raise InputError if rows of an image differ; ``first``: of the image of each row."""
         differs = np.zeros(len(first), dtype=bool)
         for column in images.drop("image_id"):
-            differs |= column.ne_missing(column.gather(first)).to_numpy()
+            own = column.ne_missing(column.gather(first)).to_numpy()
+            if self.present_column is None and own.any() and states_absence(column):
+                raise ask_present(column.name, path)
+            differs |= own
         if len(twice := images["image_id"].filter(differs).unique().sort()):
             problem = f"images have different attributes in different rows: {some_of(twice)}"
             allowed = "the same attributes in every row of an image"
@@ -494,8 +490,6 @@ class LongTable:
         areas[placed], odd = judged_boxes(shares[placed], leeway, keys.filter(placed))
         places = np.flatnonzero(placed)
         bad = {int(places[number]): problem for number, problem in odd.items()}
-        unnamed = np.flatnonzero(placed & (keys["class"] == "").to_numpy())
-        bad |= dict.fromkeys(unnamed.tolist(), ("the box has no class", LEFT_OUT))
         left_out[[row for row, (_, rule) in bad.items() if rule != KEPT]] = True
         areas[left_out] = np.nan
         if self.area_column and self.areas_in_pixels:
@@ -540,9 +534,36 @@ SEPARATORS = {"comma": ",", "semicolon": ";", "bar": "|", "space": " ", "tab": "
 """Names of what separates the classes in a cell."""
 
 
-PRESENCE = ("confidence", "present", "presence", "is_present", "value", "positive", "verified")
-"""Names, in small letters, of columns of 1 and 0: whether the class of a row is present."""
+_PRESENCE = {
+    "answer", "confidence", "exist", "exists", "gt", "label", "positive", "presence", "present",
+    "state", "target", "truth", "value", "verified", "visible", "y",
+}  # fmt: skip
 _PRESENT, _ABSENT = {"1", "1.0", "true", "yes"}, {"0", "0.0", "false", "no"}
+
+
+def is_called_present(name: str) -> bool:
+    """True for the name of a column that may state whether the class of a row is present."""
+    own = re.sub(r"^\W*(is|has|label|human)_", "", name.lower()).removeprefix("is")
+    return re.sub(r"[\W_]+", "", own) in _PRESENCE
+
+
+def states_absence(values: pl.Series) -> bool:
+    """True if some cells are 0, or no, and the others 1, or yes."""
+    if values.dtype.is_nested() or values.dtype == pl.Binary:
+        return False
+    texts = {*_text(values.drop_nulls().unique().head(9)).str.to_lowercase()}
+    return bool(texts & _ABSENT) and texts <= {*_ABSENT, *_PRESENT}
+
+
+def ask_present(name: str, path: object) -> InputError:
+    """The error for a column of 0 and 1 that may state presence."""
+    return InputError(
+        f"column {name} is 0 in some rows: is their class absent?",
+        where=path,
+        remedy="{} if so: pairs of an image and a class without a row are unknown; {} if every row"
+        " is a present class",
+        give=({"present_column": name}, {"present_column": "none"}),
+    )
 
 
 def as_yes(values: pl.Series) -> pl.Series:
