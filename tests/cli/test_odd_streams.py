@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 
 import msgspec
 import pytest
@@ -80,6 +81,15 @@ def test_arguments_in_a_locale_that_is_not_utf_8(tmp_path):
     assert code == 2
     assert "na\\xefve is UTF-8, which the locale is not" in error
     assert "remedy: set PYTHONUTF8=1" in error
+
+
+def test_names_of_data_in_a_locale_that_is_not_utf_8(tmp_path):
+    data = image_dataset(tmp_path, 3)
+    save_dataset(replace(data, classes=("naïve", *data.classes[1:])), tmp_path / "data")
+    ascii_only = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    code, out, error = _shell(f"{NOOCH} info data", tmp_path, **ascii_only)
+    assert code == 0, error
+    assert b"na\\xefve" in out
 
 
 def test_a_folder_that_is_not_utf_8(tmp_path):

@@ -325,8 +325,9 @@ def _unusable_streams_or_names() -> int:
     sys.stderr = sys.stderr or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123
     if not is_open:
         return fail("standard output is closed\n  remedy: redirect it, for example to /dev/null")
-    # what the encoding of a terminal lacks is spelled out
-    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+    # what the encoding of a terminal lacks is spelled out; LC_ALL=C has surrogateescape
+    lacks = {"strict", "surrogateescape"}
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors in lacks:
         sys.stdout.reconfigure(errors="backslashreplace")
     for name, text in (*(("argument", word) for word in sys.argv[1:]), ("folder", os.getcwd())):  # noqa: PTH109
         try:
