@@ -82,6 +82,9 @@ def collections(draw: st.DrawFn) -> dict[str, list[dict[str, Any]]]:
         for part in filter(None, parts):
             lists = [st.lists(_annotation(i, categories), max_size=4) for i in part]
             annotations = [entry for entries in lists for entry in draw(entries)]
+            for number, annotation in enumerate(annotations):
+                # no two are alike
+                annotation["bbox"][1] = number / 100
             images = [image(i, *sizes[i]) for i in part]
             result[role].append(document(images, annotations, categories))
     return result
@@ -145,7 +148,7 @@ def sources(draw: st.DrawFn, names: bool = False) -> tuple[dict[str, Any], dict[
                 annotation["area"] = draw(st.sampled_from([None, float(pixels)]))
                 annotation["pixels"] = pixels
                 # a box that has the mask's area: what contradicts its box is another test's
-                annotation["bbox"] = [0, 0, pixels, 1]
+                annotation["bbox"][2] = pixels
                 if draw(st.booleans()):
                     del annotation["area"]
         for entry in file["images"]:

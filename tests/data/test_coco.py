@@ -249,10 +249,13 @@ POLYGONS = st.lists(
 @given(POLYGONS, st.integers(1, 40), st.integers(1, 40))
 def test_polygons_without_an_area_are_drawn_as_pycocotools_does(polygons, height, width):
     pixels = int(mask.area(mask.merge(mask.frPyObjects(polygons, height, width))))
-    annotation = _annotation(1, None, segmentation=polygons)
+    annotations = [_annotation(1, None, segmentation=polygons), _annotation(3, 0.5)]
     with tempfile.TemporaryDirectory() as folder:
-        data = _one(Path(folder), [annotation], [image(1, width, height)])
-    assert areas_of(data) == {1: {"person": pixels / (height * width)}}
+        data = _one(Path(folder), annotations, [image(1, width, height)])
+    across, down = (np.concatenate([points[axis::2] for points in polygons]) for axis in (0, 1))
+    is_outside = max(across) < 0 or min(across) > width or max(down) < 0 or min(down) > height
+    person = {} if is_outside else {"person": pixels / (height * width)}
+    assert areas_of(data) == {1: {**person, "car": 0.5 / (height * width)}}
 
 
 # pixel maps instead of a stuff file

@@ -24,8 +24,8 @@ def files(draw):
     images += [image(3), image(4, neg_category_ids=[], not_exhaustive_category_ids=[7])]
     pairs = st.tuples(st.sampled_from([1, 2, 3, 4]), st.sampled_from([*NAMES]))
     annotations = [
-        {"image_id": i, "category_id": c, "area": 4, "bbox": [0, 0, 2, 2]}
-        for i, c in draw(st.lists(pairs, max_size=6))
+        {"image_id": i, "category_id": c, "area": 4, "bbox": [k / 10, 0, 2, 2]}
+        for k, (i, c) in enumerate(draw(st.lists(pairs, max_size=6)))
     ]
     return images, annotations, draw(st.sampled_from([4, 2]))
 

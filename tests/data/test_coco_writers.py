@@ -124,20 +124,113 @@ def test_numbers_that_contradict_each_other_are_counted(tmp_path):
     sides = [SIDES, {"width": 8, "height": 10}, {"width": 8, "height": 10}]
     images = [_image(i, **size) for i, size in enumerate(sides, 1)]
     good, flat = {**BOX, "area": 9}, {**BOX, "bbox": [1, 1, 0, 4], "area": 9}
-    content = _one(good, good, flat, {**BOX, "area": 80}, images=images)
+    wrong = [{**BOX, "area": 80}, {**BOX, "area": 0}]
+    content = _one(
+        good, good, flat, *wrong, {**BOX, "bbox": [20, 1, 4, 3], "area": 9}, images=images
+    )
     data = _notes(
         _read(tmp_path, content, images=tmp_path / "p"),
-        "1 of 3 areas are larger than their box",
+        "1 of 5 areas are larger than their box",
+        "1 of 5 areas are 0, although their box has an extent",
         "1 boxes have no extent, but a positive area",
-        "1 annotations are listed twice",
+        f"1 annotation counted once: {tmp_path}/a.json, annotation 1 (counted from 0): is listed",
+        f"1 annotation left out: {tmp_path}/a.json, annotation 5 (counted from 0): lies outside",
         "1 of 3 image files that were looked at have another size",
     )
     assert data.has_areas
-    assert data.objects.height == 3
-    data = _notes(_read(tmp_path, _one(good, *[{**BOX, "area": 80}] * 2)), "areas are unknown")
-    assert not data.has_areas
+    assert data.objects["area"].to_list() == [9, 80, 0]
+    assert data.area("cat")[0] * 80 == 9 + 9 + 80
     data = _notes(_read(tmp_path, _one(flat)), "1 boxes have no extent")
     assert data.objects is None
+
+
+WHOLE = {"category_id": 1, "area": 80}
+
+
+@pytest.mark.parametrize("wrong", [{**BOX, "area": 80}, {**BOX, "area": 0}, WHOLE])
+def test_areas_are_unknown_where_most_contradict_their_box_or_image(tmp_path, wrong):
+    again = {**wrong, "iscrowd": 1} | ({"bbox": [2, 1, 4, 3]} if "bbox" in wrong else {})
+    for right, is_known in ((1, False), (2, True)):
+        good = [{**BOX, "bbox": [k, 1, 4, 3], "area": 9} for k in range(right)]
+        data = _read(tmp_path, _one(wrong, again, *good))
+        assert data.has_areas == is_known
+        assert ("areas are unknown in a.json" in "".join(data.provenance["notes"])) != is_known
+
+
+POLYGON = {"segmentation": [[-9, 1, -5, 1, -5, 5]]}
+
+
+@pytest.mark.parametrize("changed", [
+    {"bbox": [-9, 1, 4, 3]}, {"bbox": [11, 1, 4, 3]}, {"bbox": [1, 9, 4, 3]}, POLYGON,
+    {"area": 9, **POLYGON}, {"area": 9, "bbox": [-9, 1, 4, 3], **POLYGON},
+])  # fmt: skip
+def test_annotations_outside_of_their_image_are_left_out(tmp_path, changed):
+    outside, good = {"category_id": 2, **changed}, {**BOX, "area": 9}
+    content = _one(good, outside, categories={1: "cat", 2: "dog"})
+    path = write(tmp_path / "a.json", content)
+    data = _notes(read_coco([path]), "1 annotation left out", "annotation 1 (counted from 0)")
+    assert data.areas.nnz == 1
+    write(path, {**content, "annotations": [content["annotations"][1]]})
+    fails(lambda: read_coco([path]), "a.json: 1 of 1 annotations lie outside of their image")
+    write(path, content)
+    out = tmp_path / "out"
+    words = "1 annotation is not as they should be", "(counted from 0): lies outside", "broken="
+    fails(lambda: import_dataset(CocoReading([path]), out, broken="refuse"), *words)
+    import_dataset(CocoReading([path]), out)
+    assert (out / "broken_annotations.csv").read_text().count("lies outside") == 1
+
+
+def test_an_annotation_that_is_listed_twice_counts_once(tmp_path):
+    good, other = {**BOX, "area": 9}, {**BOX, "bbox": [2, 1, 4, 3], "area": 9}
+    two = [_image(1), _image(2)]
+    content = _one(good, other, {**good, "image_id": 2}, good, good, images=two)
+    for part in (None, 1):
+        out = tmp_path / str(part)
+        path = write(tmp_path / "a.json", content)
+        import_dataset(CocoReading([path], slice_size=40), out, part_size=part)
+        data = load_dataset(out)
+        assert (data.area("cat") * 80).round(9).tolist() == [18, 9]
+        assert data.objects.height == 3
+        assert (out / "broken_annotations.csv").read_text().count("counted once") == 2
+    # without a box nothing tells that it is the same one
+    data = _read(tmp_path, _one({"category_id": 1, "area": 9}, {"category_id": 1, "area": 9}))
+    assert data.area("cat").tolist() == [18 / 80]
+
+
+def test_files_may_number_their_categories_differently(tmp_path):
+    numbers = [{1: "cat", 2: "big dog"}, {1: "big dog", 2: "cat"}, {5: "cow", 1: "big dog"}]
+    paths = []
+    for k, categories in enumerate(numbers, 1):
+        listed = [{**BOX, "image_id": k, "category_id": c, "area": c} for c in categories]
+        paths.append(write(tmp_path / f"{k}.json", document([_image(k)], listed, categories)))
+    data = _notes(read_coco(paths), "joined by names: 1 is cat in 1.json and big_dog in 2.json")
+    areas = dict(zip(data.classes, (data.areas.toarray().T * 80).round(9).tolist(), strict=True))
+    assert areas == {"cat": [1, 2, 0], "big_dog": [2, 1, 1], "cow": [0, 0, 5]}
+    # no number means one class
+    assert data.categories == {}
+    assert read_coco([paths[0], paths[0].rename(tmp_path / "4.json")][1:]).categories
+    alone = write(tmp_path / "5.json", document([_image(9)], [], {1: "tree"}))
+    fails(lambda: read_coco([paths[1], alone]), "5.json: category 1 is 'tree' here", "import each")
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"image_id": "b-2"}, "image ids of annotations are not listed: b-2"),
+        ({"category_id": "x y"}, "category ids of annotations are not listed: x y"),
+    ],
+)
+def test_errors_name_ids_that_are_texts(tmp_path, changed, words):
+    one = [_image("b-1", "1.jpg")]
+    good = {**BOX, "image_id": "b-1", "area": 9}
+    fails(lambda: _read(tmp_path, _one(good, {**good, **changed}, images=one)), words)
+    fails(lambda: _read(tmp_path, _one(good, images=[*one, *one])), "more than once: b-1")
+    flat = [*one, _image("b-3", width=0)]
+    fails(lambda: _read(tmp_path, _one(good, images=flat)), "without extent: ids b-3")
+    paths = [write(tmp_path / f"{k}.json", _one(good, images=one)) for k in "ab"]
+    fails(lambda: read_coco(paths), "more than one of the things files: b-1")
+    other = write(tmp_path / "c.json", _one(good, images=[{**one[0], "width": 7}]))
+    fails(lambda: read_coco(paths[:1], [other]), "different widths for images b-1")
 
 
 @pytest.mark.parametrize("names", [("train", "valid", "test"), ("annotations",)])

@@ -131,10 +131,17 @@ def annotations(draw):
     }
     maybe = {"bbox": boxes, "iscrowd": FLAG, "ignore": FLAG}
     listed = draw(st.lists(st.fixed_dictionaries(row, optional=maybe), max_size=12))
-    # areas larger than boxes have tests of their own
-    for annotation in filter(lambda a: _is_box(a.get("bbox")), listed):
-        annotation["area"] = min(annotation["area"], int(np.prod(annotation["bbox"][2:])))
-    return listed
+    # areas larger than boxes, boxes outside and objects listed twice have tests of their own
+    kept = {}
+    for number, annotation in enumerate(listed):
+        what = number
+        if _is_box(annotation.get("bbox")):
+            x, y, w, h = annotation["bbox"]
+            annotation["bbox"][:2] = min(max(x, -w), 4), min(max(y, -h), 4)
+            annotation["area"] = min(annotation["area"], int(w * h))
+            what = str([annotation[name] for name in (*row, "bbox")])
+        kept.setdefault(what, annotation)
+    return [*kept.values()]
 
 
 def _is_box(box):

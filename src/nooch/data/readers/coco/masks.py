@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 
 def mask_area(segmentation: Any, height: int, width: int) -> float:
     """Pixels of polygons or of a run-length encoding, compressed or not."""
@@ -35,6 +38,17 @@ def mask_area(segmentation: Any, height: int, width: int) -> float:
     if not all(isinstance(run, int) and run >= 0 for run in runs) or sum(runs) != height * width:
         raise ValueError("run lengths do not add up to the image")
     return float(sum(runs[1::2]))
+
+
+def extent(segmentation: Any) -> NDArray[np.float64]:
+    """Box around polygons, float64 (1, 4): left, top, width, height; NaN of anything else."""
+    flat = segmentation if isinstance(segmentation, list) else []
+    flat = [x for part in flat for x in (part if isinstance(part, list) else [part])]
+    if len(flat) < 2 or len(flat) % 2 or not all(isinstance(x, int | float) for x in flat):
+        return np.full((1, 4), np.nan)
+    points = np.array(flat, np.float64).reshape(-1, 2)
+    least = points.min(axis=0)
+    return np.concatenate([least, points.max(axis=0) - least])[None]
 
 
 def run_lengths(counts: str) -> list[int]:

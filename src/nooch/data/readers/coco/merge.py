@@ -34,7 +34,9 @@ from nooch.data.readers.map_pixels import count_maps, list_maps
 from nooch.data.table_schema import check_file_names, class_name
 
 _OF_FILES = {
-    "larger": "{n} of {compared} areas are larger than their box{unknown}",
+    "larger": "{n} of {compared} areas are larger than their box",
+    "zero": "{n} of {compared} areas are 0, although their box has an extent",
+    "whole": "{n} of {unboxed} areas without a box are those of their image",
     "flat": "{n} boxes have no extent, but a positive area: they are not among the objects",
     "nan": "{n} values are NaN or Infinity: they count as missing",
 }
@@ -65,7 +67,6 @@ _NOTES = {
         "{n} segmentations cannot be decoded, or lie outside of their image: the areas of their"
         " boxes are taken"
     ),
-    "twice": "{n} annotations are listed twice, with the same box and area: both count",
     "resized": (
         "{n} of {measured} image files that were looked at have another size than the annotations"
         " say: boxes may not fit"
@@ -89,7 +90,8 @@ def merge(
     def named(ids: pl.Series) -> pl.Series:
         return ids if texts is None else texts.gather(ids).alias(ids.name)
 
-    merged = _MergedFiles([(role, file) for role, file in parsed if role in {"things", "stuff"}])
+    listed = [(role, file) for role, file in parsed if role in {"things", "stuff"}]
+    merged = _MergedFiles(listed, texts)
     for role, file in parsed:
         if role == "maps":
             merged.add_maps(file)
@@ -165,14 +167,22 @@ def merged_provenance(
     of_files = Counter[str]()
     for file in files:
         of_files.update(file.counts)
-    unknown = any(file.is_contradictory for file in files)
-    texts = {
-        "unknown": ": areas are unknown, since most contradict their boxes" if unknown else "",
-        "compared": of_files["compared"],
-        "measured": counts.get("measured"),
-    }
+    if 2 * counts.get("lost", 0) > counts.get("annotations", 0):
+        raise InputError(
+            f"{counts['lost']} of {counts['annotations']} annotations lie outside of their image",
+            where=some_of(file.name for file in files),
+            allowed="boxes and polygons in pixels of the width and height of their image",
+            remedy="correct the sizes of the images, or export the annotations again",
+        )
+    texts = {**of_files, "measured": counts.get("measured")}
     dropped = some_of(sorted({name for file in files for name in file.dropped}))
     notes = [f"a category without annotations whose name another one has: {dropped}; left out"]
+    notes = notes if dropped else []
+    if differing := _numbered_differently([(file.role, file) for file in files]):
+        categories, some = {}, some_of(differing, 3)
+        notes.append(f"files number their categories differently, and are joined by names: {some}")
+    if unknown := some_of(file.name for file in files if file.is_contradictory):
+        notes.append(f"areas are unknown in {unknown}: most contradict their boxes or images")
     proxies, kept = counts.get("proxies", 0), of_files["compared"]
     return {
         "reader": "coco",
@@ -180,7 +190,7 @@ def merged_provenance(
         "sources": sources,
         "categories": {c: {"id": number, "name": name} for c, (number, name) in categories.items()},
         "licenses": list(listed.values()),
-        "notes": (notes if dropped else [])
+        "notes": notes
         + [
             text.format(n=number, images=n_images, root=images, **texts)
             for what, text in (_OF_FILES | _NOTES).items()
@@ -192,8 +202,9 @@ def merged_provenance(
 class _MergedFiles:
     """Images, classes and area triples of several files, being put together."""
 
-    def __init__(self, files: list[tuple[str, ParsedFile]]) -> None:
+    def __init__(self, files: list[tuple[str, ParsedFile]], texts: pl.Series | None = None) -> None:
         self.counts: dict[str, int] = {}
+        self._texts = texts
         # reserved column -> ids of the images that files of its role list
         self.annotated: dict[str, NDArray[np.int64]] = {}
         self.files = ", ".join(file.name for _, file in files)
@@ -225,6 +236,10 @@ class _MergedFiles:
             for what, number in file.counts.items():
                 self.counts[what] = self.counts.get(what, 0) + number
 
+    def _some(self, ids: NDArray[np.int64]) -> str:
+        """Ids of images in words."""
+        return some_of(ids if self._texts is None else self._texts.gather(ids).to_list())
+
     def areas(self) -> csr_array:
         """Sums of square pixels over height x width, CSR (n_images, n_classes)."""
         rows, columns, values = (np.concatenate(part) for part in zip(*self._parts, strict=True))
@@ -250,7 +265,6 @@ class _MergedFiles:
                 strict=True,
             )
         )
-        self.counts["twice"] = _repeated(rows, columns, boxes, areas)
         parts = rows, columns, boxes, areas, flags
         kept = (columns >= 0) & ~is_flat(areas, boxes)
         rows, columns, boxes, areas, flags = _where(kept, *parts)
@@ -317,7 +331,7 @@ class _MergedFiles:
             values, counts = np.unique(ids, return_counts=True)
             if len(twice := values[counts > 1]):
                 raise InputError(
-                    f"images are listed in more than one of the {role} files: {some_of(twice)}",
+                    f"images are listed in more than one of the {role} files: {self._some(twice)}",
                     where=", ".join(f.name for f in among),
                     allowed="each image in one of them",
                 )
@@ -332,7 +346,7 @@ class _MergedFiles:
             if len(differ := np.flatnonzero(values_agreed[file_rows] != given)):
                 raise InputError(
                     f"files give different {what}s for images"
-                    f" {some_of(self.ids[file_rows[differ]])}",
+                    f" {self._some(self.ids[file_rows[differ]])}",
                     where=self.files,
                     allowed="the same size in every file that lists an image",
                 )
@@ -378,13 +392,6 @@ class _MergedFiles:
             self.counts["listed"] = len(images)
 
 
-def _repeated(rows: NDArray[Any], columns: NDArray[Any], boxes: Any, areas: Any) -> int:
-    """Number of annotations with the image, class, box and area of an earlier one."""
-    table = pl.DataFrame({"row": rows, "column": columns, "area": areas, "box": boxes})
-    table = table.filter(~pl.col("box").arr.first().is_nan())
-    return table.height - table.n_unique()
-
-
 def _where(kept: NDArray[np.bool_], *parts: NDArray[Any]) -> tuple[NDArray[Any], ...]:
     """The parts of some annotations; without a copy if those are all."""
     return parts if kept.all() else tuple(part[kept] for part in parts)
@@ -424,36 +431,61 @@ class _HasCategories(Protocol):
 def class_categories(
     files: Sequence[tuple[str, _HasCategories]],
 ) -> dict[str, tuple[int, str]]:
-    """Class -> category id, and its name as the first file spells it: things, then stuff, by id,
-    without category 183 ``other``. Raises InputError: files of one role that disagree on the names
-    of categories.
+    """Class -> category id, and its name, as the first file has them: things, then stuff, by id,
+    without category 183 ``other``. Raises InputError: a name that two categories of a file have;
+    files of one role that share ids and no name.
     """
     order: dict[str, tuple[int, str]] = {}
     for role in ("things", "stuff"):
-        names: dict[int, str] = {}
-        spelled: dict[int, str] = {}
+        listed: dict[str, tuple[int, str]] = {}
         for file in (file for r, file in files if r == role):
-            _add_names(names, file)
-            spelled = {**file.categories, **spelled}
-        listed = {names[i]: (i, spelled[i]) for i in sorted(names)}
-        order |= {n: c for n, c in listed.items() if (c[0], n) != (OTHER, "other")} | order
+            own = _own_names(file)
+            _check_joined(own, listed, file.name)
+            listed = own | listed
+        by_id = sorted(listed.items(), key=lambda entry: entry[1][0])
+        order |= {n: c for n, c in by_id if (c[0], n) != (OTHER, "other")} | order
     return order
 
 
-def _add_names(names: dict[int, str], file: _HasCategories) -> None:
-    """Add a file's categories to the ones of its role. Raises InputError if they disagree."""
-    where = file.name
-    numbers: dict[str, int] = {}
+def _own_names(file: _HasCategories) -> dict[str, tuple[int, str]]:
+    """Class -> id and name of a file's categories. Raises InputError for one that has two."""
+    own: dict[str, tuple[int, str]] = {}
     for number, text in file.categories.items():
-        name = class_name(text, where)
-        if numbers.setdefault(name, number) != number:
-            raise InputError(
-                f"categories {numbers[name]} and {number} have the same name {name!r}", where=where
-            )
-        if names.setdefault(number, name) != name:
-            problem = f"category {number} is {name!r} here and {names[number]!r} in another file"
-            allowed = "one name for each category id in all things files, and in all stuff files"
-            raise InputError(problem, where=where, allowed=allowed)
+        name = class_name(text, file.name)
+        if own.setdefault(name, (number, text))[0] != number:
+            problem = f"categories {own[name][0]} and {number} have the same name {name!r}"
+            raise InputError(problem, where=file.name, remedy="give one of them another name")
+    return own
+
+
+def _check_joined(
+    own: Mapping[str, tuple[int, str]], listed: Mapping[str, tuple[int, str]], where: str
+) -> None:
+    """Raise InputError for categories with the ids of others, with which they share no name."""
+    numbers = {number: name for name, (number, _) in listed.items()}
+    clash = next((n for n, (i, _) in own.items() if numbers.get(i, n) != n), None)
+    if clash is not None and not own.keys() & listed.keys():
+        number = own[clash][0]
+        raise InputError(
+            f"category {number} is {clash!r} here and {numbers[number]!r} in another file, and they"
+            " have no name in common",
+            where=where,
+            allowed="one name for each category id in all files, or the same names",
+            remedy="import each file by itself, or give all of them one list of categories",
+        )
+
+
+def _numbered_differently(files: Sequence[tuple[str, _HasCategories]]) -> list[str]:
+    """What files call a category id that means different classes in files of one role, in words."""
+    names: dict[tuple[str, int], dict[str, str]] = {}
+    for role, file in files:
+        for name, (number, _) in _own_names(file).items():
+            names.setdefault((role, number), {}).setdefault(name, file.name)
+    return [
+        f"{number} is {' and '.join(f'{name} in {file}' for name, file in of.items())}"
+        for (_, number), of in names.items()
+        if len(of) > 1
+    ]
 
 
 def _captions(files: list[ParsedFile], merged: _MergedFiles) -> pl.DataFrame | None:

@@ -215,7 +215,12 @@ class ScannedCoco:
         # without any annotation of a thing, it is known that images have none
         bare = bool(things) and not any(file.annotations for file in things)
         parsed = [
-            (file.role, file.read(first, last, images, bare=bare and file.role == "things"))
+            (
+                file.role,
+                file.read(
+                    first, last, images, bare=bare and file.role == "things", texts=self.texts
+                ),
+            )
             for file in self.files
         ]
         if self.maps is not None:

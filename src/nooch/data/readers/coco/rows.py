@@ -23,7 +23,7 @@ from nooch.base.disk import sync
 from nooch.base.errors import InputError, some_of
 from nooch.base.limits import BROKEN_JSON
 from nooch.data.readers.coco.decoder import Document, opened, slice_text
-from nooch.data.readers.coco.masks import mask_area
+from nooch.data.readers.coco.masks import extent, mask_area
 from nooch.data.readers.coco.structure import (
     LISTED,
     LOOSE,
@@ -44,6 +44,7 @@ from nooch.data.readers.coco.structure import (
     image_columns,
     index_of,
     integers,
+    is_outside,
     licenses_of,
     listed_columns,
     look_up,
@@ -127,6 +128,8 @@ _THING = np.dtype([*_ANNOTATION.descr, ("box", "<f8", (4,)), ("flags", "u1")])
 
 _TEXT = np.dtype([("id", "<i8")])
 _NO_MASK = {"null", "[]", "[[]]", '""', "{}"}
+_OUTSIDE = -np.inf
+"""Area of an annotation whose polygons lie outside of their image."""
 _PROBED = 5
 """Images whose files are looked for next to an annotation file."""
 
@@ -206,8 +209,12 @@ class ScannedFile:
 
     @property
     def is_contradictory(self) -> bool:
-        """True if most areas are larger than their boxes."""
-        return 2 * self.counts.get("larger", 0) > self.counts.get("compared", 0)
+        """True if most areas contradict their boxes, or without one are of whole images."""
+        wrong, looked = (
+            sum(self.counts.get(name, 0) for name in names)
+            for names in (("larger", "zero", "whole"), ("compared", "unboxed"))
+        )
+        return 2 * wrong > looked
 
     def ids(self) -> NDArray[np.int64]:
         """Ids of all images: int64 (n_images,)."""
@@ -265,19 +272,22 @@ class ScannedFile:
         listing: ImageListing | None = None,
         *,
         bare: bool = False,
+        texts: Sequence[str] | None = None,
     ) -> ParsedFile:
-        """The content for images with ``low <= id < high``; of ``bare`` files, which have no
-        annotation, with boxes of none. Raises InputError for bad values.
+        """The content for images with ``low <= id < high``, whose ids are positions in ``texts``,
+        if there are any; of ``bare`` files, which have no annotation, with boxes of none. Raises
+        InputError for bad values.
         """
-        images = self._images(low, high, listing)
-        counts: dict[str, int] = {}
+        images = self._images(low, high, listing, texts)
+        counts = Counter[str]()
         slices = [self._annotations(part, images, low, high, counts) for part in self.annotations]
-        rows = [np.empty(0, self._kind), *(rows for rows, _ in slices)]
-        columns = {k: np.concatenate([some[k] for some in rows]) for k in self._kind.names or ()}
+        rows = np.concatenate([np.empty(0, self._kind), *(rows for rows, _ in slices)])
+        rows = self._without_bad(rows, images, counts) if self.role == "things" else rows
+        columns = {k: np.ascontiguousarray(rows[k]) for k in self._kind.names or ()}
         ids, numbers = columns["id"], columns["number"]
         index = index_of(ids, images["image_ids"], "image", self.path, numbers)
         if self.role == "captions":
-            none, texts = np.empty(0, np.int32), chain.from_iterable(texts for _, texts in slices)
+            none, captions = np.empty(0, np.int32), chain.from_iterable(some for _, some in slices)
             return ParsedFile(
                 self.name,
                 **images,
@@ -285,7 +295,7 @@ class ScannedFile:
                 image_index=index,
                 category_index=none,
                 areas=none.astype(np.float64),
-                captions=[*texts],
+                captions=[*captions],
             )
         category_ids = integers(self.categories, len(self.categories), self.path)
         category_index = index_of(columns["category"], category_ids, "category", self.path, numbers)
@@ -301,7 +311,7 @@ class ScannedFile:
             image_index=index,
             category_index=category_index,
             areas=areas,
-            counts=counts,
+            counts=dict(counts),
             boxes=columns["box"] if has_boxes else None,
             flags=columns["flags"] if has_boxes else None,
             lists=self._lists(images["image_ids"], category_ids, low, high),
@@ -333,8 +343,43 @@ class ScannedFile:
     def _kind(self) -> np.dtype[Any]:
         return _KINDS[self.role]
 
+    def _without_bad(
+        self, rows: NDArray[Any], images: dict[str, Any], counts: Counter[str]
+    ) -> NDArray[Any]:
+        """Annotations of objects without those outside of their image, which have no area, and
+        without all but the first of those with the same class, box and area in an image.
+        """
+        import polars as pl
+
+        from nooch.data.readers.box_formats import LEFT_OUT, ONCE, bad_line
+        from nooch.data.readers.contract import BAD
+
+        place = look_up(rows["id"], images["image_ids"])
+        sizes = np.stack([images[side][place] for side in ("widths", "heights")], axis=1)
+        lost = (place >= 0) & (is_outside(rows["box"], sizes) | (rows["area"] == _OUTSIDE))
+        columns = {
+            name: np.ascontiguousarray(rows[name]) for name in ("id", "category", "area", "box")
+        }
+        repeated = (
+            ~pl.DataFrame(columns).select(pl.struct(pl.all()).is_first_distinct()).to_series()
+        )
+        twice = repeated.to_numpy() & ~np.isnan(columns["box"][:, 0]) & ~lost
+        for mask, problem, rule in (
+            (lost, "lies outside of its image", LEFT_OUT),
+            (twice, "is listed twice, with the same box and area", ONCE),
+        ):
+            for number in rows["number"][mask].tolist():
+                place_of = f"annotation {number} (counted from 0)"
+                counts[BAD + bad_line(self.given, place_of, problem, rule)] = 1
+        counts["annotations"], counts["lost"] = len(rows), int(lost.sum())
+        return rows[~(lost | twice)] if (lost | twice).any() else rows
+
     def _images(
-        self, low: int | None, high: int | None, listing: ImageListing | None
+        self,
+        low: int | None,
+        high: int | None,
+        listing: ImageListing | None,
+        texts: Sequence[str] | None,
     ) -> dict[str, Any]:
         parts = [read_rows(Path(part.stem), _IMAGE, low, high) for part in self.images]
         rows = np.concatenate([rows for rows, _ in parts])
@@ -356,7 +401,8 @@ class ScannedFile:
             paths = files_named([ordered[k] for k in unsized.tolist()], listing)
             sizes = sizes_of([path and f"{listing.root}/{path}" for path in paths])
             widths[unsized], heights[unsized] = np.array(sizes, np.float64).reshape(-1, 2).T
-        return checked_images(ids, widths, heights, ordered, self.path, listing is not None)
+        located = listing is not None
+        return checked_images(ids, widths, heights, ordered, self.path, located, texts)
 
     def _annotations(
         self,
@@ -364,7 +410,7 @@ class ScannedFile:
         images: dict[str, Any],
         low: int | None,
         high: int | None,
-        counts: dict[str, int],
+        counts: Counter[str],
     ) -> tuple[NDArray[Any], list[Any]]:
         """Rows of one slice, an image's in the order of the file; and the captions."""
         rows, texts = read_rows(Path(part.stem), self._kind, low, high)
@@ -377,34 +423,40 @@ class ScannedFile:
             look_up(rows["id"], images["image_ids"]),
         )
         # an image that is not listed has no size: ``index_of`` raises for it later
-        bare = np.flatnonzero(np.isnan(areas) & (index >= 0))
+        boxes = rows["box"] if self.role == "things" else np.zeros((len(rows), 4))
+        bare = np.flatnonzero((np.isnan(areas) | np.isnan(boxes[:, 0])) & (index >= 0))
         bare = bare[np.argsort(numbers[bare])]
         sizes = np.stack([images[side][index[bare]] for side in ("widths", "heights")], axis=1)
+        is_unknown, lost = np.isnan(areas[bare]), is_outside(boxes[bare], sizes)
         # areas of boxes within their images
-        boxes = rows["box"][bare] if self.role == "things" else np.full((len(bare), 4), np.nan)
-        sides = np.minimum(boxes[:, :2] + boxes[:, 2:], sizes) - np.maximum(boxes[:, :2], 0)
-        proxies = np.where((sides > 0).all(axis=1), sides.prod(axis=1), np.nan)
-        areas[bare] = proxies
+        begin, end = boxes[bare, :2], boxes[bare, :2] + boxes[bare, 2:]
+        sides = np.minimum(end, sizes) - np.maximum(begin, 0)
+        is_boxed = (sides > 0).all(axis=1)
+        areas[bare[is_unknown & is_boxed]] = sides.prod(axis=1)[is_unknown & is_boxed]
         for place, row in enumerate(bare.tolist()):
-            mask, is_boxed = texts[row], not np.isnan(proxies[place])
-            if self.role == "things" and (mask is None or mask in _NO_MASK):
-                what = "proxies" if is_boxed else "unsized"
-                counts[what] = counts.get(what, 0) + 1
+            mask, (width, height) = texts[row] or "null", sizes[place].tolist()
+            if self.role == "things" and mask in _NO_MASK:
+                if is_unknown[place] and not lost[place]:
+                    counts["proxies" if is_boxed[place] else "unsized"] += 1
                 continue
-            width, height = sizes[place].tolist()
-            try:
-                area = mask_area(msgspec.json.decode(mask or "null"), height, width)
-            except (TypeError, ValueError, KeyError, IndexError, NotImplementedError) as error:
-                problem = f"annotation {numbers[row]} (counted from 0) has no area and its"
-                problem += f" segmentation cannot be decoded: {error}"
-                allowed = "polygons, or a run-length encoding {counts, size}; or a box"
-                if not is_boxed:
-                    raise InputError(problem, where=self.path, allowed=allowed) from error
-                area = 0.0
-            if area or not is_boxed:
-                areas[row] = area
-            else:
-                counts["unmasked"] = counts.get("unmasked", 0) + 1
+            shape = msgspec.json.decode(mask)
+            is_lost = is_outside(extent(shape), sizes[[place]]).item() and not is_boxed[place]
+            if is_lost and self.role == "things":
+                areas[row] = _OUTSIDE
+            elif is_unknown[place]:
+                try:
+                    area = mask_area(shape, height, width)
+                except (TypeError, ValueError, KeyError, IndexError, NotImplementedError) as error:
+                    problem = f"annotation {numbers[row]} (counted from 0) has no area and its"
+                    problem += f" segmentation cannot be decoded: {error}"
+                    allowed = "polygons, or a run-length encoding {counts, size}; or a box"
+                    if not is_boxed[place]:
+                        raise InputError(problem, where=self.path, allowed=allowed) from error
+                    area = 0.0
+                if area or not is_boxed[place]:
+                    areas[row] = area
+                else:
+                    counts["unmasked"] += 1
         return rows, texts
 
 
@@ -452,6 +504,8 @@ class FileJob(NumberedJob):
             rest = document.rest()
         if not slices.get("images"):
             raise InputError("lists no image", where=where, allowed=STRUCTURE)
+        if counts["unboxed"]:
+            counts["whole"] = self._n_whole(slices)
         categories = categories_of(getattr(rest, "categories", []), where)
         twins = twins_of(categories)
         if twins:
@@ -470,6 +524,19 @@ class FileJob(NumberedJob):
             dict(counts),
             [categories[i] for i in twins],
         )
+
+    def _n_whole(self, slices: dict[str, list[SliceRows]]) -> int:
+        """Number of areas without a box that are those of their images."""
+        images, rows = (
+            np.concatenate(
+                [read_rows(Path(part.stem), kind, None, None)[0] for part in slices[key]]
+            )
+            for key, kind in (("images", _IMAGE), ("annotations", _THING))
+        )
+        rows = rows[np.isnan(rows["box"][:, 0])]
+        place = look_up(rows["id"], images["id"])
+        sizes = (images["width"] * images["height"])[place]
+        return int(((place >= 0) & (rows["area"] == sizes)).sum())
 
     def _stem(self, key: str, start: int) -> Path:
         return self.folder / f"file-{self.number}-{key}-{start:x}"
@@ -528,7 +595,8 @@ class FileJob(NumberedJob):
             annotations = decoded(Annotation)
         ids, categories, areas = annotation_columns(annotations, where)
         masks = None
-        if (bare := np.isnan(areas)).any():
+        bare = np.isnan(areas) | (np.isnan(more[0][:, 0]) if more else False)
+        if bare.any():
             segmentations = msgspec.json.decode(text, type=list[_Mask])
             masks = [
                 bytes(mask.segmentation).decode() if b else None

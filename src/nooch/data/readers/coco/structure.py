@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
 from pathlib import Path
@@ -313,15 +314,24 @@ def checked_images(
     names: list[str | None],
     path: Path,
     located: bool = False,
+    texts: Sequence[str] | None = None,
 ) -> dict[str, Any]:
     """Images by id as fields of a ``ParsedFile``; ``located``: sizes that are missing were looked
-    for in the image files. Raises InputError: repeated ids, no extent.
+    for in the image files; ids are positions in ``texts``, if there are any. Raises InputError:
+    repeated ids, no extent.
     """
+
+    def some(of: NDArray[np.int64]) -> str:
+        return some_of(of if texts is None else [texts[i] for i in of.tolist()])
+
     if len(twice := np.unique(ids[1:][ids[1:] == ids[:-1]])):
-        raise InputError(f"image ids occur more than once: {some_of(twice)}", where=path)
+        remedy = "give each image an id of its own, also in its annotations"
+        raise InputError(
+            f"image ids occur more than once: {some(twice)}", where=path, remedy=remedy
+        )
     least, most = np.minimum(widths, heights), np.maximum(widths, heights)
     if len(flat := np.flatnonzero(~((least >= 1) & (most < _WIDEST)))):
-        problem = f"images without extent: ids {some_of(ids[flat])}"
+        problem = f"images without extent: ids {some(ids[flat])}"
         allowed = f"width and height of at least 1 pixel, below {_WIDEST}; or the image files"
         if located or not names:
             raise InputError(problem, where=path, allowed=allowed)
@@ -415,7 +425,10 @@ def categories_of(categories: list[Category], path: Path) -> dict[int, str]:
     if len(names) != len(categories):
         ids = [c.id for c in categories]
         repeated = some_of(sorted({i for i in ids if ids.count(i) > 1}))
-        raise InputError(f"category ids occur more than once: {repeated}", where=path)
+        remedy = "give each category an id of its own, also in the annotations"
+        raise InputError(
+            f"category ids occur more than once: {repeated}", where=path, remedy=remedy
+        )
     return names
 
 
@@ -447,12 +460,13 @@ def contradictions(
     """Number of boxes that can be objects, and counts of what contradicts each other."""
     wide, tall = boxes[:, 2], boxes[:, 3]
     flat = is_flat(areas, boxes)
-    compared = (areas > 0) & (wide > 0) & (tall > 0)
+    compared = (areas >= 0) & (wide > 0) & (tall > 0)
     # pixels of a mask reach up to one beyond its box
     larger = compared & (areas > _BEYOND * (wide + 1) * (tall + 1))
-    counts = {"compared": compared, "larger": larger, "flat": flat}
+    zero, unboxed = compared & (areas == 0), np.isnan(wide) & (areas > 0)
+    counts = {"compared": compared, "larger": larger, "zero": zero, "flat": flat}
     return int(np.count_nonzero(~np.isnan(wide) & ~flat)), {
-        name: int(np.count_nonzero(mask)) for name, mask in counts.items()
+        name: int(np.count_nonzero(mask)) for name, mask in (counts | {"unboxed": unboxed}).items()
     }
 
 
@@ -463,6 +477,12 @@ def is_flat(areas: NDArray[np.float64], boxes: NDArray[np.float64]) -> NDArray[n
 
 
 _BEYOND = 1.01
+
+
+def is_outside(boxes: NDArray[np.float64], sizes: NDArray[Any]) -> NDArray[np.bool_]:
+    """Boxes (n, 4) of left, top, width, height without a point in their image (n, 2): bool (n,)."""
+    begin, end = boxes[:, :2], boxes[:, :2] + boxes[:, 2:]
+    return np.asarray(((end < 0) | (begin > sizes)).any(axis=1))
 
 
 def index_of(
@@ -479,13 +499,23 @@ def index_of(
     place = look_up(used, ids)
     if len(missing := np.flatnonzero(place < 0)):
         lists = "images" if what == "image" else "categories"
+        written = some_of(_as_written(np.unique(used[missing]).tolist(), f"{what}_id", path))
         raise InputError(
-            f"{what} ids of annotations are not listed: {some_of(np.unique(used[missing]))}; "
+            f"{what} ids of annotations are not listed: {written}; "
             f"the first is annotation {numbers[missing].min()} (counted from 0)",
             where=path,
             allowed=f"ids in the file's own list of {lists}",
         )
     return place
+
+
+def _as_written(ids: list[int], key: str, path: Path) -> list[object]:
+    """Ids as a file has them: only its texts tell the ones that are numbers of a hash."""
+    with contextlib.suppress(OSError):
+        written = re.findall(rb'"%b"\s*:\s*("(?:[^"\\]|\\.)*")' % key.encode(), path.read_bytes())
+        texts = {id_number(text): text for text in map(msgspec.json.decode, {*written})}
+        return [texts.get(i, i) for i in ids]
+    return [*ids]
 
 
 def look_up(used: NDArray[np.int64], ids: NDArray[np.int64]) -> NDArray[np.int32]:
