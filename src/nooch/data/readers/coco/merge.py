@@ -476,7 +476,7 @@ def _check_joined(
 
 
 def _numbered_differently(files: Sequence[tuple[str, _HasCategories]]) -> list[str]:
-    """What files call a category id that means different classes in files of one role, in words."""
+    """Category ids that mean different classes in files of one role, in words."""
     names: dict[tuple[str, int], dict[str, str]] = {}
     for role, file in files:
         for name, (number, _) in _own_names(file).items():
