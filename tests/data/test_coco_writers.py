@@ -260,7 +260,11 @@ def test_files_with_the_same_ids_are_one_dataset(tmp_path, names):
         data = read_coco([tmp_path / "annotations" / f"{name}.json" for name in ("train", "test")])
         assert data.images["image_id"].to_list() == ["test/0", "test/1", "test/2", "train/0"]
         both = [tmp_path / "annotations" / f"{name}.json" for name in ("train", "valid")]
-        fails(lambda: read_coco(both), "more than one of the things files: 0")
+        fails(lambda: read_coco(both), "more than one of the things files: 0", "nooch import coco")
+        # and others that one image has two ids
+        again = [_image(i, f"{i - 1}.jpg") for i in (1, 2)]
+        write(both[0], document(again, [{**BOX, "image_id": 1, "area": 1}], {1: "cat"}))
+        fails(lambda: read_coco(both), "more than one of the things files: 0.jpg, 1.jpg")
 
 
 def test_nan_in_a_text_is_text(tmp_path):

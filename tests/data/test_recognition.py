@@ -128,6 +128,15 @@ def test_splits_of_coco_files_are_those_of_their_names(tmp_path, run_cli):
     assert set(nooch.load_dataset(tmp_path / "shares").images["split"]) == {"test"}
 
 
+def test_files_of_stuff_alone_have_splits_and_others_no_annotations(tmp_path):
+    for split in ("train", "val"):
+        write(tmp_path / f"stuff_{split}.json", document([], []))
+    assert recognize(tmp_path).reading.splits == ["train", "valid"]
+    for split in ("train", "val"):
+        (tmp_path / f"stuff_{split}.json").rename(tmp_path / f"image_info_{split}.json")
+    fails(lambda: recognize(tmp_path), "information on images, without annotations")
+
+
 def test_files_next_to_a_folder_of_annotations_are_of_something_else(tmp_path):
     write(tmp_path / "annotations" / "instances_a.json", document([], []))
     write(tmp_path / "scenes.json", '{"images": 3}')
@@ -199,8 +208,14 @@ DOUBTFUL = {
     "one class": (("cat/1.jpg", "cat/2.jpg"), "one class only, cat"),
     "one class in splits": (("train/cat/1.jpg", "val/cat/2.jpg"), "one class only, cat"),
     "some splits": (("train/cat/1.jpg", "truth/cat/2.jpg"), "train is a name of splits"),
-    "splits in classes": (("a/train/1.jpg", "b/val/2.jpg"), "in them are only train, val"),
-    "images in classes": (("a/images/1.jpg", "b/images/2.jpg"), "in them are only images"),
+    "splits in classes": (("a/train/1.jpg", "b/val/2.jpg"), "folders of their own: train, val"),
+    "images in classes": (("a/images/1.jpg", "b/images/2.jpg"), "folders of their own: images"),
+    "views in classes": (("old/x/A/1.jpg", "new/y/B/2.jpg", "new/notes.md"), "their own: x, y"),
+    "words of splits": (
+        ("boxes_train/1.jpg", "boxes_test/2.jpg", "query/3.jpg"),
+        "boxes_test, boxes_train are called after splits",
+    ),
+    "a file called after an image": ((*TWICE, "truth/gt_1.txt"), "truth/gt_1.txt has the name of"),
 }
 
 
@@ -240,6 +255,48 @@ CLASSES = {
 @pytest.mark.parametrize("name", CLASSES)
 def test_folders_of_classes_are_recognized(name, tmp_path):
     assert recognize(written(tmp_path, CLASSES[name])).kind == "image-folder"
+
+
+def test_the_only_folder_of_a_folder_may_have_the_classes(tmp_path, run_cli):
+    for number, stray in enumerate(("", "list.txt")):
+        source = written(tmp_path / str(number), ["Photos/cat/1.jpg", "Photos/dog/9.jpg"])
+        if stray:
+            write(source / stray, "cat/1.jpg 0\n")
+        words = run_cli(f"import auto {source} {tmp_path}/out").refused("import its folders")
+        command = words.split("nooch ")[1].split("; or")[0]
+        run_cli(f"{command} {tmp_path}/out{number}").ok()
+        assert nooch.load_dataset(tmp_path / f"out{number}").classes == ("cat", "dog")
+
+
+def test_maps_called_after_their_images_are_read_as_it_is_said(tmp_path, run_cli):
+    source = written(tmp_path / "in", ["images/a.png"])
+    (source / "labels").mkdir()
+    Image.new("L", (4, 4)).save(source / "labels" / "a_P.png")
+    write(source / "codes.txt", "sky\nroad\n")
+    words = run_cli(f"import auto {source} {tmp_path}/out").refused("a_P.png looks like a map of")
+    command = words.split("remedy: nooch ")[1].split("; or")[0]
+    run_cli(f"{command} {tmp_path}/out").ok()
+    assert nooch.load_dataset(tmp_path / "out").area("sky").tolist() == [1]
+
+
+@pytest.mark.parametrize("photos", ["images/a.png", "images/a.tif", "photos/a.jpg"])
+def test_maps_without_a_list_of_classes_are_seen(photos, tmp_path):
+    written(tmp_path, [photos.replace(".tif", ".png")])
+    (tmp_path / photos.replace(".tif", ".png")).rename(tmp_path / photos)
+    (tmp_path / "masks").mkdir()
+    Image.new("L", (4, 4)).save(tmp_path / "masks" / "a.png")
+    fails(lambda: recognize(tmp_path), "masks/ has a label map for each image", "`classes`")
+
+
+def test_maps_may_lie_next_to_arrays(tmp_path, run_cli):
+    source = written(tmp_path / "in", ["JPEGImages/a.jpg"])
+    for name in ("SegmentationClass/a.npy", "class_names.txt"):
+        write(source / name, "sky\n")
+    (source / "SegmentationClassPNG").mkdir()
+    Image.new("L", (4, 4)).save(source / "SegmentationClassPNG" / "a.png")
+    run_cli(f"import auto {source} {tmp_path}/out").ok()
+    data = nooch.load_dataset(tmp_path / "out")
+    assert data.images["file_name"].to_list() == ["a.jpg"]
 
 
 def test_an_image_next_to_folders_of_classes_is_named(tmp_path, run_cli):

@@ -9,7 +9,7 @@ from itertools import combinations
 from pathlib import Path
 
 from nooch.base.errors import some_of
-from nooch.data.image_names import IMAGE_COLUMNS, IMAGE_ENDINGS, is_image
+from nooch.data.image_names import IMAGE_COLUMNS, IMAGE_ENDINGS, is_image, is_junk
 from nooch.data.importing.other_formats import head_of, is_known, looks_like_coco
 from nooch.data.readers.image_files import UNREADABLE, list_images, opened_image
 from nooch.data.splits import SPLIT_NAMES
@@ -48,19 +48,32 @@ def annotation_signs(folder: Path, files: Iterable[Path]) -> tuple[list[str], Pa
         return file.relative_to(folder).as_posix()
 
     for ending, found in others.items():
-        own = next((file for file in found if file.stem in images), None)
+        own = next((file for file in found if images.keys() & _names_of(file)), None)
         if own is not None:
-            signs.append(f"{shown(own)} has the name of the image {shown(images[own.stem])}")
+            image = next(images[name] for name in _names_of(own) if name in images)
+            signs.append(f"{shown(own)} has the name of the image {shown(image)}")
         known = [file for file in found[:_MOST_READ] if file != own and _annotates(file)]
         if known and own is None:
             signs.append(f"{some_of(map(shown, known), 3)} may annotate images")
             is_readable = ending in (".csv", ".tsv") or looks_like_coco(known[0])
             table = table or (known[0] if is_readable else None)
-    for stem, file in images.items():
-        if (match := _MAP_OF.match(stem)) and (base := images.get(match[1])):
-            signs.append(f"{shown(file)} looks like a map of {shown(base)}")
-            break
+    if pair := map_of(images.values()):
+        signs.append(f"{shown(pair[1])} looks like a map of {shown(pair[0])}")
     return signs, table
+
+
+def map_of(images: Iterable[Path]) -> tuple[Path, Path] | None:
+    """An image, and one that looks like its map by a suffix of the name; None without any."""
+    named: dict[str, Path] = {}
+    for file in images:
+        named.setdefault(file.stem, file)
+    pairs = ((_MAP_OF.match(stem), file) for stem, file in named.items())
+    return next(((named[m[1]], file) for m, file in pairs if m and m[1] in named), None)
+
+
+def _names_of(file: Path) -> list[str]:
+    """Names of images that a file may be called after, such as a of gt_a.txt."""
+    return [file.stem, file.stem.partition("_")[2], file.stem.rpartition("_")[0]]
 
 
 def _annotates(file: Path) -> bool:
@@ -78,13 +91,18 @@ def folder_signs(classes: Sequence[Path], divided: bool) -> Iterator[str]:
     """
     names = {place.name for place in classes}
     splits = sorted(name for name in names if name.lower() in SPLIT_NAMES)
-    within = {entry.name for place in classes for entry in place.iterdir()}
+    within = [entry for place in classes for entry in place.iterdir() if not is_junk(entry.name)]
+    inner = {entry.name for entry in within if entry.is_dir()}
+    called = {name: {SPLIT_NAMES[w] for w in re.findall("[a-z]+", name.lower()) if w in SPLIT_NAMES}
+              for name in names}  # fmt: skip
     if len(names) == 1:
         yield f"one class only, {next(iter(names))}"
     if splits and not divided:
         yield f"{some_of(splits)} {'is a name' if len(splits) == 1 else 'are names'} of splits"
-    if within and {name.lower() for name in within} <= {*SPLIT_NAMES, *NO_CLASSES}:
-        yield f"in them are only {some_of(sorted(within))}, which are not classes"
+    if not splits and len(set().union(*called.values())) > 1:
+        yield f"{some_of(sorted(name for name in names if called[name]))} are called after splits"
+    if inner and not any(is_image(entry.name) for entry in within):
+        yield f"their images are in folders of their own: {some_of(sorted(inner))}"
     stems = {place: _by_stem(place) for place in classes[:_MOST_FOLDERS]}
     for (one, first), (other, second) in combinations(stems.items(), 2):
         if one.parent == other.parent and (how := _same_images(one, other, first, second)):

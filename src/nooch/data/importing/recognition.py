@@ -15,7 +15,7 @@ from nooch.base.errors import InputError, ParameterError, some_of, unreadable
 from nooch.base.files import DATASET_MARKER
 from nooch.base.words import counted
 from nooch.data.image_names import IMAGE_ENDINGS, MAP_ENDINGS, is_image, is_junk
-from nooch.data.importing.class_folders import NO_CLASSES, annotation_signs, folder_signs
+from nooch.data.importing.class_folders import NO_CLASSES, annotation_signs, folder_signs, map_of
 from nooch.data.importing.other_formats import (
     files_seen,
     head_of,
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
 _CLASSES = ("classes.txt", "labels.txt", "names.txt", "obj.names", "class_names.txt")
 _MAPS = ("labels", "masks", "annotations", "segmentation", "SegmentationClass", "gt")
+_MAPS += ("SegmentationClassPNG",)
 _MOST_LISTED, _MOST_READ = 20_000, 50
 """Files below a folder whose names are looked at, and those whose content is."""
 
@@ -132,6 +133,12 @@ def _coco(files: list[Path], images: Path | None, why: str) -> Recognized:
         role = next((role for role in ("stuff", "captions") if role in name), "things")
         roles[role].append(file)
     left_out = [file.name for file in files if not any(file in listed for listed in roles.values())]
+    if not any(roles.values()):
+        raise InputError(
+            f"{some_of(left_out)}: information on images, without annotations",
+            where=files[0].parent,
+            allowed="COCO's files of instances, stuff or key points",
+        )
     if not roles["things"] and not roles["stuff"]:
         raise InputError(
             f"{some_of(file.name for file in files)}: captions, which name no classes",
@@ -145,7 +152,8 @@ def _coco(files: list[Path], images: Path | None, why: str) -> Recognized:
         for role, listed in roles.items()
         for file in listed
     )
-    named = [split_of(file.parent.name if alike else file.name) for file in roles["things"]]
+    listing = roles["things"] or roles["stuff"]
+    named = [split_of(file.parent.name if alike else file.name) for file in listing]
     splits = [name for name in named if name]
     # one split is none
     divided = splits if len(splits) == len(named) and len(set(splits)) > 1 else []
@@ -310,7 +318,7 @@ def _unnamed_maps(folder: Path, _: Hints) -> Recognized | None:
     }
     maps = [place for place in below if place.name in _MAPS or place.name == "label"]
     maps = [place for place in maps if stems[place]]
-    photos = _photos_of(below, stems[maps[0]]) if maps else None
+    photos = _photos_of([p for p in below if p not in maps], stems[maps[0]]) if maps else None
     if not maps or photos is None:
         return None
     values = _values(maps[0])
@@ -332,9 +340,10 @@ def _is_map(file: Path) -> bool:
 
 
 def _photos_of(folders: list[Path], stems: set[str]) -> Path | None:
-    """The folder that has a photograph, in JPEG, for every map."""
+    """The folder that has a photograph, in JPEG unless it is called images, for every map."""
     for place in folders:
-        names = {file.stem for file in place.iterdir() if file.suffix.lower() in (".jpg", ".jpeg")}
+        endings = IMAGE_ENDINGS if place.name.lower() in NO_CLASSES else (".jpg", ".jpeg")
+        names = {file.stem for file in place.iterdir() if file.suffix.lower() in endings}
         if stems <= names:
             return place
     return None
@@ -401,7 +410,7 @@ def _only_images(folder: Path, _: Hints) -> None:
             f" layout that is not known: {'; '.join(signs)}",
             where=folder,
             allowed=_KNOWN,
-            remedy=_NAME_IT,
+            remedy=f"{_maps_named(folder)}{_inner(folder)}{_NAME_IT}",
         )
     if loose and classes and not {place.name.lower() for place in classes} & NO_CLASSES:
         raise InputError(
@@ -417,8 +426,32 @@ def _only_images(folder: Path, _: Hints) -> None:
         allowed="a table of labels, COCO JSON, boxes, label maps, or a folder for each class"
         " (those called after splits, or images, labels and the like, are classes only with"
         " `reader` image-folder)",
-        remedy=f"label them with a model: nooch annotate {folder} `segmenter` MODEL; or give"
-        " the file of labels, with this folder as `images`",
+        remedy=f"{_inner(folder)}label them with a model: nooch annotate {folder} `segmenter`"
+        " MODEL; or give the file of labels, with this folder as `images`",
+    )
+
+
+def _inner(folder: Path) -> str:
+    """The way out where the only folder of a folder has the classes; empty without one."""
+    tops = _with_images(sorted(folder.iterdir()))
+    try:
+        is_one = len(tops) == 1 and _image_folder(tops[0], Hints()) is not None
+    except InputError:
+        is_one = False
+    return f"import its folders as classes: nooch import auto {tops[0]}; or " if is_one else ""
+
+
+def _maps_named(folder: Path) -> str:
+    """The way out where label maps are called as images, with a suffix; else empty."""
+    listed = [Path(file) for file in _listed(folder, IMAGE_ENDINGS)]
+    if (pair := map_of(listed)) is None or pair[0].parent == pair[1].parent:
+        return ""
+    photo, label_map = pair
+    texts = [*folder.glob("*.txt")]
+    return (
+        f"nooch import label-maps {label_map.parent}"
+        f" `classes` {texts[0] if len(texts) == 1 else 'LIST.txt'}"
+        f" `suffix` {label_map.stem.removeprefix(photo.stem)} `images` {photo.parent}; or "
     )
 
 
@@ -445,7 +478,7 @@ def _image_folder(folder: Path, _: Hints) -> Recognized | None:
             f"may be a folder of images for each class, {some_of(names)}, but: {'; '.join(signs)}",
             where=folder,
             allowed=_KNOWN,
-            remedy=f"{{}} if each folder is a class{other}",
+            remedy=f"{_inner(folder)}{{}} if each folder is a class{other}",
             give={"reader": "image-folder"},
         )
     why = f"a folder of images for each class: {some_of(names)}"
@@ -480,7 +513,8 @@ def _images_near(folder: Path, file: Path | None = None) -> Path | None:
         if (folder / os.fsdecode(name)).is_file():
             return folder
     is_next = folder.name.lower() in ("annotations", "labels")
-    near = [folder / "images", folder, *(folder.parent / name for name in _PHOTOS if is_next)]
+    near = [*(folder / name for name in _PHOTOS), folder]
+    near += [folder.parent / name for name in _PHOTOS if is_next]
     images = (place for place in near if place.is_dir())
     return next((p for p in images if next(_listed(p, IMAGE_ENDINGS), None) is not None), None)
 

@@ -36,7 +36,7 @@ from nooch.data.table_schema import check_file_names, class_name
 _OF_FILES = {
     "larger": "{n} of {compared} areas are larger than their box",
     "zero": "{n} of {compared} areas are 0, although their box has an extent",
-    "whole": "{n} of {unboxed} areas without a box are those of their image",
+    "whole": "{n} of {unboxed} areas without a box equal their image",
     "flat": "{n} boxes have no extent, but a positive area: they are not among the objects",
     "nan": "{n} values are NaN or Infinity: they count as missing",
 }
@@ -334,6 +334,7 @@ class _MergedFiles:
                     f"images are listed in more than one of the {role} files: {self._some(twice)}",
                     where=", ".join(f.name for f in among),
                     allowed="each image in one of them",
+                    remedy=f"name one file for each image: nooch import coco `{role}` FILE",
                 )
 
     def _agreed(

@@ -230,12 +230,15 @@ class ScannedCoco:
         return (self._divided(data) if self.splits else data), counts
 
     def _divided(self, data: Dataset) -> Dataset:
-        """With the split of the file of things that lists each image; train without one."""
+        """With the split of the file of things, without any of stuff, that lists each image; train
+        without one.
+        """
         import polars as pl
 
-        things = [file for file in self.files if file.role == "things"]
+        role = min((file.role for file in self.files), key=["things", "stuff", "captions"].index)
         split = pl.lit("train")
-        for file, name in zip(things, self.splits, strict=True):
+        listing = [file for file in self.files if file.role == role]
+        for file, name in zip(listing, self.splits, strict=True):
             listed = self._named(pl.Series("image_id", file.ids()))
             split = (
                 pl.when(pl.col("image_id").is_in(listed.implode()))

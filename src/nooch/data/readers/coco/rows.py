@@ -526,7 +526,7 @@ class FileJob(NumberedJob):
         )
 
     def _n_whole(self, slices: dict[str, list[SliceRows]]) -> int:
-        """Number of areas without a box that are those of their images."""
+        """Number of areas without a box that equal their images."""
         images, rows = (
             np.concatenate(
                 [read_rows(Path(part.stem), kind, None, None)[0] for part in slices[key]]
@@ -618,6 +618,14 @@ def keyed(files: list[ScannedFile]) -> tuple[list[ScannedFile], list[str] | None
     prefixes = ["" for _ in files]
     if len(things) == len(files) > 1 and _collide(files):
         prefixes = [f"{label}/" for label in _labels([file.path for file in files])]
+        listed = Counter(chain.from_iterable({*file.file_names()} - {None} for file in files))
+        if twice := sorted(str(name) for name, times in listed.items() if times > 1):
+            raise InputError(
+                f"images are listed in more than one of the things files: {some_of(twice)}",
+                where=", ".join(file.name for file in files),
+                allowed="each image in one of them",
+                remedy="name one file for each image: nooch import coco `things` FILE",
+            )
     elif not any(part.named for file in files for part in file.images):
         return files, None
     texts = [
