@@ -12,7 +12,7 @@ from nooch.base.errors import some_of
 from nooch.data.image_names import IMAGE_COLUMNS, IMAGE_ENDINGS, is_image, is_junk
 from nooch.data.importing.other_formats import head_of, is_known, looks_like_coco
 from nooch.data.readers.image_files import UNREADABLE, list_images, opened_image
-from nooch.data.splits import SPLIT_NAMES
+from nooch.data.splits import SPLIT_NAMES, split_of
 
 NO_CLASSES = {
     "image", "images", "img", "imgs", "photos", "pictures", "jpegimages", "leftimg8bit", "gtfine",
@@ -93,14 +93,13 @@ def folder_signs(classes: Sequence[Path], divided: bool) -> Iterator[str]:
     splits = sorted(name for name in names if name.lower() in SPLIT_NAMES)
     within = [entry for place in classes for entry in place.iterdir() if not is_junk(entry.name)]
     inner = {entry.name for entry in within if entry.is_dir()}
-    called = {name: {SPLIT_NAMES[w] for w in re.findall("[a-z]+", name.lower()) if w in SPLIT_NAMES}
-              for name in names}  # fmt: skip
+    called = {name: split_of(name) for name in sorted(names)}
     if len(names) == 1:
         yield f"one class only, {next(iter(names))}"
     if splits and not divided:
         yield f"{some_of(splits)} {'is a name' if len(splits) == 1 else 'are names'} of splits"
-    if not splits and len(set().union(*called.values())) > 1:
-        yield f"{some_of(sorted(name for name in names if called[name]))} are called after splits"
+    if not splits and len({*called.values()} - {None}) > 1:
+        yield f"{some_of(name for name in called if called[name])} are called after splits"
     if inner and not any(is_image(entry.name) for entry in within):
         yield f"their images are in folders of their own: {some_of(sorted(inner))}"
     stems = {place: _by_stem(place) for place in classes[:_MOST_FOLDERS]}
