@@ -331,7 +331,8 @@ def _unnamed_maps(folder: Path, _: Hints) -> Recognized | None:
         f" {some_of(sorted(values), 8)}, but there is no list of classes",
         where=folder,
         allowed=f"one of {', '.join(_CLASSES)}, next to {maps[0].name}: 'value name' on each line",
-        remedy=f"add it, or name it: nooch import label-maps {maps[0].name} with its `classes`",
+        remedy=f"add it, or name it: nooch import label-maps {maps[0]} `classes` LIST.txt `images`"
+        f" {photos}",
     )
 
 
