@@ -40,8 +40,10 @@ if TYPE_CHECKING:
 
 
 _CLASSES = ("classes.txt", "labels.txt", "names.txt", "obj.names", "class_names.txt")
-_MAPS = ("labels", "masks", "annotations", "segmentation", "SegmentationClass", "gt")
-_MAPS += ("SegmentationClassPNG",)
+_MAPS = (
+    "labels", "masks", "annotations", "segmentation", "SegmentationClass", "SegmentationClassPNG",
+    "gt",
+)  # fmt: skip
 _MOST_LISTED, _MOST_READ = 20_000, 50
 """Files below a folder whose names are looked at, and those whose content is."""
 

@@ -618,8 +618,8 @@ def keyed(files: list[ScannedFile]) -> tuple[list[ScannedFile], list[str] | None
     prefixes = ["" for _ in files]
     if len(things) == len(files) > 1 and _collide(files):
         prefixes = [f"{label}/" for label in _labels([file.path for file in files])]
-        listed = Counter(chain.from_iterable({*file.file_names()} - {None} for file in files))
-        if twice := sorted(str(name) for name, times in listed.items() if times > 1):
+        named = Counter(chain.from_iterable({*file.file_names()} - {None} for file in files))
+        if twice := sorted(str(name) for name, times in named.items() if times > 1):
             raise InputError(
                 f"images are listed in more than one of the things files: {some_of(twice)}",
                 where=", ".join(file.name for file in files),
