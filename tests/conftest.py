@@ -10,7 +10,6 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -23,22 +22,7 @@ from hypothesis import settings
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("POLARS_MAX_THREADS", "1")
 
-from nooch.base import files
-from nooch.base.folder_contents import foreign_files
-
-
-def _check_names(folder: str | Path, *, overwrite: bool = False, marker: str | None = None) -> Any:
-    """``atomic_folder``, which then knows all names as its own: else --overwrite would refuse."""
-    with _atomic_folder(folder, overwrite=overwrite, marker=marker) as partial:
-        yield partial
-        assert marker is None or not (strange := foreign_files(partial, marker)), strange
-
-
-_atomic_folder = files.atomic_folder
-# before other modules import it
-files.atomic_folder = contextmanager(_check_names)
-
-from nooch.cli import main  # noqa: E402 - after that
+from nooch.cli import main
 
 
 def _where(condition: Any, *values: Any) -> Any:

@@ -88,8 +88,9 @@ class FolderCheck:
         strange = sorted({*files} - self.files)
         left = [name for name in strange if name.startswith(".") or "/." in name]
         others = [name for name in strange if name not in left]
-        siblings = (entry.name for entry in full.parent.iterdir())
-        left += [f"../{name}" for name in siblings if name.startswith(f".{full.name}.")]
+        siblings = {entry.name for entry in full.parent.iterdir()}
+        replaced, starts = f".{full.name}.old", f".{full.name}."
+        left += [f"../{n}" for n in sorted(siblings - {replaced}) if n.startswith(starts)]
         if left:
             again = "the same command again resumes or removes it"
             self.notes.append(

@@ -80,9 +80,15 @@ def test_a_full_disk_is_one_error_and_what_exists_is_kept(command, world, run_cl
     assert done.error.give == ({"overwrite": True},)
     assert contents(tmp_path / command.out) == before
     # JSON stands alone on standard output, and the same is written again
-    run_cli(f"{typed} --overwrite --format json").ok().json  # noqa: B018
+    done = run_cli(f"{typed} --overwrite --format json")
+    done.ok().json  # noqa: B018
     assert contents(tmp_path / command.out).keys() == before.keys()
-    assert made(tmp_path) == names
+    old = f".{command.out}.old"
+    assert made(tmp_path) in (names, sorted([old, *names]))
+    # a folder that was replaced is kept, which a note says
+    assert (f"is kept as {tmp_path / old}" in done.err.replace("\n", " ")) == (
+        old in made(tmp_path)
+    )
 
 
 @of_each(WRITING)

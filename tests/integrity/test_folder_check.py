@@ -171,12 +171,14 @@ def test_leftovers_and_strange_files_are_notes(world, tmp_path):
         shutil.copytree(world / name, tmp_path / name)
     (tmp_path / "dataset/.embedding-x/parts").mkdir(parents=True)
     (tmp_path / "dataset/.embedding-x/parts/x.npy").touch()
-    (tmp_path / ".dataset.partial").mkdir()
+    for name in (".dataset.partial", ".dataset.old"):
+        (tmp_path / name).mkdir()
     (tmp_path / "dataset/notes.txt").touch()
     found = fsck(tmp_path / "dataset")
     assert found.is_whole
     assert ".embedding-x/parts/x.npy, ../.dataset.partial" in found.notes[0]
     assert found.notes[1] == "files that are not part of it: notes.txt"
+    assert ".dataset.old" not in str(found.notes)
     shutil.rmtree(tmp_path / "dataset")
     assert "its dataset has moved or changed" in fsck(tmp_path / "suite").notes[0]
 

@@ -16,7 +16,7 @@ from sklearn.linear_model import LogisticRegression
 from nooch.base.calls import Count, Progress, checked, no_progress, tracked
 from nooch.base.display import DisplayTable, TabularResult
 from nooch.base.errors import InputError, ParameterError
-from nooch.base.files import atomic_folder, check_output
+from nooch.base.files import check_output, write_folder
 from nooch.base.limits import limited_threads
 from nooch.base.words import counted
 from nooch.criteria import Attribute
@@ -350,7 +350,7 @@ def audit(
         pairs = pairs.with_columns(ids)
         table = table.join(pairs, on=["image_id", "task"], how="semi", maintain_order="left")
     if out is not None:
-        with atomic_folder(out, overwrite=overwrite, marker=_TABLE) as folder:
+        with write_folder(out, overwrite=overwrite, marker=_TABLE) as folder:
             shown = table.head(most)
             boxes = boxes_of(shown, runs, dataset)
             sources = Sources(data=dataset, images=images, range=range, progress=progress)

@@ -19,7 +19,7 @@ from nooch.analysis.slices import Slices, find_slices
 from nooch.base.calls import Count, Progress, Seed, Share, checked, no_progress
 from nooch.base.display import DisplayTable
 from nooch.base.errors import InputError, check_one_of, giving, some_of
-from nooch.base.files import DATASET_MARKER, atomic_folder, is_address
+from nooch.base.files import DATASET_MARKER, is_address, write_folder
 from nooch.criteria import CE, Context, Gist
 from nooch.criteria.context_fit import no_context
 from nooch.data import Dataset, load_dataset, parquet_bytes
@@ -272,7 +272,7 @@ def check(
         >>> checked.page.name
         'index.html'
     """
-    with atomic_folder(out, overwrite=overwrite, marker=_MARKER) as folder:
+    with write_folder(out, overwrite=overwrite, marker=_MARKER) as folder:
         data, recorded, notes = _opened(dataset, folder, Path(out), images, range, hints, progress)
         data = data.grouped(group)
         split = checked_split(data, split)

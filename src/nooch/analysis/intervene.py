@@ -18,7 +18,7 @@ from nooch.analysis.hide_background import compared_ways, objects_of, shown_obje
 from nooch.base.calls import Count, Progress, checked, no_progress
 from nooch.base.display import DisplayTable, TabularResult
 from nooch.base.errors import InputError, ParameterError, some_of
-from nooch.base.files import atomic_folder, check_output
+from nooch.base.files import check_output, write_folder
 from nooch.base.limits import spread
 from nooch.base.words import counted
 from nooch.data import Dataset
@@ -364,7 +364,7 @@ def intervene(
     if edit == _BACKGROUND:
         objects, bare = shown_objects(model, before, dataset, objects, **masks, progress=progress)
         table, sentences = compared_ways(objects, limits, suite, split, bootstrap, seed)
-        with atomic_folder(out, overwrite=overwrite, marker=CHANGES) as folder:
+        with write_folder(out, overwrite=overwrite, marker=CHANGES) as folder:
             _write(folder, {"before": before}, limits, objects, table)
         return Intervention(table, None, sentences, notes + bare)
     versions, edited = _versions(model, planned, before, edit, batch, progress)
@@ -378,7 +378,7 @@ def intervene(
     rows = _rows(versions, edited, limits)
     sentences = list(_sentences(suite, split, rows, edit, bootstrap, seed))
     table = pl.concat(scores.differences for scores in compared)
-    with atomic_folder(out, overwrite=overwrite, marker=CHANGES) as folder:
+    with write_folder(out, overwrite=overwrite, marker=CHANGES) as folder:
         draw_examples(folder / "examples.png", suite, rows, planned)
         _write(folder, versions, limits, rows, table)
     notes = [*answer_notes(model, before, suite), *compared[0].notes, *_left_out(planned)]

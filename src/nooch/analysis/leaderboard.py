@@ -15,7 +15,7 @@ import polars as pl
 from nooch.base.calls import Progress, Share, checked, no_progress, tracked
 from nooch.base.display import DisplayTable, TabularResult
 from nooch.base.errors import InputError, check_one_of, some_of, unreadable
-from nooch.base.files import atomic_folder, check_output, sha256_of
+from nooch.base.files import check_output, sha256_of, write_folder
 from nooch.base.version import __version__
 from nooch.base.words import counted
 from nooch.base.yaml_files import read_yaml
@@ -242,7 +242,7 @@ def leaderboard(
     } | ({"group": suite.header.group} if suite.header.group else {})  # fmt: skip
     board = Leaderboard(table, settings)
     if out is not None:
-        with atomic_folder(out, overwrite=overwrite, marker=_MARKER) as written:
+        with write_folder(out, overwrite=overwrite, marker=_MARKER) as written:
             _write(board, suite, written)
     return board
 

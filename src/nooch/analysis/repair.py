@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from nooch.base.calls import Progress, checked, no_progress
 from nooch.base.display import DisplayTable, TabularResult
 from nooch.base.errors import InputError, UndefinedError, some_of
-from nooch.base.files import atomic_folder
+from nooch.base.files import write_folder
 from nooch.data import Dataset, parquet_bytes
 from nooch.evaluation import (
     AVERAGE,
@@ -274,7 +274,7 @@ def repair(
         tasks = [task for task in tasks if task in old.tasks]
         # what is wrong with it is refused before anything is trained
         score(old, tasks=tasks)
-    with atomic_folder(out, overwrite=overwrite, marker=_MARKER) as folder:
+    with write_folder(out, overwrite=overwrite, marker=_MARKER) as folder:
         grid = {name: CANDIDATES[name] for name in CANDIDATES if name in {CONTROL, *methods}}
         config = read_config({"tasks": tasks, "methods": grid, "seeds": [seed]})
         selected, heads, control = choose_heads(data, suite, inputs, config, criterion, progress)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import logging
 import os
 import re
 import shutil
@@ -25,7 +26,7 @@ from nooch.base.errors import (
     ParameterError,
     reason_of,
 )
-from nooch.base.folder_contents import check_own, is_ours, own_folder, refuse_foreign, remove_ours
+from nooch.base.own_folders import MARK, check_own, is_ours, own_folder, remove_ours
 
 DATASET_MARKER = "dataset.json"
 SUITE_MARKER = "suite.json"
@@ -169,6 +170,8 @@ def check_output(folder: str | Path, *, overwrite: bool = False, marker: str | N
                 _clear_leftovers(path)
     _check_free(path, overwrite, marker)
     check_own(_temporary(path))
+    if overwrite and path.is_dir():
+        check_own(_replaced(path))
     return path
 
 
@@ -205,8 +208,6 @@ def _check_free(path: Path, overwrite: bool, marker: str | None, *, ours: bool =
         raise OutputError(
             f"exists and contains no {marker}, so it is not replaced", where=path, remedy=_ELSEWHERE
         )
-    if marker is not None and path.is_dir():
-        refuse_foreign(path, marker)
     if not parent.is_dir():
         raise OutputError(
             f"cannot make the folder: {parent} is a file", where=path.parent, remedy=_ELSEWHERE
@@ -216,16 +217,18 @@ def _check_free(path: Path, overwrite: bool, marker: str | None, *, ours: bool =
 
 
 @contextlib.contextmanager
-def atomic_folder(
+def write_folder(
     folder: str | Path, *, overwrite: bool = False, marker: str | None = None
 ) -> Iterator[Path]:
     """Yield a temporary folder that becomes ``folder`` at the end, and vanishes on errors.
 
     It is in ``.NAME.partial`` next to the final one, and a lock is held on the name: the next
     process that gets the lock, on whichever machine, removes what a killed one left, but nothing
-    that nooch did not make. All content is on the disk before the folder gets its name. An old and
-    a new folder exchange their names in one step; where the system has none for that, the old one
-    is ``.NAME.partial/old`` for a moment, and the next process gives it its name back.
+    that nooch did not make. All content is on the disk before the folder gets its name. With
+    ``overwrite``, a folder that contains ``marker`` is replaced, and kept whole as ``.NAME.old``,
+    in place of an earlier one; that is logged. Both change names in one step; where the system has
+    none for that, there is no ``NAME`` for a moment, and the next process with the lock gives the
+    old one its name back.
     """
     path = check_output(folder, overwrite=overwrite, marker=marker)
     work = _temporary(path)
@@ -240,9 +243,11 @@ def atomic_folder(
                 yield work / _NEW
                 # a process without the lock may have written there meanwhile
                 _check_free(path, overwrite, marker)
-                _install(work / _NEW, path, work / _OLD)
+                _install(work, path)
         finally:
-            remove_ours(work)
+            # what cannot be cleared now is cleared by the next process
+            with contextlib.suppress(OSError):
+                _clear_leftovers(path)
 
 
 RESUME = "fix that and give the same command again: it resumes, and finished work is kept"
@@ -272,31 +277,53 @@ def writing(where: Path, remedy: str = NO_ROOM) -> Iterator[None]:
 _OS_ERROR = re.compile(r"\(os error (\d+)\)|\[errno (\d+)\]")
 
 
-def _install(partial: Path, path: Path, old: Path) -> None:
-    """Give the finished folder its name; a folder that was there is kept until that has worked."""
-    sync_tree(partial)
-    if not path.exists() or not exchange(partial, path):
-        try:
-            if path.exists():
-                path.rename(old)
-                sync(old.parent)
-            partial.rename(path)
-        except BaseException:
-            # a signal may also arrive between the two calls
-            if old.exists() and not path.exists():
-                old.rename(path)
-            raise
+def _install(work: Path, path: Path) -> None:
+    """Give the finished folder its name; one that was there is kept as ``.NAME.old``."""
+    sync_tree(work / _NEW)
+    if not os.path.lexists(path):
+        (work / _NEW).rename(path)
+    else:
+        check_own(_replaced(path))
+        done = (work / _NEW).rename(work / _DONE)
+        is_link = path.is_symlink()
+        if not is_link:
+            # whatever happens from here on: of the two, this one is the old one
+            (path / MARK).touch()
+            sync(path)
+        if exchange(done, path):
+            # a link is removed with work, and what it leads to stays
+            if not is_link:
+                _keep_replaced(done, path)
+        else:
+            path.unlink() if is_link else _keep_replaced(path, path)
+            done.rename(path)
     sync(path.parent)
 
 
-_NEW, _OLD = "new", "old"
+def _keep_replaced(old: Path, path: Path) -> None:
+    """Give a replaced folder, which has the mark, the name ``.NAME.old``; an empty one goes."""
+    if [entry.name for entry in old.iterdir()] == [MARK]:
+        remove_ours(old)
+        return
+    remove_ours(_replaced(path))
+    old.rename(_replaced(path))
+    sync(path.parent)
+    what = "the folder that was there is kept as %s; the next replacement replaces it, too"
+    logging.getLogger(__name__).info(what, _replaced(path))
+
+
+_NEW, _DONE = "new", "done"
+"""In ``.NAME.partial``: a folder that is written; the one that exchanges names with ``NAME``."""
 
 
 def _temporary(path: Path) -> Path:
-    """Temporary paths of a folder being written (``_NEW``) and of the one it replaces
-    (``_OLD``).
-    """
+    """Folder in which a folder is written."""
     return path.with_name(f".{path.name}.partial")
+
+
+def _replaced(path: Path) -> Path:
+    """Where a folder is kept that was replaced."""
+    return path.with_name(f".{path.name}.old")
 
 
 def _held(path: Path) -> contextlib.AbstractContextManager[None]:
@@ -305,13 +332,17 @@ def _held(path: Path) -> contextlib.AbstractContextManager[None]:
 
 
 def _clear_leftovers(path: Path) -> None:
-    """Remove what a killed process left; a folder that was being replaced gets its name back.
-
-    The name stays locked.
+    """Remove what a killed process left; a folder that was being replaced gets its name back, or
+    is kept as ``.NAME.old``. The name stays locked.
     """
-    work = _temporary(path)
-    if is_ours(work) and (work / _OLD).exists() and not path.exists():
-        (work / _OLD).rename(path)
+    work, old = _temporary(path), _replaced(path)
+    if is_ours(work) and (work / _DONE).exists():
+        if (work / _DONE / MARK).is_file():
+            _keep_replaced(work / _DONE, path)
+        else:
+            if is_ours(old) and not os.path.lexists(path):
+                old.rename(path)
+            (path / MARK).unlink(missing_ok=True)
     remove_ours(work)
 
 

@@ -13,6 +13,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_origin
 from zipfile import BadZipFile
@@ -29,8 +30,15 @@ from nooch.base.errors import (
     UndefinedError,
     reason_of,
 )
-from nooch.base.files import RESUME, replacing, write_array, writing
-from nooch.base.folder_contents import is_ours, own_folder, remove_ours
+from nooch.base.files import (
+    RESUME,
+    check_output,
+    replacing,
+    write_array,
+    write_folder,
+    writing,
+)
+from nooch.base.own_folders import is_ours, own_folder, remove_ours
 
 if TYPE_CHECKING:
     import polars as pl
@@ -85,6 +93,21 @@ def held(folder: Path, doing: str, *, clear_if_refused: bool = False) -> Iterato
                 _remove_unused(folder)
     finally:
         _remove_empty(*made)
+
+
+@contextlib.contextmanager
+def resumable_folder(
+    out: str | Path, what: str, content: Any, doing: str, *, marker: str, overwrite: bool = False
+) -> Iterator[tuple[Path, Callable[[], contextlib.AbstractContextManager[Path]]]]:
+    """Yield a folder of intermediate files for an output folder, held, and what then writes that
+    output, as ``write_folder``. At the end, other intermediate files of this output go, too: of
+    other files or with other parameters. Raises as ``check_output``.
+    """
+    target = check_output(out, overwrite=overwrite, marker=marker)
+    folder = work_folder(target, what, content)
+    with held(folder, doing, clear_if_refused=True), writing(folder, RESUME):
+        yield folder, partial(write_folder, target, overwrite=overwrite, marker=marker)
+    remove_leftovers(target, what, doing)
 
 
 @contextlib.contextmanager

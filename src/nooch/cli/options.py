@@ -75,7 +75,7 @@ PredictionsArgument: Any = Argument(
 )
 
 OverwriteOption: Any = Option(
-    False, "--overwrite", help="Replace the file of that name, or a folder that nooch wrote."
+    False, "--overwrite", help="Replace that file, or a folder of nooch, kept as .NAME.old."
 )
 EngineOption: Any = Option(
     None,

@@ -6,6 +6,7 @@ turn no direction of text. Nothing else in the project prints.
 
 from __future__ import annotations
 
+import logging
 import re
 import shlex
 import sys
@@ -109,13 +110,25 @@ def note(*texts: str) -> None:
         _errors().print(f"[yellow]{kind}:[/] {shown}")
 
 
+class _Notes(logging.Handler):
+    """What the package logs, as notes."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        note(record.getMessage())
+
+
 _all_commands: Any = None
 
 
 def speak_for(commands: Any) -> None:
-    """Show parameters in messages as options of these commands: a group of typer."""
+    """Show parameters in messages as options of these commands, a group of typer, and what is
+    logged as notes.
+    """
     global _all_commands  # noqa: PLW0603 - one command line per process
     _all_commands = commands
+    logger = logging.getLogger("nooch")
+    logger.handlers = [_Notes()]
+    logger.setLevel(logging.INFO)
 
 
 def with_flags(text: str) -> str:

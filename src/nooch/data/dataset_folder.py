@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from nooch.base.disk import locked, make_folder
 from nooch.base.errors import InputError, ParameterError
-from nooch.base.files import DATASET_MARKER, atomic_folder, replace_file, replacing
+from nooch.base.files import DATASET_MARKER, replace_file, replacing, write_folder
 from nooch.base.version import __version__
 from nooch.data.arrays import save_embedding
 from nooch.data.coverage import areas_table, exceptions_table
@@ -85,7 +85,7 @@ def save_dataset(
         >>> nooch.save_dataset(data, "test-images").name
         'test-images'
     """
-    with atomic_folder(folder, overwrite=overwrite, marker=DATASET_MARKER) as partial:
+    with write_folder(folder, overwrite=overwrite, marker=DATASET_MARKER) as partial:
         parts = map(data.part, range(data.n_parts)) if isinstance(data, Dataset) else iter(data)
         first, second = next(parts, None), next(parts, None)
         if first is None:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nooch.base.errors import FormatError, ParameterError, unreadable
-from nooch.base.files import atomic_folder, sha256_of
+from nooch.base.files import sha256_of, write_folder
 from nooch.data import encode_header, load_header
 from nooch.models.backbones import Backbone, load_backbone
 from nooch.models.images import IMAGENET, PREPROCESSOR, Preprocessing, read_preprocessing
@@ -78,7 +78,7 @@ def save_network(
         allowed = f"{network.n_outputs}, one for each"
         raise ParameterError(f"{len(outputs)} names", where="outputs", allowed=allowed)
     module, custom = network.backbone.module, is_custom(network.backbone.name)
-    with atomic_folder(folder, overwrite=overwrite, marker=NETWORK_MARKER) as partial:
+    with write_folder(folder, overwrite=overwrite, marker=NETWORK_MARKER) as partial:
         if custom:
             save_model(module, str(partial / _WEIGHTS))
         else:

@@ -20,7 +20,7 @@ from msgspec import Meta
 from PIL import Image, features
 
 from nooch.base.calls import Map, Options, Progress, Seed, Share, no_progress
-from nooch.base.files import atomic_folder
+from nooch.base.files import write_folder
 from nooch.base.version import __version__
 from nooch.data import encode_header
 from nooch.data.readers.cocostuff import COCOSTUFF, COCOSTUFF_IDS
@@ -90,7 +90,7 @@ def generate(
     expected, against), ``world.yaml``, and ``scenes.json`` with the settings. Each image has a
     random stream of its own, so that the bytes do not depend on where it is drawn.
     """
-    with atomic_folder(out, overwrite=overwrite, marker=SCENES_MARKER) as folder:
+    with write_folder(out, overwrite=overwrite, marker=SCENES_MARKER) as folder:
         (folder / "images").mkdir()
         (folder / "annotations").mkdir()
         ids = range(1, plan.images + 1)

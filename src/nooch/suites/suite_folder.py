@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from nooch.base.errors import FormatError, unreadable, wrong_type
-from nooch.base.files import SUITE_MARKER, atomic_folder, sha256_of
+from nooch.base.files import SUITE_MARKER, sha256_of, write_folder
 from nooch.base.version import __version__
 from nooch.data import ALL, SPLITS, Dataset, load_header, sealed_header
 from nooch.data.table_files import BROKEN_TABLE, parquet_rows
@@ -93,7 +93,7 @@ def save_suite(suite: Suite, folder: str | Path, *, overwrite: bool = False) -> 
         >>> nooch.save_suite(suite, "strict").name
         'strict'
     """
-    with atomic_folder(folder, overwrite=overwrite, marker=SUITE_MARKER) as target:
+    with write_folder(folder, overwrite=overwrite, marker=SUITE_MARKER) as target:
         _write_table(suite, target / TABLE)
         if suite.header.image_names == "table" and suite.named_images is not None:
             suite.named_images().write_parquet(target / IMAGE_NAMES, compression="zstd")

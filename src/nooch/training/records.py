@@ -24,9 +24,9 @@ from numpy.typing import NDArray
 
 from nooch.base.disk import locked, make_folder
 from nooch.base.errors import FormatError, InputError, OutputError
-from nooch.base.files import atomic_folder, local_path, replace_file, writing
-from nooch.base.folder_contents import remove_ours
+from nooch.base.files import local_path, replace_file, write_folder, writing
 from nooch.base.limits import BROKEN_JSON
+from nooch.base.own_folders import remove_ours
 from nooch.base.work_folder import Steps, key_of
 from nooch.data import encode_header, is_intact, load_header, read_table, sealed_header
 from nooch.data.part_files import FileRecord, FileRecords, file_record
@@ -188,7 +188,7 @@ class RunsFolder:
     ) -> None:
         """Write a job's folder, whole; ``weights`` writes what was learned into its argument."""
         folder = self.path / "jobs" / record.id
-        with atomic_folder(folder, overwrite=True, marker="config.json") as partial:
+        with write_folder(folder, overwrite=True, marker="config.json") as partial:
             (partial / "config.json").write_bytes(encode_header(record))
             lines = [json.dumps(line, separators=(",", ":")) + "\n" for line in history]
             (partial / "metrics.jsonl").write_text("".join(lines), encoding="utf-8")

@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from nooch.base.calls import Count, Map, Progress, checked, no_progress
 from nooch.base.errors import InputError, giving
-from nooch.base.files import DATASET_MARKER, RESUME, atomic_folder, check_output, link, writing
+from nooch.base.files import DATASET_MARKER, link
 from nooch.base.split_plan import SplitPlan
 from nooch.base.version import __version__
-from nooch.base.work_folder import held, remove_leftovers, work_folder
+from nooch.base.work_folder import resumable_folder
 
 if TYPE_CHECKING:
     from nooch.data.dataset import Dataset
@@ -97,7 +97,6 @@ def import_dataset(
         >>> nooch.import_dataset(reading, "imported").header.n_images
         2
     """
-    target = check_output(out, overwrite=overwrite, marker=DATASET_MARKER)
     if not hasattr(reading, "scan"):
         from nooch.data.importing.frames import recognized_frame
         from nooch.data.importing.table_roles import HINTS
@@ -118,9 +117,11 @@ def import_dataset(
         check_range(range)
     reading.check(split)
     needs = partial(_dependencies, reading, part_size, images, split, [*notes, group or ""])
-    content = needs()
-    folder = work_folder(target, "importing", content)
-    with held(folder, _DOING, clear_if_refused=True), writing(folder, RESUME):
+    content, doing = needs(), "importing this dataset"
+    place = resumable_folder(
+        out, "importing", content, doing, marker=DATASET_MARKER, overwrite=overwrite
+    )
+    with place as (folder, written_folder):
         reading_progress = partial(progress, getattr(reading, "doing", "reading annotation files"))
         scanned = reading.scan(folder, map, reading_progress, part_size)
         from nooch.data.importing.parts import seal, write_parts
@@ -131,18 +132,13 @@ def import_dataset(
             raise InputError("a file was changed while it was read", remedy="import again")
         progress("writing", 0, 1)
         imported = seal(work, written, images, notes, broken, range)
-        with atomic_folder(target, overwrite=overwrite, marker=DATASET_MARKER) as new:
+        with written_folder() as new:
             for name in [*imported.header.files, DATASET_MARKER]:
                 (new / name).parent.mkdir(parents=True, exist_ok=True)
                 # interrupted now, the import finds it in its old place
                 link(work.dataset / name, new / name)
-    # also what other imports of this dataset left, of other files or with other parameters
-    remove_leftovers(target, "importing", _DOING)
     progress("writing", 1, 1)
     return imported
-
-
-_DOING = "importing this dataset"
 
 
 def _dependencies(

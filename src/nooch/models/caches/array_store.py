@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from nooch.base.disk import sync
 from nooch.base.errors import FormatError, InputError, NoochError, ParameterError, some_of
-from nooch.base.files import atomic_folder, check_output, replacing, sha256_of, writing
+from nooch.base.files import check_output, replacing, sha256_of, write_folder, writing
 from nooch.base.limits import usable_cpus
 from nooch.base.version import __version__
 from nooch.base.work_folder import Journal, check_space, held, key_of, remove_folder
@@ -155,7 +155,7 @@ def making(
             raise NoochError(problem, where=path, remedy="run again")
         # on disk before it moves: afterwards a kill would cost all of it
         sync(unfinished.array)
-        with atomic_folder(path, overwrite=overwrite, marker=kind.marker) as partial:
+        with write_folder(path, overwrite=overwrite, marker=kind.marker) as partial:
             data.images.select("image_id", "file_name").write_parquet(partial / IMAGES)
             unfinished.array.replace(partial / kind.array)
             header = ArrayHeader(

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import polars as pl
 
+from nooch.base import files
 from nooch.base.errors import InputError, OutputError, ParameterError, check_one_of, some_of
-from nooch.base.files import atomic_folder, check_output, sha256_of
+from nooch.base.files import check_output, sha256_of
 from nooch.base.version import __version__
 from nooch.base.work_folder import key_of
 from nooch.data import Dataset, sealed_header
@@ -276,11 +277,11 @@ def write_folder(
     ``LICENSES.txt`` and a record. ``fill`` returns notes. Raises OutputError: the folder exists
     (and ``overwrite`` is false, or no export wrote it) or cannot be written.
     """
-    with atomic_folder(out, overwrite=overwrite, marker=MARKER) as partial:
+    with files.write_folder(out, overwrite=overwrite, marker=MARKER) as partial:
         notes = fill(partial)
         (partial / LICENSES).write_text(licenses_text(content.licenses), encoding="utf-8")
         written = [file for file in sorted(partial.rglob("*")) if file.is_file()]
-        files = {file.relative_to(partial).as_posix(): file for file in written}
+        paths = {file.relative_to(partial).as_posix(): file for file in written}
         record = {
             "format": "nooch-export",
             "version": 1,
@@ -289,11 +290,11 @@ def write_folder(
             "sets": [msgspec.to_builtins(content.suite.record(*key)) for key in content.keys],
             "files": {
                 name: {"sha256": sha256_of(file), "bytes": file.stat().st_size}
-                for name, file in files.items()
+                for name, file in paths.items()
             },
         }
         (partial / MARKER).write_bytes(sealed_header(record))
-    names, notes = [*files, MARKER], [*notes, *content.notes]
+    names, notes = [*paths, MARKER], [*notes, *content.notes]
     return Exported(to, str(out), len(content.keys), names, content.licenses, notes)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from nooch.base.errors import FormatError, InputError, UndefinedError, check_one_of
-from nooch.base.files import SWEEP_MARKER, atomic_folder
+from nooch.base.files import SWEEP_MARKER, write_folder
 from nooch.base.version import __version__
 from nooch.data import encode_header, load_header, read_table
 from nooch.report.figures.style import (
@@ -251,7 +251,7 @@ def save_sweep(
     Raises:
         OutputError: the folder exists (and ``overwrite`` is false) or cannot be written.
     """
-    with atomic_folder(folder, overwrite=overwrite, marker=SWEEP_MARKER) as partial:
+    with write_folder(folder, overwrite=overwrite, marker=SWEEP_MARKER) as partial:
         for name in _COLUMNS:
             table: pl.DataFrame = getattr(sweep, name)
             if table.height:

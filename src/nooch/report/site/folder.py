@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from nooch.base.calls import Progress
-from nooch.base.files import atomic_folder
+from nooch.base.files import write_folder
 from nooch.base.version import __version__
 from nooch.base.words import cell_text, counted, printable
 from nooch.data import encode_header
@@ -219,7 +219,7 @@ def write_site(site: Site, out: str | Path, *, overwrite: bool, progress: Progre
     """Write the site atomically; return notes on pictures that could not be drawn. Raises
     OutputError: the folder exists (and ``overwrite`` is false) or cannot be written.
     """
-    with atomic_folder(out, overwrite=overwrite, marker=SITE_MARKER) as folder:
+    with write_folder(out, overwrite=overwrite, marker=SITE_MARKER) as folder:
         (folder / "data").mkdir()
         drawn = draw_pictures(site.wanted, folder, progress, site.range)
         wide = {(picture.wanted.split, picture.wanted.row) for picture in drawn if picture.wide}

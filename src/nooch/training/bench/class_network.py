@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 
 from nooch.base.calls import Progress, Seed, checked, no_progress
 from nooch.base.errors import InputError, check_one_of
-from nooch.base.files import RESUME, atomic_folder, check_output, writing
 from nooch.base.words import counted
-from nooch.base.work_folder import Steps, held, remove_leftovers, work_folder
+from nooch.base.work_folder import Steps, resumable_folder
 from nooch.data import Dataset
 from nooch.models.networks import backbones
 from nooch.models.pixel_batches import Pixels
@@ -67,7 +66,6 @@ def train_classes(
         overwrite: replace an earlier folder.
         progress: called with what is being done, and how much of how much is done.
     """
-    path = check_output(out, overwrite=overwrite, marker=CLASSES_MARKER)
     rows = rows_of_splits(data)
     task_names = list(data.classes if tasks is None else tasks)
     labels = _labels(data, task_names, rows)
@@ -84,16 +82,15 @@ def train_classes(
         "classes": list(labels),
         "left_out": [task for task in task_names if task not in labels],
     }
-    folder = work_folder(path, "training", facts)
-    with held(folder, _DOING), writing(folder, RESUME):
+    doing = "training this network"
+    place = resumable_folder(
+        out, "training", facts, doing, marker=CLASSES_MARKER, overwrite=overwrite
+    )
+    with place as (folder, written_folder):
         _train(trained, Steps(folder), progress)
-        with atomic_folder(path, overwrite=overwrite, marker=CLASSES_MARKER) as partial:
+        with written_folder() as partial:
             _write(partial, data, trained, facts)
-    remove_leftovers(path, "training", _DOING)
-    return path
-
-
-_DOING = "training this network"
+    return Path(out).absolute()
 
 
 def _labels(
