@@ -287,7 +287,7 @@ def _install(work: Path, path: Path) -> None:
         done = (work / _NEW).rename(work / _DONE)
         is_link = path.is_symlink()
         if not is_link:
-            # whatever happens from here on: of the two, this one is the old one
+            # from here on, the mark shows which of the two is the old one
             (path / MARK).touch()
             sync(path)
         if exchange(done, path):
@@ -308,7 +308,7 @@ def _keep_replaced(old: Path, path: Path) -> None:
     remove_ours(_replaced(path))
     old.rename(_replaced(path))
     sync(path.parent)
-    what = "the folder that was there is kept as %s; the next replacement replaces it, too"
+    what = "the replaced folder is kept as %s, until the next replacement"
     logging.getLogger(__name__).info(what, _replaced(path))
 
 
@@ -322,7 +322,7 @@ def _temporary(path: Path) -> Path:
 
 
 def _replaced(path: Path) -> Path:
-    """Where a folder is kept that was replaced."""
+    """Path of the folder that another one replaced."""
     return path.with_name(f".{path.name}.old")
 
 

@@ -100,8 +100,8 @@ def resumable_folder(
     out: str | Path, what: str, content: Any, doing: str, *, marker: str, overwrite: bool = False
 ) -> Iterator[tuple[Path, Callable[[], contextlib.AbstractContextManager[Path]]]]:
     """Yield a folder of intermediate files for an output folder, held, and what then writes that
-    output, as ``write_folder``. At the end, other intermediate files of this output go, too: of
-    other files or with other parameters. Raises as ``check_output``.
+    output, as ``write_folder``. At the end, intermediate files of this output from other inputs are
+    removed. Raises as ``check_output``.
     """
     target = check_output(out, overwrite=overwrite, marker=marker)
     folder = work_folder(target, what, content)

@@ -111,7 +111,7 @@ def note(*texts: str) -> None:
 
 
 class _Notes(logging.Handler):
-    """What the package logs, as notes."""
+    """Print messages that the package logs as notes."""
 
     def emit(self, record: logging.LogRecord) -> None:
         note(record.getMessage())
