@@ -19,10 +19,10 @@ import polars as pl
 
 import nooch
 from nooch.base.engines import LocalEngine
+from nooch.paper.class_network import train_classes
 from nooch.report.figures.style import BLUE, canvas, svg
 from nooch.scenes import ScenesPlan, generate, load_world
 from nooch.suites.published_counts import NOOCH_TASKS, paper_tasks
-from nooch.training.bench.class_network import train_classes
 from nooch.training.network_settings import TuneSettings
 
 NETWORK = Path(__file__).parent / "small_network.json"

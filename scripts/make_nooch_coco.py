@@ -19,8 +19,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from nooch.base.files import sha256_of
+from nooch.paper.published import published_suite, read_labels, read_published
 from nooch.suites import SUBSETS, Suite
-from nooch.suites.published import published_suite, read_labels, read_published
 
 OUT = Path(__file__).resolve().parents[1] / "src" / "nooch" / "suites" / "shipped"
 LABELS = "derived_coco_thing_labels_123287x80.npz"

@@ -16,6 +16,7 @@ from PIL import Image
 
 from nooch.criteria import CE, Combination, Context, Gist
 from nooch.data import Dataset
+from nooch.paper.tables import report_tables
 from nooch.report.images.sources import Sources
 from nooch.report.site.site import write_report
 from nooch.suites import Suite
@@ -100,7 +101,8 @@ def made_site(folder: Path, *, runs=True, **options):
     suite = site_suite(data)
     trained = made_runs(folder / "runs", suite, tasks=("car", "cow")) if runs else None
     options |= {"data": data, "runs": [trained.path] if trained else (), "bootstrap": 20}
-    return report_of(suite, folder / "site", **options), suite, data, trained
+    done = report_of(suite, folder / "site", tables=report_tables, **options)
+    return done, suite, data, trained
 
 
 def report_of(suite: Suite, out: Path, **given):

@@ -24,7 +24,8 @@ ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "nooch"
 MODULES = sorted(SOURCE.rglob("*.py"))
 
-# packages from the bottom up: one may import itself and those of lower layers, nothing beside it
+# packages from the bottom up: one may import itself and those of lower layers, nothing beside it;
+# so only the command line imports the reproduction of the paper
 LAYERS = [
     {"base"},
     {"data"},

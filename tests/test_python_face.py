@@ -34,7 +34,7 @@ WRONG_TYPES = {
     "plot findings": nooch.plot.findings,
     "plot slices": nooch.plot.slices,
     "losses": lambda value: nooch.paper.sweep_losses(value, FRAME),
-    "truth": lambda value: nooch.scenes.find_score(value, pl.DataFrame()),
+    "truth": lambda value: nooch.paper.find_score(value, pl.DataFrame()),
     "images": lambda value: nooch.io.find_images(value, ["car"]),
 }
 VALUES = [3, [1], {"a": 1}, np.zeros(3), object(), nooch.CE]

@@ -15,8 +15,9 @@ from nooch.analysis.check import Checked
 from nooch.base.display import MOST_ROWS, DisplayTable, parameters_text
 from nooch.base.errors import MissingExtraError
 from nooch.data import Dataset
+from nooch.paper.numbers import paper_cells
 from nooch.report.answer import Answer
-from nooch.report.results.run_results import paper_cells, read_results
+from nooch.report.results.run_results import read_results
 from nooch.suites import Suite
 
 HOSTILE = [

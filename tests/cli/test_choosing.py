@@ -14,7 +14,7 @@ from nooch.base.errors import InputError, ParameterError, UndefinedError
 from nooch.data import save_dataset
 from nooch.evaluation import class_losses
 from nooch.evaluation.metrics import nll
-from nooch.report.results.task_selection import losses_by_class
+from nooch.report.results.collect import losses_by_class
 from nooch.suites.published_counts import NOOCH_TASKS, paper_tasks
 from nooch.training.selection import paper_rule, select_tasks
 

@@ -9,8 +9,8 @@ from made_runs import made_runs
 from scored import logits, small_data, small_suite
 
 import nooch
+from nooch.paper.figures import FIGURES, figure_data
 from nooch.report.figures.sweeps import save_sweep
-from nooch.report.images.paper_figures import FIGURES, figure_data
 from nooch.report.images.sources import Sources
 
 

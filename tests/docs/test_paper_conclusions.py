@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
-from nooch.report.results.run_results import paper_cells
+from nooch.paper.numbers import paper_cells
 
 PAGE = (Path(__file__).parents[2] / "docs/reproduce.md").read_text("utf-8")
 ROWS = re.findall(r"^\| ([A-Z][^|]+)\. \| ([^|]+) \|", PAGE, re.MULTILINE)

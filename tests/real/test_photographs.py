@@ -7,9 +7,9 @@ import pytest
 import nooch
 from nooch.criteria import CE
 from nooch.data.readers.label_maps import read_label_maps
+from nooch.paper.published import read_published
 from nooch.suites import load_suite
 from nooch.suites.find import find
-from nooch.suites.published import read_published
 
 CUES = "car=road,cow=grass,boat=water,aeroplane=sky,bicycle=road,bird=water"
 # task: positives, hard positives, hard negatives at area 0.1

@@ -18,9 +18,9 @@ from nooch.base.errors import InputError, OutputError, ParameterError, Undefined
 from nooch.criteria import CE, Combination, Gist
 from nooch.data import save_dataset
 from nooch.evaluation import Predictions
+from nooch.paper.figures import SHEETS, figure_data, figure_tables, save_figures
 from nooch.report.images.cue_masks import COLORS
 from nooch.report.images.galleries import NOT_SHADED, PanelImages, SheetSource, save_gallery
-from nooch.report.images.paper_figures import SHEETS, figure_data, figure_tables, save_figures
 from nooch.report.images.sheets import SheetLayout, SheetPanel, Tile, draw_sheet
 from nooch.report.images.sources import Sources
 from nooch.suites import save_suite

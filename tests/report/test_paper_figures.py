@@ -16,12 +16,11 @@ from scored import logits, small_data, small_suite
 import nooch
 from nooch.base.errors import FormatError, InputError, OutputError, UndefinedError
 from nooch.evaluation import CELLS, Predictions
+from nooch.paper.figures import FIGURES, figure_data, figure_tables, save_figures
+from nooch.paper.numbers import paper_cells, paper_results
 from nooch.report.figures.levels import draw_levels
 from nooch.report.figures.sweeps import load_sweep, save_sweep
-from nooch.report.images.paper_figures import FIGURES, figure_data, figure_tables, save_figures
 from nooch.report.images.sources import Sources
-from nooch.report.results.paper_numbers import paper_results
-from nooch.report.results.run_results import paper_cells
 from nooch.suites import Suite, save_suite
 
 GRIDS = {"alpha": [0.0, 0.02], "beta": [0.05, 0.1, 0.16], "tau": [-0.25, 0.0, 0.25]}

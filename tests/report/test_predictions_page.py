@@ -42,7 +42,7 @@ def test_predictions_alone_have_the_tables_of_evaluate(bare, report):
     assert "Differences from mine" in titles
     assert "[." in str(found["Scores on ce challenge sets (test)"])
     assert "<b>yours</b>" not in page_text(done, "results")
-    assert "No runs were given (`runs`): the paper&#39;s tables" in page_text(done, "results")
+    assert "No runs were given (`runs`): tables of methods" in page_text(done, "results")
 
 
 def test_progress_is_shown_before_the_first_task_is_scored(bare):

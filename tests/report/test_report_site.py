@@ -145,6 +145,7 @@ def test_results_are_those_of_nooch_results(made):
     cells = read_results(runs.path, [suite]).cells
     tables = tables_of_page(done.path / "results.html")
     title = next(name for name in tables if name.startswith("Table 3"))
+    assert "Compared with the paper" in page_text(done, "results")
     head, *rows = tables[title]
     assert rows[-1][0] == "average of 2"
     for row in rows:
@@ -370,7 +371,10 @@ def test_collected_scores_give_tables_and_say_what_they_lack(made, tmp_path):
     done = report_of(suite, tmp_path / "site", data=data, runs=[tmp_path / "scores"])
     why = "collected scores have no predictions to resample"
     assert f"one standard deviation over seeds ({why})" in page_text(done, "results")
-    assert any(name.startswith("Table 3") for name in tables_of_page(done.path / "results.html"))
+    # without tables that are handed in
+    titles = {name.split(" (")[0] for name in tables_of_page(done.path / "results.html")}
+    assert {f"AUC on {subset} images, ce" for subset in ("hard", "easy")} <= titles
+    assert "Compared with the paper" not in page_text(done, "results")
     missing = "losses of single images are only in the folder of runs"
     assert any(missing in note for note in done.notes)
     points = pl.DataFrame(read_script(tmp_path / "site/data/results.js")[1])

@@ -16,13 +16,14 @@ from scored import TASKS, small_data, small_suite
 
 from nooch.base.errors import ParameterError, UndefinedError
 from nooch.criteria import CE, Attribute
+from nooch.paper.numbers import paper_cells
+from nooch.paper.tables import like, table_names
 from nooch.report import save_scores
 from nooch.report.results.cells import CELLS, averages_note, with_averages
 from nooch.report.results.collect import score_runs
 from nooch.report.results.pairs import paired_results
-from nooch.report.results.paper_tables import auc_tables, legend, like, table_names
-from nooch.report.results.run_results import merge, paper_cells, read_results
-from nooch.report.tables.method_tables import shown
+from nooch.report.results.run_results import merge, read_results
+from nooch.report.tables.method_tables import auc_tables, legend, shown
 from nooch.suites.find import find
 from nooch.training.records import RunsFolder
 

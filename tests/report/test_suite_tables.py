@@ -15,11 +15,12 @@ from small_world import small_dataset
 from nooch.base.errors import ParameterError, UndefinedError
 from nooch.criteria import CE, Gist, read_thresholds
 from nooch.criteria.scores import ContextScores
-from nooch.report.results.paper_tables import paper_set_tables, set_tables
+from nooch.paper.numbers import SET_TABLES, paper_rows
+from nooch.paper.published import published_suite, read_labels, read_published
+from nooch.paper.tables import paper_set_tables, set_tables
 from nooch.suites import save_suite
 from nooch.suites.find import find
-from nooch.suites.published import published_suite, read_labels, read_published
-from nooch.suites.published_counts import NOOCH_TASKS, SET_TABLES, paper_rows, paper_tasks
+from nooch.suites.published_counts import NOOCH_TASKS, paper_tasks
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from refusals import fails, refused
 import nooch
 from nooch.data.readers.waterbirds import read_waterbirds
 from nooch.evaluation import CELLS
-from nooch.report.results.waterbirds import (
+from nooch.paper.waterbirds import (
     QUANTITIES,
     group_shares,
     score_waterbirds,

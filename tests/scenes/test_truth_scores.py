@@ -13,7 +13,7 @@ from sklearn.metrics import roc_auc_score
 from nooch.base.errors import InputError, OutputError, ParameterError
 from nooch.criteria import CE, Combination
 from nooch.data import save_dataset
-from nooch.scenes.truth_scores import AVERAGE, find_score, load_truth, save_truth_scores
+from nooch.paper.truth_scores import AVERAGE, find_score, load_truth, save_truth_scores
 from nooch.suites import save_suite
 from nooch.suites.find import find
 

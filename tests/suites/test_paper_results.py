@@ -11,7 +11,7 @@ from polars.testing import assert_frame_equal
 
 import nooch
 from nooch.evaluation.averages import with_best
-from nooch.report.results.paper_numbers import (
+from nooch.paper.numbers import (
     PAPER_NAMES,
     PAPER_TABLES,
     next_to_paper,

@@ -9,7 +9,7 @@ from refusals import fails
 from scipy.ndimage import map_coordinates
 
 from nooch.base.errors import NoochError
-from nooch.training.bench.class_network import ALL_CLASSES
+from nooch.paper.class_network import ALL_CLASSES
 from nooch.training.epoch_batches import augmented, draw
 from nooch.training.network_settings import OPTIMISERS, SCHEDULES, TuneSettings
 

@@ -110,9 +110,8 @@ def score_command(
     from nooch.data import csv_bytes, parquet_bytes
     from nooch.data.table_files import write_files
     from nooch.report.results.collect import score_runs
-    from nooch.report.results.paper_tables import auc_tables
     from nooch.report.results.run_results import read_results
-    from nooch.report.tables.method_tables import shown
+    from nooch.report.tables.method_tables import auc_tables, shown
     from nooch.suites import load_suite
     from nooch.training.records import RunsFolder
     from nooch.training.selection import RULES

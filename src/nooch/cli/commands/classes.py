@@ -31,7 +31,7 @@ _PAIRS = "cow=sheep,cup=bottle+wine_glass"
 _PAPERS = "nooch"
 
 
-@takes("nooch.training.bench.class_network:train_classes", only=["seed"])
+@takes("nooch.paper.class_network:train_classes", only=["seed"])
 def class_network_command(
     dataset: str = shared.DatasetArgument,
     pixels: Path = Option(..., help="Folder of nooch train pixels."),
@@ -52,12 +52,12 @@ def class_network_command(
     from nooch.models.caches.pixels import PixelCache
     from nooch.models.devices import choose_device
     from nooch.models.sources import DEFAULT
-    from nooch.suites.search import resolve_tasks
-    from nooch.training.bench.class_network import (
+    from nooch.paper.class_network import (
         ALL_CLASSES,
         CLASSES_MARKER,
         train_classes,
     )
+    from nooch.suites.search import resolve_tasks
     from nooch.training.bench.config import read_settings
 
     check_output(out, overwrite=overwrite, marker=CLASSES_MARKER)
@@ -89,7 +89,7 @@ def class_network_command(
 
 
 @takes("nooch.training.selection:select_tasks", only=["criterion", "n", "min_hard"])
-@takes("nooch.report.results.task_selection:losses_by_class", "counted_losses", only=["method"])
+@takes("nooch.report.results.collect:losses_by_class", "counted_losses", only=["method"])
 @with_reading
 def select_tasks_command(
     suite: Path = _SUITE,
@@ -111,7 +111,8 @@ def select_tasks_command(
     reading: Any,
 ) -> None:
     """Choose the tasks whose hard images are hardest. By NLL(hard) - NLL(all)."""
-    from nooch.report.results.task_selection import chosen_suite, losses_by_class, uneven_runs
+    from nooch.paper.task_selection import chosen_suite, uneven_runs
+    from nooch.report.results.collect import losses_by_class
     from nooch.suites import load_suite, save_suite
     from nooch.training.selection import paper_rule
 

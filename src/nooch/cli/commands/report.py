@@ -47,6 +47,7 @@ def report_command(
     reading: Any,
 ) -> None:
     """Build an HTML report of a suite and its results. Its pages open from disk."""
+    from nooch.paper.tables import report_tables
     from nooch.report.images.sources import Sources
     from nooch.report.site.site import write_report
     from nooch.suites import load_suite
@@ -65,14 +66,14 @@ def report_command(
             progress=update, **sources,
         )  # fmt: skip
         settings |= {"thumbnails": None} if all_thumbnails else {}
-        report = write_report(given, out, overwrite=overwrite, **settings)
+        report = write_report(given, out, tables=report_tables, overwrite=overwrite, **settings)
     note(*report.notes)
     facts = {"site": str(report.path), "notes": list(report.notes)}
     print_result(format, facts, f"{report.path}: open {report.path / 'index.html'}")
 
 
 @with_reading
-@takes("nooch.report.images.paper_figures:save_figures")
+@takes("nooch.paper.figures:save_figures")
 @takes(
     _SOURCES,
     "sources",
@@ -104,8 +105,8 @@ def figures_command(
     grids = shared.parse_grids(alpha=alpha, beta=beta, tau=tau)
     sources |= {name: values for name, values in grids.items() if values}
     from nooch.data import load_dataset
+    from nooch.paper.figures import SHEETS, save_figures
     from nooch.report.figures.sweeps import load_sweep
-    from nooch.report.images.paper_figures import SHEETS, save_figures
     from nooch.report.images.sources import Sources
     from nooch.suites import load_suite
 
@@ -127,7 +128,7 @@ def figures_command(
 
 
 def _print_figures(files: list[Path], names: list[str], out: Path, format: shared.Format) -> None:
-    from nooch.report.images.paper_figures import ALL_FIGURES
+    from nooch.paper.figures import ALL_FIGURES
 
     drawn = list(dict.fromkeys(file.stem for file in files))
     shows = {name: ALL_FIGURES[name].shows for name in drawn}

@@ -15,7 +15,7 @@ from nooch.cli.terminal import hint, note, print_json, print_shown, progress
 _PAPER = "paper"
 
 
-@takes("nooch.report.results.paper_sheet:paper_sheet")
+@takes("nooch.paper.sheet:paper_sheet")
 @takes(
     "nooch.report.results.run_results:read_results", "reading", leave=["roles"],
     group="Which results",
@@ -50,8 +50,8 @@ def tables_command(
     reading: Any,
 ) -> None:
     """Print results of runs as the paper's tables. Mean (sd) over seeds, averages over tasks."""
-    from nooch.report.results.paper_sheet import paper_sheet
-    from nooch.report.results.paper_tables import table_names
+    from nooch.paper.sheet import paper_sheet
+    from nooch.paper.tables import table_names
     from nooch.report.tables.method_tables import check_result_files, save_results
     from nooch.suites import load_suite
 

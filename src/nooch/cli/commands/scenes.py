@@ -87,7 +87,7 @@ def scenes_score_command(
     format: shared.Format = shared.FormatOption,
 ) -> None:
     """Score challenge sets against the truth of scenes. By precision, recall and AUC."""
-    from nooch.scenes import truth_scores
+    from nooch.paper import truth_scores
     from nooch.suites import load_suite
 
     if out is not None:
@@ -127,7 +127,7 @@ def waterbirds_command(
 ) -> None:
     """Score predictions as in the paper's Table 5. Worst group, AUC-hard, averages."""
     from nooch.data.table_schema import check_split
-    from nooch.report.results.waterbirds import QUANTITIES, score_waterbirds, waterbirds_table
+    from nooch.paper.waterbirds import QUANTITIES, score_waterbirds, waterbirds_table
     from nooch.suites.summary import suite_with_dataset
 
     scored, data = suite_with_dataset(suite, dataset)

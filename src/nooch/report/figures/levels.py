@@ -41,10 +41,6 @@ LEVELS = {"auc": _BOTH, "error": SIDES, "nll": SIDES, "ece": _BOTH, "ece_paper":
 one of its label.
 """
 
-_PAPER_SIDES = ("hard_positive", "hard_negative", "easy")
-PAPER_LEVELS = {**LEVELS, **dict.fromkeys(("error", "nll"), _PAPER_SIDES)}
-"""The same as the paper has them: it gives no easy side, only both together."""
-
 SCHEMA: dict[str, type[pl.DataType]] = {
     **dict.fromkeys(("source", "criterion", "metric", "subset", "method"), pl.String),
     **dict.fromkeys(("value", "low", "high"), pl.Float64),

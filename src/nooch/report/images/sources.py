@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import polars as pl
 
 from nooch.base.calls import Options, Progress, Seed, no_progress
-from nooch.base.errors import ParameterError, UndefinedError, check_one_of
+from nooch.base.errors import ParameterError, check_one_of
 from nooch.base.split_plan import LOSS_SPLIT
 from nooch.data import Dataset
 from nooch.data.readers.image_files import ValueRange, check_range, display_range
@@ -19,19 +19,15 @@ from nooch.evaluation import Predictions, Scores, class_losses, evaluate, load_p
 from nooch.evaluation.judged import JudgedRuns
 from nooch.evaluation.losses import sweep_losses
 from nooch.evaluation.scores import Resamples
-from nooch.report.figures.levels import LEVELS, PAPER_LEVELS, level_points, points_of_scores
 from nooch.report.images.choice import ImageLosses
-from nooch.report.results.cells import in_order
+from nooch.report.results.collect import losses_by_class
 from nooch.report.results.pairs import baseline_of, checked_pair, rival_of
-from nooch.report.results.run_results import Results, merge, paper_cells, read_results
-from nooch.report.results.task_selection import losses_by_class
+from nooch.report.results.run_results import Results, merge, read_results
 from nooch.suites import Suite
 from nooch.suites.sweep import ALPHAS, BETAS, TAUS, Sweep, sweep_thresholds
 from nooch.training.records import RUNS_MARKER, RunsFolder
 
 T = TypeVar("T")
-
-_PAPER = "paper"
 
 
 class MissingSourceError(ParameterError):
@@ -218,38 +214,6 @@ class Sources(Options):
     def rival(self, criterion: str) -> str | None:
         """The method that is compared with the baseline; errors as there."""
         return rival_of(self.results, criterion, self.image_losses.methods, self._pair)
-
-    def levels(self, metric: str) -> pl.DataFrame:
-        """Points of Figs. 4 to 7, methods in the paper's order; with the paper, its kind of ECE and
-        its subsets.
-
-        Raises:
-            UndefinedError: scores that were collected without the metric.
-        """
-        parts, subsets = [], LEVELS[metric]
-        if self.paper:
-            metric, subsets = ("ece_paper" if metric == "ece" else metric), PAPER_LEVELS[metric]
-        if self.results is not None:
-            cells = self.results.cells
-            metrics = cells["metric"].unique(maintain_order=True)
-            if metric not in metrics:
-                remedy = "run nooch train score again"
-                raise UndefinedError(f"the results have no {metric}", remedy=remedy)
-            parts.append(level_points(cells, metric, subsets=subsets))
-        elif self.suite is not None and self._predictions is not None:
-            parts.append(points_of_scores(self.scores, metric, subsets=subsets))
-        if self.paper:
-            published = paper_cells().cells.filter(pl.col("criterion") != "attribute")
-            of_paper = level_points(published, metric, _PAPER, subsets)
-            shown = parts[0]["criterion"] if parts and parts[0].height else of_paper["criterion"]
-            parts.append(of_paper.filter(pl.col("criterion").is_in(shown.implode())))
-        if not parts:
-            remedy = "give `runs` RUNS `suite` SUITE, `predictions` FILE `suite` SUITE, or `paper`"
-            raise MissingSourceError("needs scores of methods", remedy=remedy)
-        points = pl.concat(parts)
-        order = {name: place for place, name in enumerate(in_order(points["method"]))}
-        place = pl.col("method").replace_strict(order, default=None, return_dtype=pl.Int64)
-        return points.sort(place, maintain_order=True)
 
     @cached_property
     def area_sweep(self) -> Sweep:

@@ -10,7 +10,6 @@ import polars as pl
 from nooch.base.errors import InputError, UndefinedError, some_of
 from nooch.evaluation import AVERAGE
 from nooch.evaluation.averages import named_tasks, over_seeds, over_tasks, with_worst_hard
-from nooch.report.results.paper_numbers import PAPER_NAMES
 from nooch.training.methods import METHODS
 
 _SUBSET = ["criterion", "metric", "subset"]
@@ -27,6 +26,11 @@ CELLS: dict[str, type[pl.DataType]] = {
 }
 """Columns of cells; ``nooch.report.results.run_results.Results`` describes them."""
 
+COLUMNS = (
+    *("erm", "cvar", "focal", "label-reweight", "label-undersample", "environment-reweight"),
+    *("environment-undersample", "gdro", "irm"),
+)
+"""Methods that come first in tables, in the order of the paper's columns."""
 _SETTING = ["task", "method", "setting"]
 _CHOSEN = ["criterion", *_SETTING]
 _CELL = [*_SUBSET, "task", "method"]
@@ -184,8 +188,4 @@ def sight(sees: Sequence[str]) -> str:
 def in_order(methods: Iterable[str]) -> list[str]:
     """Methods in the order of the paper's columns, then of ``METHODS``, then as given."""
     requested = dict.fromkeys(methods)
-    return [
-        name
-        for name in dict.fromkeys([*PAPER_NAMES.values(), *METHODS, *requested])
-        if name in requested
-    ]
+    return [n for n in dict.fromkeys([*COLUMNS, *METHODS, *requested]) if n in requested]

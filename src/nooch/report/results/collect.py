@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import polars as pl
 
 from nooch.base.calls import Progress, no_progress
-from nooch.base.errors import InputError, ParameterError, UndefinedError, some_of
-from nooch.evaluation import Predictions, Scores, evaluate
+from nooch.base.errors import InputError, ParameterError, UndefinedError, check_one_of, some_of
+from nooch.base.split_plan import LOSS_SPLIT
+from nooch.evaluation import Predictions, Scores, class_losses, evaluate, load_predictions
 from nooch.report.results.cells import sight
 from nooch.suites import Suite
 from nooch.training.bench.plan import identity_of
 from nooch.training.jobs import Job
-from nooch.training.records import JobRecord, RunsFolder
+from nooch.training.records import RUNS_MARKER, JobRecord, RunsFolder
 from nooch.training.selection import RULES, select
 
 _WORSE = "worse_than_constant"
@@ -172,3 +174,43 @@ def runs_predictions(
         predictions.append(Predictions(run, ids, tasks, values, "logit", job.method, job.seed))
         progress("reading predictions", number, len(of_run))
     return predictions
+
+
+def losses_by_class(
+    suite: Suite,
+    source: Any,
+    *,
+    split: str = LOSS_SPLIT,
+    method: str = "erm",
+    scale: str | None = None,
+) -> pl.DataFrame:
+    """``nooch.evaluation.class_losses`` of predictions, or of a folder of runs.
+
+    Args:
+        suite: the suite.
+        source: predictions, or a folder of runs.
+        split: whose images.
+        method: of a folder of runs, the method whose jobs count, over all seeds.
+        scale: of predictions, as for ``nooch.load_predictions``.
+    """
+    if isinstance(source, str | Path) and (Path(source) / RUNS_MARKER).is_file():
+        runs = _of_method(RunsFolder.open(source), method)
+    else:
+        runs = load_predictions(source, suite, scale=scale)
+    return class_losses(suite, runs, split=split)
+
+
+def _of_method(runs: RunsFolder, method: str) -> list[Predictions]:
+    methods = sorted({job.method for job in runs.header.jobs.values()})
+    check_one_of("method", method, methods, owner=str(runs.path))
+    mine = {name: job for name, job in runs.header.jobs.items() if job.method == method}
+    settings = sorted({job.setting for job in mine.values()})
+    if len(settings) > 1:
+        problem = f"method {method} has {len(settings)} settings: {', '.join(settings)}"
+        raise InputError(problem, where=runs.path, allowed="one setting")
+    missing = [name for name in mine if not runs.is_done(name)]
+    if missing:
+        problem = f"{len(missing)} of {len(mine)} jobs of {method} are not done"
+        raise InputError(problem, where=runs.path, remedy="run nooch train bench again; it resumes")
+    records = [runs.read_job(name) for name in mine]
+    return runs_predictions(runs, [record for record in records if not record.diverged])

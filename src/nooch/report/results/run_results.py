@@ -17,7 +17,6 @@ from nooch.data.table_files import checked_read
 from nooch.data.table_schema import Column, Schema, check_columns
 from nooch.evaluation import AVERAGE
 from nooch.report.results.cells import (
-    CELLS,
     averages_note,
     cells_of,
     in_order,
@@ -27,11 +26,9 @@ from nooch.report.results.cells import (
     with_setting,
 )
 from nooch.report.results.collect import score_runs, worse_note
-from nooch.report.results.paper_numbers import PAPER_NAMES, paper_results
 from nooch.report.tables.score_tables import mean_sd
 from nooch.suites import Suite
 from nooch.training.bench.plan import identity_of
-from nooch.training.methods import METHODS
 from nooch.training.records import RUNS_MARKER, RunsFolder
 from nooch.training.selection import RULES
 
@@ -165,25 +162,6 @@ def read_results(
     cells = cells.with_columns(pl.col("criterion").replace(called))
     about = f"{source.name}, {split} images, settings chosen by {rule}"
     return Results(cells, [*notes, *missing_note(frames["planned"])], about, strict)
-
-
-def paper_cells() -> Results:
-    """The paper's own numbers (Tables 5 and 9 to 18) in the same form."""
-    sees = {name: sight(METHODS[name].sees) for name in PAPER_NAMES.values()}
-    task, average = pl.col("task"), pl.when(pl.col("task") == AVERAGE)
-    # averages are over all tasks
-    tasks = task.filter(task != AVERAGE).unique(maintain_order=True)
-    # for Table 5 the paper does not give their number
-    seeds = pl.when(pl.col("table") != 5).then(pl.lit(3, pl.Int64))
-    paper_rows = paper_results().with_columns(
-        sees=pl.col("method").replace_strict(sees),
-        n_tasks=average.then(tasks.len().cast(pl.Int64).over("criterion")),
-        averaged_tasks=average.then(tasks.str.join(", ").over("criterion")),
-        n_seeds=seeds,
-        seeds=seeds,
-    )
-    cells = pl.concat([pl.DataFrame(schema=CELLS), paper_rows.drop("table")], how="diagonal")
-    return Results(cells, [], "the paper's tables")
 
 
 def merge(results: Sequence[Results]) -> Results:

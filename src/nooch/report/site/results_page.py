@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -11,7 +11,7 @@ import polars as pl
 
 from nooch.base.calls import Progress
 from nooch.base.display import DisplayTable
-from nooch.base.errors import NoochError, UndefinedError
+from nooch.base.errors import NoochError
 from nooch.base.words import counted
 from nooch.evaluation import AVERAGE, Predictions, Scores, evaluate
 from nooch.evaluation.answer_sample import AskedSample
@@ -20,10 +20,8 @@ from nooch.report.figures.levels import LEVELS
 from nooch.report.images.sources import Sources
 from nooch.report.results.cells import in_order
 from nooch.report.results.pairs import baseline_of, paired_results
-from nooch.report.results.paper_numbers import PAPER_TABLES
-from nooch.report.results.paper_tables import legend, like
 from nooch.report.results.run_results import Results, roles_of
-from nooch.report.tables.method_tables import shown
+from nooch.report.tables.method_tables import ResultTable, auc_tables, legend, shown
 from nooch.report.tables.score_tables import average_label, tables_of
 from nooch.suites import Suite
 from nooch.training.records import RUNS_MARKER
@@ -39,6 +37,16 @@ _CHARTS = FIGURES | {
     **dict.fromkeys(("dprime", "response_criterion"), ("hard", "easy")),
 }
 
+TablesOf = Callable[[Results], tuple[Sequence[ResultTable], Sequence[ResultTable], Sequence[str]]]
+"""Results -> their tables, tables with published numbers next to each, and notes."""
+
+
+def own_tables(
+    results: Results,
+) -> tuple[list[ResultTable], list[ResultTable], list[str]]:
+    """AUC on hard and easy images, and nothing published."""
+    return auc_tables(results), [], [*results.notes, *results.averages]
+
 
 @dataclass(frozen=True, eq=False)
 class ResultsView:
@@ -47,8 +55,8 @@ class ResultsView:
     Attributes:
         about: what the numbers are of.
         notes: what a reader should know.
-        tables: the paper's tables, best cells beginning with ``BEST``; ``compared`` with the
-            paper's numbers.
+        tables: tables of results, best cells beginning with ``BEST``; ``compared`` with published
+            numbers.
         differences: paired differences; empty without runs to resample.
         access: method -> what it may see.
         points: numbers of the figures: ``criterion, metric, subset, task, method, mean, std, n,
@@ -69,11 +77,11 @@ class ResultsView:
     scored: Sequence[DisplayTable] = ()
 
 
-def results_view(sources: Sources, suite: Suite, results: Results) -> ResultsView:
+def results_view(sources: Sources, suite: Suite, results: Results, tables: TablesOf) -> ResultsView:
     """Everything of the page of results of runs or collected scores; without resamples, no paired
     differences.
     """
-    tables, compared, notes = _tables(results)
+    plain, compared, notes = tables(results)
     pairs: list[Scores] = []
     why = _no_pairs(results, sources.folders, sources.bootstrap)
     if not why:
@@ -94,8 +102,8 @@ def results_view(sources: Sources, suite: Suite, results: Results) -> ResultsVie
     return ResultsView(
         results.about,
         [legend(by_sight=False), *notes],
-        tables,
-        compared,
+        _shown(plain),
+        _shown(compared),
         [table for table in shown_pairs if table.title.startswith("Differences")],
         [(method, str(sees[method])) for method in in_order(sees)],
         _points(results, suite, pairs),
@@ -105,25 +113,8 @@ def results_view(sources: Sources, suite: Suite, results: Results) -> ResultsVie
     )
 
 
-def _tables(results: Results) -> tuple[list[DisplayTable], list[DisplayTable], list[str]]:
-    """The paper's tables, those with the paper's numbers, and notes."""
-    criteria = set(results.cells["criterion"])
-    names = [
-        name
-        for name, table in PAPER_TABLES.items()
-        if criteria & {panel.criterion for panel in table.panels}
-    ]
-    try:
-        plain, notes = like(results, names)
-    except UndefinedError as error:
-        return [], [], [*results.notes, str(error)]
-    compared, more = like(results, names, compare=True)
-    complete = [t for t in compared if t.rows["paper_mean"].null_count() < t.rows.height]
-    plain_shown, known_shown = (
-        [shown(table, lambda text: BEST + text) for table in of_kind]
-        for of_kind in (plain, complete)
-    )
-    return plain_shown, known_shown, list(dict.fromkeys([*notes, *more]))
+def _shown(tables: Sequence[ResultTable]) -> list[DisplayTable]:
+    return [shown(table, lambda text: BEST + text) for table in tables]
 
 
 def _no_pairs(results: Results, sources: Sequence[Path], bootstrap: int) -> str:

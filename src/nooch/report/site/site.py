@@ -36,6 +36,8 @@ from nooch.report.site.explore_data import ThresholdLosses, finding_data, fitted
 from nooch.report.site.folder import PAGES, SITE_MARKER, Site, write_site
 from nooch.report.site.results_page import (
     PredictionScores,
+    TablesOf,
+    own_tables,
     results_view,
     score_predictions,
     scored_view,
@@ -54,8 +56,8 @@ _NO_DATA = (
 )
 _NO_RUNS = "No runs were given (`runs`): there are no losses, results and comparisons of methods."
 _NO_TABLES = (
-    "No runs were given (`runs`): the paper's tables, its conclusions and what methods may see are"
-    " of runs of nooch train bench."
+    "No runs were given (`runs`): tables of methods and what they may see are of runs of nooch"
+    " train bench."
 )
 _COLLECTED = "The results were collected: losses of single images are only in the folder of runs."
 _WORDS = "Answers in words have no probabilities: there are no losses of images."
@@ -96,6 +98,7 @@ def write_report(
     examples: Count = 8,
     answer: Answer | None = None,
     scores: Scores | None = None,
+    tables: TablesOf = own_tables,
     overwrite: bool = False,
 ) -> Reported:
     """Write a static site that shows a suite: counts, images, results, criteria, examples.
@@ -112,6 +115,9 @@ def write_report(
         examples: images in a group of examples.
         answer: of a check: the overview shows it in place of the suite.
         scores: of the predictions, where they were scored before.
+        tables: results -> the tables of the page of results, tables with published numbers, and
+            notes; ``nooch.paper.report_tables`` gives the paper's. By default AUC on hard and on
+            easy images.
         overwrite: replace an existing report.
 
     Raises:
@@ -142,7 +148,7 @@ def write_report(
     if results is None:
         view = scored_view(scored, **resampling)
     else:
-        view = results_view(sources, suite, results)
+        view = results_view(sources, suite, results, tables)
         view = replace(view, scored=scored.tables, notes=[*view.notes, *scored.notes])
     groups, rows, by_threshold = content.examples()
     sections = answer_sections(scored.scores, suite, split, groups, examples)

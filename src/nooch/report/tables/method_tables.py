@@ -14,6 +14,9 @@ import polars as pl
 from nooch.base.display import DisplayTable
 from nooch.data.table_files import TABLE_FILES, result_contents, result_files, write_files
 from nooch.evaluation import AVERAGE
+from nooch.evaluation.averages import WORST_HARD, with_best
+from nooch.report.results.cells import in_order
+from nooch.report.results.run_results import Results
 from nooch.report.tables.score_tables import SetsShown, average_label, latex, markdown, mean_sd
 
 _MARKS = "\ue000", "\ue001"
@@ -209,3 +212,48 @@ def save_results(
         contents |= result_contents(path, "results file", tables, whole, overwrite=overwrite)
     write_files(contents)
     return list(contents)
+
+
+_METRICS = {"auc": "AUC", "error": "error", "nll": "NLL", "ece_paper": "the paper's ECE"}
+_SUBSETS = {
+    "hard": "on hard",
+    "easy": "on easy",
+    "hard_positive": "on hard positives",
+    "hard_negative": "on hard negatives",
+    WORST_HARD: "of the worst group",
+}
+
+
+def block_of(cells: pl.DataFrame, criterion: str, metric: str, subset: str) -> pl.DataFrame:
+    """Cells of a criterion, metric and subset: methods in order, the average last."""
+    rows = cells.filter(criterion=criterion, metric=metric, subset=subset)
+    tasks = rows.filter(pl.col("task") != AVERAGE)["task"].unique(maintain_order=True)
+    if len(tasks) == 1:
+        # the average of one task adds nothing
+        rows = rows.filter(pl.col("task") != AVERAGE)
+    text = f"{_METRICS[metric]} {_SUBSETS[subset]}"
+    return rows.with_columns(block=pl.lit(text)).sort(
+        pl.col("task").cast(pl.Enum([*tasks, AVERAGE])),
+        pl.col("method").cast(pl.Enum(in_order(rows["method"]))),
+    )
+
+
+def auc_tables(results: Results) -> list[ResultTable]:
+    """AUC on hard and on easy images under each criterion."""
+    cells, tables = with_best(results.cells), []
+    for criterion in cells["criterion"].unique(maintain_order=True):
+        for subset in ("hard", "easy"):
+            rows = block_of(cells, criterion, "auc", subset)
+            title = f"AUC on {subset} images, {criterion} ({results.about})"
+            tables.append(ResultTable(f"auc_{subset}", title, None, rows))
+    return [table for table in tables if table.rows.height]
+
+
+def legend(*, by_sight: bool) -> str:
+    """Meaning of the marks in tables."""
+    among = "its row among methods that see the same" if by_sight else "its row"
+    return (
+        f"mean (sd over seeds, ddof = 1); best: the deviation overlaps the best mean's in {among};"
+        " average of k of n: the mean over the k tasks in which no metric or subset lacks a value"
+        " that others have; its sd = sqrt(sum of sd^2) / k"
+    )

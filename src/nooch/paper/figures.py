@@ -17,7 +17,15 @@ from nooch.base.files import check_output_file
 from nooch.base.words import counted
 from nooch.data import ALL, csv_bytes
 from nooch.data.table_files import write_files
-from nooch.report.figures.levels import draw_levels, draw_losses, loss_points
+from nooch.paper.numbers import paper_cells
+from nooch.report.figures.levels import (
+    LEVELS,
+    draw_levels,
+    draw_losses,
+    level_points,
+    loss_points,
+    points_of_scores,
+)
 from nooch.report.figures.style import FORMATS, Dpi, encoded
 from nooch.report.figures.sweeps import (
     cue_counts,
@@ -35,6 +43,7 @@ from nooch.report.figures.sweeps import (
 from nooch.report.images.galleries import PanelImages, SheetSource
 from nooch.report.images.sheets import SheetLayout, draw_sheet
 from nooch.report.images.sources import MissingSourceError, Sources
+from nooch.report.results.cells import in_order
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
@@ -231,11 +240,49 @@ def _of_split(table: pl.DataFrame, sources: Sources) -> str:
     )
 
 
+_SIDES = ("hard_positive", "hard_negative", "easy")
+PAPER_LEVELS = {**LEVELS, **dict.fromkeys(("error", "nll"), _SIDES)}
+"""Subsets of Figs. 4 to 7 as the paper has them: no easy side, only both together."""
+
+
+def _level_points(sources: Sources, metric: str) -> pl.DataFrame:
+    """Points of Figs. 4 to 7, methods in the paper's order; with the paper, its kind of ECE and
+    its subsets.
+
+    Raises:
+        UndefinedError: scores that were collected without the metric.
+    """
+    parts, subsets = [], LEVELS[metric]
+    if sources.paper:
+        metric, subsets = ("ece_paper" if metric == "ece" else metric), PAPER_LEVELS[metric]
+    if sources.results is not None:
+        cells = sources.results.cells
+        metrics = cells["metric"].unique(maintain_order=True)
+        if metric not in metrics:
+            remedy = "run nooch train score again"
+            raise UndefinedError(f"the results have no {metric}", remedy=remedy)
+        parts.append(level_points(cells, metric, subsets=subsets))
+    elif sources.suite is not None and sources.outputs:
+        parts.append(points_of_scores(sources.scores, metric, subsets=subsets))
+    if sources.paper:
+        published = paper_cells().cells.filter(pl.col("criterion") != "attribute")
+        of_paper = level_points(published, metric, "paper", subsets)
+        shown = parts[0]["criterion"] if parts and parts[0].height else of_paper["criterion"]
+        parts.append(of_paper.filter(pl.col("criterion").is_in(shown.implode())))
+    if not parts:
+        remedy = "give `runs` RUNS `suite` SUITE, `predictions` FILE `suite` SUITE, or `paper`"
+        raise MissingSourceError("needs scores of methods", remedy=remedy)
+    points = pl.concat(parts)
+    order = {name: place for place, name in enumerate(in_order(points["method"]))}
+    place = pl.col("method").replace_strict(order, default=None, return_dtype=pl.Int64)
+    return points.sort(place, maintain_order=True)
+
+
 def _levels(metric: str, shows: str) -> Figure:
     return Figure(
         shows,
-        lambda sources: sources.levels(metric),
-        lambda sources: draw_levels(sources.levels(metric)),
+        lambda sources: _level_points(sources, metric),
+        lambda sources: draw_levels(_level_points(sources, metric)),
     )
 
 

@@ -13,13 +13,13 @@ from nooch.base.calls import Progress, Seed, checked, no_progress
 from nooch.base.errors import InputError, ParameterError
 from nooch.base.files import SUITE_MARKER
 from nooch.evaluation.scores import Resamples
+from nooch.paper.numbers import SET_TABLES, paper_cells
+from nooch.paper.tables import like, paper_set_tables, set_tables
 from nooch.report.results.pairs import paired_results
-from nooch.report.results.paper_tables import legend, like, paper_set_tables, set_tables
-from nooch.report.results.run_results import Results, merge, paper_cells, read_results
-from nooch.report.tables.method_tables import ResultSheet
+from nooch.report.results.run_results import Results, merge, read_results
+from nooch.report.tables.method_tables import ResultSheet, legend
 from nooch.report.tables.score_tables import SetsShown, tables_of
 from nooch.suites import Suite, is_shipped, load_suite
-from nooch.suites.published_counts import SET_TABLES
 
 PAPER = "paper"
 """The source that is the paper's own numbers."""

@@ -1,4 +1,4 @@
-"""The paper's results: what each of its tables shows, and the numbers in it.
+"""The paper's numbers: what each of its tables of results and of sets shows, and the numbers.
 
 Tables are numbered as in the text with appendices. In the text without them the three main ones are
 numbered one lower (2, 3 and 4), and the others are not in it. Facts are in ``nooch_results.csv``
@@ -11,11 +11,16 @@ import io
 from collections.abc import Collection
 from dataclasses import dataclass
 from importlib import resources
+from typing import Any
 
 import polars as pl
 
 from nooch.evaluation import AVERAGE
 from nooch.evaluation.averages import WORST_HARD, mean_and_std, named_tasks
+from nooch.report.results.cells import CELLS, COLUMNS, sight
+from nooch.report.results.run_results import Results
+from nooch.suites.published_counts import COUNTS, paper_tasks
+from nooch.training.methods import METHODS
 
 
 @dataclass(frozen=True)
@@ -71,17 +76,11 @@ _LISTED = (
 PAPER_TABLES: dict[str, PaperTable] = {table.name: table for table in _LISTED}
 """Name -> table, in the paper's order."""
 
-PAPER_NAMES: dict[str, str] = {
-    "erm": "erm",
-    "cvar": "cvar",
-    "focal": "focal",
-    "reweight": "label-reweight",
-    "undersample": "label-undersample",
-    "reweight_envs": "environment-reweight",
-    "undersample_envs": "environment-undersample",
-    "gdro": "gdro",
-    "irm": "irm",
-}
+_COLUMNS_OF_FILES = (
+    *("erm", "cvar", "focal", "reweight", "undersample", "reweight_envs", "undersample_envs"),
+    *("gdro", "irm"),
+)
+PAPER_NAMES: dict[str, str] = dict(zip(_COLUMNS_OF_FILES, COLUMNS, strict=True))
 """A method's name in the paper's files -> its name here, in the order of the paper's columns."""
 
 _COLUMNS = ("table", "criterion", "metric", "subset", "task", "method", "mean", "std")
@@ -117,10 +116,27 @@ def paper_results() -> pl.DataFrame:
     return frame.with_columns(pl.col("method").replace_strict(PAPER_NAMES))
 
 
-def _read(name: str) -> pl.DataFrame:
-    return pl.read_csv(
-        io.BytesIO(resources.files("nooch.report.results").joinpath(name).read_bytes())
+def paper_cells() -> Results:
+    """The paper's own numbers (Tables 5 and 9 to 18) in the same form."""
+    sees = {name: sight(METHODS[name].sees) for name in PAPER_NAMES.values()}
+    task, average = pl.col("task"), pl.when(pl.col("task") == AVERAGE)
+    # averages are over all tasks
+    tasks = task.filter(task != AVERAGE).unique(maintain_order=True)
+    # for Table 5 the paper does not give their number
+    seeds = pl.when(pl.col("table") != 5).then(pl.lit(3, pl.Int64))
+    paper_rows = paper_results().with_columns(
+        sees=pl.col("method").replace_strict(sees),
+        n_tasks=average.then(tasks.len().cast(pl.Int64).over("criterion")),
+        averaged_tasks=average.then(tasks.str.join(", ").over("criterion")),
+        n_seeds=seeds,
+        seeds=seeds,
     )
+    cells = pl.concat([pl.DataFrame(schema=CELLS), paper_rows.drop("table")], how="diagonal")
+    return Results(cells, [], "the paper's tables")
+
+
+def _read(name: str) -> pl.DataFrame:
+    return pl.read_csv(io.BytesIO(resources.files("nooch.paper").joinpath(name).read_bytes()))
 
 
 _CELL = ["criterion", "metric", "subset", "task", "method"]
@@ -199,3 +215,60 @@ def _average(paper: pl.DataFrame, tasks: Collection[str]) -> pl.DataFrame:
     )
     averages = groups.agg(*mean_and_std("paper_mean", "paper_std"), whole=pl.len() == len(tasks))
     return averages.filter("whole").with_columns(task=pl.lit(AVERAGE)).select(paper.columns)
+
+
+@dataclass(frozen=True)
+class SetTable:
+    """A table of challenge sets.
+
+    Attributes:
+        number: as in the text with appendices.
+        shows: what it shows, in words.
+        criteria: kinds of criteria that the paper's numbers are of; gist has CE's counts in the
+            paper.
+        split: whose sets in the paper.
+        columns: names of its numbers -> column titles.
+    """
+
+    number: int
+    shows: str
+    criteria: tuple[str, ...]
+    split: str
+    columns: dict[str, str]
+
+    @property
+    def name(self) -> str:
+        """The name by which ``nooch paper tables`` knows it."""
+        return f"table{self.number}"
+
+    @property
+    def of_thresholds(self) -> bool:
+        """True if it shows thresholds on support, and not counts of images."""
+        return "positive" in self.columns
+
+
+_LIMITS = {"positive": "hard positives below", "negative": "hard negatives above"}
+_COUNTED = "Counts of hard positives, hard negatives and positives"
+_OF_SETS = (
+    SetTable(2, _COUNTED, ("ce", "gist"), "test", {n: n.replace("_", " ") for n in COUNTS}),
+    SetTable(6, "Thresholds on support", ("gist",), "test", _LIMITS),
+    SetTable(7, "Thresholds on support", ("gist",), "valid", _LIMITS),
+)
+SET_TABLES: dict[str, SetTable] = {table.name: table for table in _OF_SETS}
+"""Name -> table, in the paper's order."""
+
+
+def paper_rows(name: str) -> pl.DataFrame:
+    """The paper's numbers of one of ``SET_TABLES``.
+
+    Returns ``task`` and the table's columns, in the paper's order: counts of images (Int64), or
+    cosines to two decimals (Float64).
+    """
+    table = SET_TABLES[name]
+    tasks = list(paper_tasks().values())
+    columns: dict[str, list[Any]] = {"task": [task.task for task in tasks]}
+    for column in table.columns:
+        place = table.split, column
+        values = [t.tau[place] if table.of_thresholds else getattr(t, column) for t in tasks]
+        columns[column] = values
+    return pl.DataFrame(columns)

@@ -8,23 +8,12 @@ import polars as pl
 
 from nooch.base.errors import ParameterError, UndefinedError, check_one_of, some_of
 from nooch.evaluation import AVERAGE
-from nooch.evaluation.averages import WORST_HARD, with_best
-from nooch.report.results.cells import in_order
-from nooch.report.results.paper_numbers import PAPER_TABLES, PaperPanel, next_to_paper
+from nooch.evaluation.averages import with_best
+from nooch.paper.numbers import PAPER_TABLES, SET_TABLES, SetTable, next_to_paper, paper_rows
 from nooch.report.results.run_results import Results, roles_of
-from nooch.report.tables.method_tables import WORSE, ResultTable
+from nooch.report.tables.method_tables import WORSE, ResultTable, block_of
 from nooch.report.tables.score_tables import SetsShown
 from nooch.suites import SetRecord, Suite
-from nooch.suites.published_counts import SET_TABLES, SetTable, paper_rows
-
-_METRICS = {"auc": "AUC", "error": "error", "nll": "NLL", "ece_paper": "the paper's ECE"}
-_SUBSETS = {
-    "hard": "on hard",
-    "easy": "on easy",
-    "hard_positive": "on hard positives",
-    "hard_negative": "on hard negatives",
-    WORST_HARD: "of the worst group",
-}
 
 
 def table_names(texts: Sequence[str]) -> list[str]:
@@ -57,7 +46,7 @@ def like(
     notes, absent = [*results.notes, *results.averages], []
     for name in names:
         spec = PAPER_TABLES[name]
-        blocks = [(panel, _block(cells, panel)) for panel in spec.panels]
+        blocks = [(p, block_of(cells, p.criterion, p.metric, p.subset)) for p in spec.panels]
         without = [panel.criterion for panel, rows in blocks if rows.is_empty()]
         absent += [f"{name}: no results under {criterion}" for criterion in dict.fromkeys(without)]
         blocks = [(panel, rows) for panel, rows in blocks if rows.height]
@@ -80,39 +69,26 @@ def like(
     return tables, notes + absent + _gaps(tables)
 
 
-def auc_tables(results: Results) -> list[ResultTable]:
-    """AUC on hard and on easy images under each criterion."""
-    cells, tables = with_best(results.cells), []
-    for criterion in cells["criterion"].unique(maintain_order=True):
-        for subset in ("hard", "easy"):
-            rows = _block(cells, PaperPanel(criterion, "auc", subset))
-            title = f"AUC on {subset} images, {criterion} ({results.about})"
-            tables.append(ResultTable(f"auc_{subset}", title, None, rows))
-    return [table for table in tables if table.rows.height]
+def report_tables(
+    results: Results,
+) -> tuple[list[ResultTable], list[ResultTable], list[str]]:
+    """The paper's tables of results, those with the paper's numbers next to each, and notes.
 
-
-def legend(*, by_sight: bool) -> str:
-    """Meaning of the marks in tables."""
-    among = "its row among methods that see the same" if by_sight else "its row"
-    return (
-        f"mean (sd over seeds, ddof = 1); best: the deviation overlaps the best mean's in {among};"
-        " average of k of n: the mean over the k tasks in which no metric or subset lacks a value"
-        " that others have; its sd = sqrt(sum of sd^2) / k"
-    )
-
-
-def _block(cells: pl.DataFrame, panel: PaperPanel) -> pl.DataFrame:
-    """A panel's cells, methods in the paper's order, the average last."""
-    rows = cells.filter(criterion=panel.criterion, metric=panel.metric, subset=panel.subset)
-    tasks = rows.filter(pl.col("task") != AVERAGE)["task"].unique(maintain_order=True)
-    if len(tasks) == 1:
-        # the average of one task adds nothing
-        rows = rows.filter(pl.col("task") != AVERAGE)
-    text = f"{_METRICS[panel.metric]} {_SUBSETS[panel.subset]}"
-    return rows.with_columns(block=pl.lit(text)).sort(
-        pl.col("task").cast(pl.Enum([*tasks, AVERAGE])),
-        pl.col("method").cast(pl.Enum(in_order(rows["method"]))),
-    )
+    For the page of results: ``nooch.write_report(sources, out, tables=nooch.paper.report_tables)``.
+    """
+    criteria = set(results.cells["criterion"])
+    names = [
+        name
+        for name, table in PAPER_TABLES.items()
+        if criteria & {panel.criterion for panel in table.panels}
+    ]
+    try:
+        plain, notes = like(results, names)
+    except UndefinedError as error:
+        return [], [], [*results.notes, str(error)]
+    compared, more = like(results, names, compare=True)
+    complete = [t for t in compared if t.rows["paper_mean"].null_count() < t.rows.height]
+    return plain, complete, list(dict.fromkeys([*notes, *more]))
 
 
 def _gaps(tables: Sequence[ResultTable]) -> list[str]:
