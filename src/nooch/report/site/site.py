@@ -244,9 +244,9 @@ class _ReportContent:
     def detected(self) -> Predictions | None:
         """The first run with boxes, matched to the dataset's objects; None without any."""
         data, split = self.sources.data, self.sources.of_split
-        if data is None:
-            return None
         given = self.sources.predictions
+        if data is None or not self.sources.outputs:
+            return None
         if not isinstance(given, JudgedRuns):
             try:
                 limit: float | None = one_threshold(self.threshold)
