@@ -247,6 +247,36 @@ def test_boxes_that_are_not_as_they_should_be_are_listed(tmp_path):
     fails(lambda: import_dataset(found.reading, tmp_path / "out", **refuse), *words)
 
 
+@pytest.mark.parametrize(
+    ("head", "row"),
+    [
+        ("", "{}.jpg,{},32,21,39,29"),
+        ("Filename,Roi.X1,Roi.Y1,Roi.X2,Roi.Y2,ClassId", "{}.jpg,32,21,39,29,{}"),
+        ("imageId,class,xmin,ymin,xmax,ymax", "{},{},32,21,39,29"),
+    ],
+)
+def test_a_number_0_of_a_box_is_a_class(tmp_path, head, row):
+    """In columns of any spelling; N/A is a blank."""
+    names = ("cat", "dog") if not head else ("0", "1")
+    rows = [row.format(n, name) for n, name in enumerate(names)]
+    rows += [row.format(2, names[0]).replace("32,21,39,29", "N/A,N/A,N/A,N/A")] if head else []
+    path = write(tmp_path / "t.csv", "\n".join(filter(None, [head, *rows])))
+    data = nooch.dataset(path, images=_photos(tmp_path, "0.jpg", "1.jpg", "2.jpg"))
+    assert data.classes == names
+    assert data.objects["class"].to_list() == [*names]
+    assert data.labels(names[0]).tolist() == [True, False, True][: len(data)]
+
+
+def test_boxes_next_to_columns_of_classes_are_attributes(tmp_path):
+    text = "image,cat,dog,x1,y1,x2,y2\na.jpg,1,0,2,2,9,9\nb.jpg,0,1,2,2,9,9\n"
+    found = recognize(write(tmp_path / "t.csv", text))
+    assert "boxes, in x1, y1, x2, y2, are attributes: no column has their classes" in found.why
+    assert read(found.reading).attributes == ("x1", "y1", "x2", "y2")
+    text = "image,class,RLE\na.jpg,cat,1 2\na.jpg,dog,3 4\n"
+    found = recognize(write(tmp_path / "t.csv", text))
+    assert found.why.endswith("left out: RLE")
+
+
 def test_numbers_of_classes_beyond_the_features_are_refused(tmp_path):
     write(tmp_path / "dataset_info.json", json.dumps(
         {"features": {"label": {"names": ["a", "b"], "_type": "ClassLabel"}}}))  # fmt: skip

@@ -96,6 +96,7 @@ def box_numbers(
     with unreadable(where, "numbers", errors, problem="boxes are not numbers"):
         # text may have decimal commas
         texts = cs.string().str.strip_chars().str.replace(",", ".", literal=True)
+        texts = texts.str.replace("(?i)^(n/?a|none|null|-|)$", "nan")
         numbers = box.with_columns(texts).select(pl.all().cast(pl.Float64))
         return numbers.fill_null(float("nan")), box_format
 

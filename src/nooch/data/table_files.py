@@ -238,14 +238,17 @@ def plain_csv(path: Path) -> bytes | None:
 
 def _lost_header(first: list[str], sign: str) -> list[list[str]]:
     """The header that a table of boxes without one lacks, by its ``first`` line: an image, four
-    numbers or blanks, a class, as keras-retinanet has it; none of another table.
+    numbers or blanks, a class, as keras-retinanet has it, or the class before the numbers; none of
+    another table.
     """
     cells = [cell.strip() for row in csv.reader(first, delimiter=sign) for cell in row]
     numbers = r"(-?\d+(\.\d+)?)?"
-    is_box = all(re.fullmatch(numbers, cell) for cell in cells[1:5])
-    if len(cells) == 6 and is_box and re.search(IMAGE_ENDING, cells[0]):
+    are_numbers = [re.fullmatch(numbers, cell) is not None for cell in cells]
+    if len(cells) != 6 or not re.search(IMAGE_ENDING, cells[0]):
+        return []
+    if all(are_numbers[1:5]):
         return [["image", *HEADERLESS, "class"]]
-    return []
+    return [["image", "class", *HEADERLESS]] if all(are_numbers[2:]) else []
 
 
 def _separator(lines: list[str], own: str) -> str:

@@ -199,22 +199,28 @@ def table_roles(
     file_name = hints.file_name or (None if is_file else next(iter(texts), None))
     columns = _columns(key, file_name, split, hints)
     taken = {key, split, file_name, *hints.attributes} - {*hints.label, hints.class_column}
-    class_column = hints.class_column or _class_column(table, key, names, taken, where, hints)
-    _check_layout(hints, class_column)
     boxes, note = _boxes(table, names, where, hints, (file_name or key, images))
-    one = _one_class(table, key, class_column, boxes.get("box", ()), taken, where, hints)
+    box = boxes.get("box", ())
+    class_column = hints.class_column or _class_column(
+        table, key, names, {*taken, *box}, where, hints, _rows_with(table, box)
+    )
+    _check_layout(hints, class_column)
+    one = _one_class(table, key, class_column, box, taken, where, hints)
     if one is not None:
         class_column, one_class = one
         long = LongTable(class_column, **boxes, one_class=one_class)
         why = f"a row for each box of {key}, all of class {one_class}: {', '.join(long.columns)}"
         why += note
     elif class_column is None:
-        layout, why = _wide(table, {*taken, *boxes.get("box", ())}, where, hints, key)
+        layout, why = _wide(table, {*taken, *box}, where, hints, key)
+        why += f"; boxes, in {', '.join(box)}, are attributes: no column has their classes" * bool(
+            box
+        )
         return columns, layout, why, is_file
     else:
         long, why = _long(table, names, key, class_column, where, hints, (boxes, note))
     present = hints.present_column
-    if present is None and {"imageid", "labelname", "confidence"} <= {*names}:
+    if present is None and {"image_id", "label_name", "confidence"} <= {*names}:
         cells = table[names["confidence"]]
         present = names["confidence"] if texts_of(cells) <= {"0", "1"} else None
     long = replace(long, present_column=present)
@@ -223,9 +229,11 @@ def table_roles(
     used = {*taken, *long.columns, *long.may_state(table.columns)}
     rest = [name for name in table.columns if name not in used]
     of_images = [name for name in rest if _is_constant(table, key, name)]
-    _ask_presence(table, long, [name for name in rest if name not in of_images], where)
+    others = [name for name in rest if name not in of_images]
+    _ask_presence(table, long, others, where)
     if table[key].n_unique() < table.height and not hints.attributes:
         columns = replace(columns, attributes=of_images)
+        why += f"; left out: {some_of(others)}" if others else ""
     return columns, long, why, is_file
 
 
@@ -242,6 +250,13 @@ def _ask_presence(
             raise ask_present(name, where)
 
 
+def _rows_with(table: pl.DataFrame, box: Sequence[str]) -> pl.Series:
+    """Mask of the rows with a box."""
+    if not box:
+        return pl.repeat(False, table.height, eager=True)
+    return table.select(~pl.all_horizontal(pl.col(box).is_null())).to_series()
+
+
 def _split_column(table: pl.DataFrame, names: Mapping[str, str]) -> str | None:
     split = next((names[n] for n in ("split", "subset", "set", "fold") if n in names), None)
     # a column of that name is refused later, with what to do, where its values are not known
@@ -254,8 +269,11 @@ def _share_of_files(column: pl.Series) -> float:
 
 
 def _small(table: pl.DataFrame) -> dict[str, str]:
-    """Name of each column in small letters, with underscores -> as it is written."""
-    return {re.sub(r"[\s-]+", "_", name.strip().lower()): name for name in table.columns}
+    """Name of each column in small letters, with underscores -> as it is written; ``classId`` is
+    ``class_id``.
+    """
+    words = {name: re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name.strip()) for name in table.columns}
+    return {re.sub(r"[\s-]+", "_", word.lower()): name for name, word in words.items()}
 
 
 def image_columns(table: pl.DataFrame, id: str | None, where: object) -> list[str]:
@@ -295,9 +313,11 @@ def _class_column(
     taken: set[str | None],
     where: object,
     hints: Hints,
+    has_box: pl.Series,
 ) -> str | None:
     """The column of class names: one of that name with texts that are not yes and no, or with
-    numbers of classes. Raises InputError for one of 0 and 1 that may be a class itself.
+    numbers of classes, such as 0 of a row that ``has_box``. Raises InputError for one of 0 and 1
+    that may be a class itself.
     """
     if hints.label:
         return None
@@ -310,6 +330,7 @@ def _class_column(
         cells = table[column]
         is_pair, is_number = pair_of(cells) is not None, cells.dtype.is_integer()
         several = table[key].n_unique() < table.height
+        several |= is_number and bool((cells.eq(0) & has_box).any())
         if has_lists(cells) or (cells.dtype == pl.String and not is_pair):
             return column
         if is_number and (several or not is_pair):
@@ -347,7 +368,7 @@ def _one_class(
     repeated = table[key].n_unique() < table.height
     if not box or class_column is not None or not (repeated or not any(is_yes.values())):
         return None
-    has_box = table.select(~pl.all_horizontal(pl.col(box).is_null())).to_series()
+    has_box = _rows_with(table, box)
     of_boxes = [n for n in is_yes if is_yes[n] and (as_yes(table[n]) == has_box).all()]
     if target := hints.label if len(hints.label) == 1 else of_boxes[:1]:
         return target[0], target[0]
