@@ -15,7 +15,7 @@ from nooch.base.errors import InputError, ParameterError
 from nooch.data import load_dataset
 from nooch.data.importing.import_dataset import import_dataset
 from nooch.data.importing.recognition import recognize
-from nooch.data.readers.box_formats import KEPT, LEFT_OUT, ONCE
+from nooch.data.readers.box_formats import KEPT, LEFT_OUT, ONCE, UNREAD
 from nooch.data.readers.boxes import BoxReading, read_boxes
 from nooch.data.table_files import read_table
 
@@ -203,7 +203,6 @@ YOLO_FILES = {
     "an empty name": ({}, "a\n\nb\n", False, "names.txt, line 2", "empty name"),
     "two classes of one name": ({}, "a b\nc\na_b\n", True, "classes 0 and 2", "same name 'a_b'"),
     "labels in no UTF-8": ({"2.txt": b"\xff"}, "a\n", False, "2.txt", "cp1252 would read 'ÿ'"),
-    "two files of one name": ({"sub/1.txt": ""}, "a\n", True, "labels: several files are called 1"),
 }
 
 
@@ -262,31 +261,57 @@ def test_voc_boxes_that_count_from_zero_are_taken(tmp_path):
 
 ENTITY = "<!DOCTYPE a [<!ENTITY b 'cat'>]>"
 UTF_16 = "<?xml version='1.0' encoding='utf-16'?>"
-VOC = {
-    "truncated": (_voc()[:90], "is not a VOC annotation"),
-    "empty": ("", "is not a VOC annotation"),
-    "no XML": ("hello", "is not a VOC annotation"),
-    "an unknown encoding": ("<?xml version='1.0' encoding='nono'?><a/>", "is not a VOC annotation"),
-    "a size in words": (_voc(size="<width>wide</width><height>5</height>"), "wide"),
-    "no name": (_voc().replace("<name>cat</name>", ""), "name is missing"),
-    "no edge": (_voc().replace("<xmin>1</xmin>", ""), "bndbox/xmin is missing"),
-    "an edge in words": (_voc([("cat", "left", 5, 1, 5)]), "left"),
-    "a document type": (ENTITY + _voc([("&b;", 1, 5, 1, 5)]), "entities", "plain annotation XML"),
+UNREADABLE = {
+    "truncated": (_voc()[:90], "is not XML"),
+    "empty": ("", "is not XML"),
+    "no XML": ("hello", "is not XML"),
+    "an unknown encoding": ("<?xml version='1.0' encoding='nono'?><a/>", "is not XML"),
+    "another element": ("<View><Label value='cat'/></View>", "is a View, not an annotation"),
+    "a document type": (ENTITY + _voc([("&b;", 1, 5, 1, 5)]), "a document type or entities"),
     "a document type in UTF-16": (f"{UTF_16}{ENTITY}{_voc()}".encode("utf-16"),
                                   "declares a document type or entities"),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("case", VOC)
-def test_voc_files_that_are_refused(tmp_path, case):
-    content, *parts = VOC[case]
-    write(tmp_path / "v" / "1.xml", _voc())
-    write(tmp_path / "v" / "2.xml", content)
-    _refused("2.xml", *parts, helps=False, source=tmp_path / "v", format="voc")
+@pytest.mark.parametrize("case", UNREADABLE)
+def test_a_voc_file_that_cannot_be_read_is_left_out_with_its_image(tmp_path, case, run_cli):
+    content, problem = UNREADABLE[case]
+    for name in ("7.jpg", "odd.jpg", "9.jpg"):
+        write(tmp_path / "p" / name, PHOTO)
+    write(tmp_path / "v" / "7.xml", _voc())
+    write(tmp_path / "v" / "odd.xml", content)
+    data = read_boxes(tmp_path / "v", "voc", images=tmp_path / "p")
+    # the ids of the others are numbers
+    assert areas_of(data) == {7: {"cat": 1.0}, 9: {}}
+    command = f"import boxes {tmp_path / 'v'} --boxes voc --images {tmp_path / 'p'}"
+    done = run_cli(f"{command} {tmp_path / 'out'}")
+    assert f"1 annotation {UNREAD}: {tmp_path}/v/odd.xml, the file: " in done.err
+    assert problem in done.err
+    (row,) = read_table(tmp_path / "out" / "broken_annotations.csv").iter_rows()
+    assert (row[0], row[3]) == (f"{tmp_path}/v/odd.xml", UNREAD)
+    done = run_cli(f"{command} --broken refuse {tmp_path / 'no'}")
+    assert done.code == 2
+    assert problem in done.err
+    (tmp_path / "v" / "7.xml").unlink()
+    _refused("none of 1 file can be read", problem, source=tmp_path / "v", format="voc")
+
+
+def test_a_text_without_a_box_is_no_label_file(tmp_path):
+    texts = {"README.txt": "Exported on Monday\n", "train.txt": "pictures/1.jpg\n"}
+    data = read_boxes(**_yolo(tmp_path, {"1.txt": BOX, "2.txt": "\n", **texts}))
+    assert areas_of(data) == {1: {"person": 0.25}, 2: {}}
+    assert f"1 annotation {UNREAD}: " in data.provenance["notes"][-1]
+
+
+def _many(*more):
+    return _voc([("cat", 1, 100, 1, 50), *(("dog", n, n, 1, 1) for n in range(1, 9)), *more])
 
 
 BAD_BOXES = {
-    "NaN": (("cat", "nan", 5, 1, 5), "turned or not finite", LEFT_OUT),
+    "NaN": (("cat", "nan", 5, 1, 5), "bndbox/xmin is nan", LEFT_OUT),
+    "an edge in words": (("cat", "left", 5, 1, 5), "bndbox/xmin is left", LEFT_OUT),
+    "no name": (("", 1, 5, 1, 5), "name is missing", LEFT_OUT),
+    "infinite": (("cat", 1, "inf", 1, 5), "is not finite", LEFT_OUT),
     "across": (("cat", 1, 110, 1, 50), "to (1.1, 1) reaches beyond", KEPT),
     "a negative edge": (("cat", -5, 50, 1, 5), "reaches beyond", KEPT),
     "outside": (("cat", 200, 300, 1, 5), "is outside", LEFT_OUT),
@@ -298,12 +323,12 @@ BAD_BOXES = {
 @pytest.mark.parametrize("case", BAD_BOXES)
 def test_a_bad_object_does_not_refuse_the_others(tmp_path, case):
     box, problem, rule = BAD_BOXES[case]
-    write(tmp_path / "v" / "1.xml", _voc([("cat", 1, 100, 1, 50), box]))
+    write(tmp_path / "v" / "1.xml", _many(box))
     data = read_boxes(tmp_path / "v", "voc")
-    assert data.objects.height == 1 + (rule == KEPT)
+    assert data.objects.height == 9 + (rule == KEPT)
     (note,) = data.provenance["notes"][1:]
     assert note.startswith(f"1 annotation {rule}: ")
-    assert "1.xml, object 2: " in note
+    assert "1.xml, object 10: " in note
     assert problem in note
     assert data.area("cat")[0] == pytest.approx({"across": 2, "a negative edge": 1.05}.get(case, 1))
 
@@ -315,7 +340,88 @@ def test_voc_edges_reach_a_pixel_over_the_border(tmp_path):
     assert data.provenance["notes"] == [PROXY]
 
 
-@pytest.mark.parametrize("size", ["", "<width>0</width><height>0</height>", SIZE])
+def test_an_object_without_an_edge_does_not_refuse_the_others(tmp_path):
+    write(tmp_path / "1.xml", _many(("bus", 1, 77, 1, 5)).replace("<xmax>77</xmax>", ""))
+    data = read_boxes(tmp_path, "voc")
+    assert data.objects.height == 9
+    assert "object 10: bndbox/xmax is missing" in data.provenance["notes"][-1]
+
+
+def test_a_width_and_height_as_the_second_corner_are_refused(tmp_path):
+    boxes = [("cat", 21, 61, 3, 13), ("cat", 60, 20, 3, 20), ("cat", 10, 50, 10, 50)]
+    write(tmp_path / "1.xml", _voc(boxes))
+    parts = "1 of 3 boxes are turned: the box from (0.59, ", "may be a corner, a width and a height"
+    _refused(*parts, source=tmp_path, format="voc")
+
+
+# files below ImageSets, or names of files -> the split of 0 to 3, and a part of a note
+LISTS = {
+    "VOC": ({"Main/train": "0\n1\n", "Main/val": "2", "Main/test": "3", "Main/cat_train": "3 1"},
+            "train train valid test", "splits train, valid, test from lists"),
+    "labels and paths": ({"train": "0  1\nJPEGImages/1.jpg Annotations/1.xml\n", "val": "2\n3"},
+            "train train valid valid", "splits train, valid from lists"),
+    "trainval": ({"Main/trainval": "0\n1\n2", "Main/test": "3"},
+            "train train train test", "splits train, test from lists"),
+    "some in none": ({"Main/train": "0\n", "Main/val": "2\n77"},
+            "train - valid -", "2 images left out, in none of these lists"),
+    "one list": ({"Main/train": "0\n"}, "all all all all", "lists of train have no effect"),
+    "a list of others": ({"Main/train": "a", "Main/val": "b"}, "all all all all", "no effect"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", LISTS)
+def test_lists_of_voc_are_its_splits(tmp_path, case):
+    lists, splits, note = LISTS[case]
+    for number in range(4):
+        write(tmp_path / "Annotations" / f"{number}.xml", _voc(file_name=f"{number}.jpg"))
+    for name, text in lists.items():
+        write(tmp_path / "ImageSets" / f"{name}.txt", text)
+    data = read_boxes(tmp_path / "Annotations", "voc")
+    found = dict(data.images.select("image_id", "split").iter_rows())
+    assert [found.get(number, "-") for number in range(4)] == splits.split()
+    assert any(note in words for words in data.provenance["notes"])
+
+
+def test_an_image_in_two_lists_of_voc_is_refused(tmp_path):
+    write(tmp_path / "Annotations" / "0.xml", _voc())
+    for name in ("train", "val"):
+        write(tmp_path / "ImageSets" / "Main" / f"{name}.txt", "0\n")
+    _refused("0 is in the lists of", source=tmp_path / "Annotations", format="voc")
+
+
+def test_folders_called_after_splits_are_the_splits(tmp_path):
+    for name in ("train/1", "valid/2"):
+        write(tmp_path / f"{name}.xml", _voc())
+        write(tmp_path / f"{name}.jpg", PHOTO)
+    write(tmp_path / "valid" / "3.jpg", PHOTO)
+    data = read_boxes(tmp_path, "voc", images=tmp_path)
+    assert data.images["split"].to_list() == ["train", "valid", "valid"]
+    assert "splits train, valid from the names of folders" in data.provenance["notes"]
+
+
+@pytest.mark.parametrize("format", ["yolo", "voc"])
+def test_equal_names_in_several_folders_are_told_apart_by_folder(tmp_path, format):
+    for name in ("dogs/1", "dogs/2", "others/1", "others/2"):
+        write(tmp_path / "images" / f"{name}.jpg", PHOTO)
+    given = {"source": tmp_path / "labels", "format": format, "images": tmp_path}
+    if format == "yolo":
+        given |= _yolo(tmp_path, {"dogs/1.txt": BOX, "dogs/2.txt": BOX}, "dog\n")
+    else:
+        for name in ("dogs/1", "dogs/2"):
+            write(tmp_path / "labels" / f"{name}.xml", _voc([("dog", 1, 50, 1, 25)]))
+    data = read_boxes(**given)
+    assert areas_of(data) == {
+        "images/dogs/1": {"dog": 0.25}, "images/dogs/2": {"dog": 0.25},
+        "images/others/1": {}, "images/others/2": {},
+    }  # fmt: skip
+    assert data.images["file_name"].to_list() == [f"{i}.jpg" for i in data.image_ids]
+    write(tmp_path / "images" / "dogs" / "1.png", PHOTO)
+    _refused("several files are called images/dogs/1", helps=False, **given)
+
+
+@pytest.mark.parametrize(
+    "size", ["", "<width>0</width><height>0</height>", "<width>wide</width>", SIZE]
+)
 def test_voc_sizes_come_from_the_image_files(tmp_path, size):
     photo = Image.new("RGB", (100, 50))
     (tmp_path / "p").mkdir()

@@ -188,7 +188,7 @@ def _voc(folder, boxes):
             if left < right and top < bottom
         )
         size = "<size><width>64</width><height>64</height></size>"
-        text = f"<a><filename>{name}.jpg</filename>{size}{objects}</a>"
+        text = f"<annotation><filename>{name}.jpg</filename>{size}{objects}</annotation>"
         write(folder / "in" / f"{name}.xml", text)
     return folder / "in", "voc", None
 

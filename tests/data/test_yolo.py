@@ -7,13 +7,17 @@ from coco_files import PHOTO, areas_of, write
 from refusals import fails, refused
 
 from nooch.data import load_dataset
+from nooch.data.importing.recognition import recognize
+from nooch.data.readers.box_formats import label_of
 from nooch.data.readers.boxes import read_boxes
-from nooch.data.readers.yolo import label_of, read_yolo_data
+from nooch.data.readers.contract import read
+from nooch.data.readers.yolo import read_yolo_data
 
 PROXY = "areas are of bounding boxes, which are larger than the objects in them"
 NAMES = "names: [person, fire hydrant]\n"
 TRAIN = "train: images/train\nval: images/val\n"
-LABELS = {"train/1": "0 .5 .5 .5 .5", "train/2": "", "val/4": "1 .5 .5 1 1"}
+BOX_OF_1 = "0 .5 .5 .5 .5"
+LABELS = {"train/1": BOX_OF_1, "train/2": "", "val/4": "1 .5 .5 1 1"}
 IMAGES = ("train/1", "train/2", "train/3", "val/4", "val/5")
 
 
@@ -76,8 +80,11 @@ def test_the_path_of_a_file_that_is_the_source_may_lead_anywhere(tmp_path):
     # with a folder as the source, path has no effect
     assert areas_of(read_boxes(tmp_path / "d", "yolo", classes=file)) == AREAS
     file = write(file, "path: ../nowhere\n" + TRAIN + NAMES)
-    parts = "data.yml, path", "nowhere is not a folder", "the file as classes"
+    parts = "names no images that are there", "nowhere", "this file as classes"
     fails(lambda: read_boxes(file, "yolo"), *parts)
+    # a path of another machine is the folder of the file
+    other = write(tmp_path / "d" / "data.yml", "path: /content/d\n" + TRAIN + NAMES)
+    assert areas_of(read_boxes(other, "yolo")) == AREAS
     file = write(file, TRAIN + NAMES)
     fails(lambda: read_boxes(file, "yolo"), "names no images that are there", "correct path:")
     fails(lambda: read_boxes(write(file, NAMES), "yolo"), "names no images that are there")
@@ -118,7 +125,8 @@ def test_a_folder_that_holds_images_is_their_folder(tmp_path):
     names = write(tmp_path / "names.txt", "person\nfire hydrant\n")
     data = read_boxes(tmp_path / "d", "yolo", classes=names)
     assert areas_of(data) == AREAS
-    assert data.provenance["notes"][1].startswith("2 of 5 images have no label file")
+    assert data.provenance["notes"][1] == "splits train, valid from the names of folders"
+    assert data.provenance["notes"][2].startswith("2 of 5 images have no label file")
 
 
 YAML = {
@@ -143,19 +151,16 @@ YAML = {
     "an entry that leads out": ("train: images/train\nval: ../../outside\n" + NAMES,
         "../../outside is not there"),
     "an absolute entry": ("train: images/train\nval: /\n" + NAMES, "/ is not there"),
-    "a link that leads out": ("train: images/train\nval: link\n" + NAMES, "link is not there"),
     "images in two splits": ("train: images\nval: images/val\n" + NAMES,
         "2 images are in the splits train and valid"),
     "another file": ("train: data.yaml\n" + NAMES, "neither a folder nor a list of images"),
     "a split without images": ("train: images/train\nval: labels\n" + NAMES,
         "the split valid has no image"),
-    "a list that leads out": ("train: out.txt\n" + NAMES,
-        "'./../outside/9.jpg' leads out of the folder"),
-    "a list through a link": ("train: linked.txt\n" + NAMES,
-        "'link/9.jpg' leads out of the folder"),
+    "a list of others": ("train: out.txt\n" + NAMES,
+        "1 of 1 images have neither an image file nor a label file: ./../outside/8.jpg"),
     "a list of labels": ("train: labels.txt\n" + NAMES, "'labels/train/1.txt' is not an image"),
     "neither image nor label": ("train: gone.txt\n" + NAMES,
-        "1 images have neither an image file nor a label file"),
+        "2 of 3 images have neither an image file nor a label file"),
     "no label file": ("train: bare\n" + NAMES, "no label file is there, such as", "bare/9.txt"),
     "an unknown class": ("train: images/train\n" + "names: {1: a}\n", "class 0 has no name",
         "allowed: 1, as data.yaml"),
@@ -169,20 +174,129 @@ def test_files_that_are_refused(tmp_path, case, source):
     file = _dataset(tmp_path / "d", text)
     write(tmp_path / "outside" / "9.jpg", PHOTO)
     write(tmp_path / "d" / "bare" / "9.jpg", PHOTO)
-    (tmp_path / "d" / "link").symlink_to(tmp_path / "outside")
-    lines = {"out": "./../outside/9.jpg", "linked": "link/9.jpg", "labels": "labels/train/1.txt"}
+    lines = {"out": "./../outside/8.jpg", "labels": "labels/train/1.txt"}
     for name, line in lines.items():
         write(tmp_path / "d" / f"{name}.txt", line)
-    write(tmp_path / "d" / "gone.txt", "images/train/1.jpg\nimages/train/99.jpg\n")
+    write(tmp_path / "d" / "gone.txt", "images/train/1.jpg\nimages/train/98.jpg\n99.jpg\n")
     fails(lambda: _read(file, source), *parts, helps=False)
 
 
-def test_labels_that_are_links_out_of_the_folder_are_refused(tmp_path):
+LINKED = {
+    "a folder": ("train: images/train\nval: link\n", "link is not there"),
+    "a list": (
+        "train: linked.txt\n",
+        "1 image of the list lead out of the folder by links: link/9",
+    ),
+    "an image": ("train: odd\n", "the split train has no image; left out of the folder of images"),
+    "a label": ("train: images/train\n", "1 label file lead out of the folder by links"),
+}
+
+
+@pytest.mark.parametrize("case", LINKED)
+def test_links_out_are_followed_where_a_user_names_the_folder(tmp_path, case, run_cli):
+    text, problem = LINKED[case]
+    file, away = _dataset(tmp_path / "d", text + NAMES), tmp_path / "away"
+    write(away / "9.jpg", PHOTO)
+    write(away / "9.txt", "1 .5 .5 .5 .5")
+    write(tmp_path / "d" / "linked.txt", "link/9.jpg\n")
+    (tmp_path / "d" / "odd").mkdir()
+    (tmp_path / "d" / "odd" / "9.txt").write_text("1 .5 .5 .5 .5")
+    links = {"link": away, "odd/9.jpg": away / "9.jpg", "labels/train/3.txt": away / "9.txt"}
+    if case != "a label":
+        del links["labels/train/3.txt"]
+    for name, target in links.items():
+        (tmp_path / "d" / name).symlink_to(target)
+    image, number = ("images/train/3.jpg", 3) if case == "a label" else (None, 9)
+    for command in (f"auto {file.parent}", f"auto {file} --follow-links"):
+        out = tmp_path / f"out-{len(command)}"
+        done = run_cli(f"import {command} {out}")
+        assert done.code == 0, done.err
+        data = load_dataset(out)
+        assert areas_of(data)[number] == {"fire_hydrant": 0.25}
+        assert image is not None or "followed out of the folder of images: 1: " in done.err
+    fails(lambda: read_boxes(file, "yolo"), problem, helps=False)
+    done = run_cli(f"import auto {file} {tmp_path / 'no'}")
+    assert case == "a folder" or "--follow-links" in done.err
+
+
+def test_what_is_not_there_is_found_by_the_end_of_its_path(tmp_path):
+    file = _dataset(
+        tmp_path / "d", "train: /content/d/train.txt\nval: C:\\d\\images\\val\n" + NAMES
+    )
+    names = (
+        "/content/d/images/train/1.jpg",
+        "..\\d\\images\\train\\2.jpg",
+        "train/3.jpg",
+        "77.jpg",
+    )
+    write(tmp_path / "d" / "train.txt", "\n".join(names))
+    data = read_boxes(file, "yolo")
+    assert areas_of(data) == AREAS
+    assert _splits(data) == {1: "train", 2: "train", 3: "train", 4: "valid", 5: "valid"}
+    ends = f"{names[0]} is images/train/1.jpg, {names[1]} is images/train/2.jpg"
+    assert data.provenance["notes"][2:] == [
+        "/content/d/train.txt of data.yaml is not there: train.txt is read",
+        "C:\\d\\images\\val of data.yaml is not there: images/val is read",
+        "1 image of train.txt left out, without an image file and a label file: 77.jpg",
+        f"3 images of train.txt found by the end of the path: {ends} and 1 more",
+    ]
+    for image in (tmp_path / "d" / "images" / "train").iterdir():
+        image.unlink()
+    # an image without a file is called as its label
+    assert {1, 2} <= {*areas_of(read_boxes(file, "yolo"))}
+
+
+def _darknet(folder, lists):
+    for number in (1, 2, 3):
+        write(folder / "obj_data" / f"{number}.PNG", PHOTO)
+        write(folder / "obj_data" / f"{number}.txt", f"{number % 2} .5 .5 .5 .5")
+    write(folder / "obj.names", "car\nbus\n")
+    for name, numbers in lists.items():
+        lines = "".join(f"data/obj_data/{n}.PNG\n" for n in numbers)
+        write(folder / f"{name}.txt", lines)
+    return folder
+
+
+@pytest.mark.parametrize("described", [True, False])
+def test_darknet_lists_are_read_by_obj_data_or_next_to_the_names(tmp_path, described):
+    folder = _darknet(tmp_path / "d", {"train": [1, 2], "valid": [3]})
+    if described:
+        text = "classes = 2\ntrain = data/train.txt\nvalid=data/valid.txt\nnames = data/obj.names\n"
+        write(folder / "obj.data", text)
+    data = read(recognize(folder).reading)
+    assert data.classes == ("car", "bus")
+    assert areas_of(data) == {1: {"bus": 0.25}, 2: {"car": 0.25}, 3: {"bus": 0.25}}
+    assert _splits(data) == {1: "train", 2: "train", 3: "valid"}
+    write(folder / "obj.data", "classes = 3\nnames = obj.names\n")
+    fails(lambda: read_yolo_data(folder / "obj.data"), "nc is not the number of names")
+    write(folder / "obj.data", "names = gone.names\n")
+    fails(lambda: read_yolo_data(folder / "obj.data"), "gives no names")
+
+
+@pytest.mark.parametrize("name", ["mine.yaml", "coco128.yml", "data.YAML"])
+def test_a_yaml_of_any_name_is_read_and_two_are_asked_about(tmp_path, name):
     file = _dataset(tmp_path / "d", TRAIN + NAMES)
-    write(tmp_path / "secret.txt", "0 .5 .5 1 1")
-    (tmp_path / "d" / "labels" / "train" / "3.txt").symlink_to(tmp_path / "secret.txt")
-    parts = "label files lead out of the folder", "labels/train/3.txt"
-    fails(lambda: read_boxes(file, "yolo"), *parts)
+    file.rename(file.with_name(name))
+    write(tmp_path / "d" / "hyp.yaml", "lr0: 0.01\n")
+    data = read(recognize(tmp_path / "d").reading)
+    assert areas_of(data) == AREAS
+    write(tmp_path / "d" / "other.yaml", NAMES)
+    parts = "name the classes of YOLO's boxes", "other.yaml", "name one: nooch import auto"
+    fails(lambda: recognize(tmp_path / "d"), *parts)
+
+
+def test_endings_of_labels_are_compared_in_small_letters(tmp_path):
+    file = _dataset(tmp_path, TRAIN + NAMES, labels={"train/1": BOX_OF_1})
+    (tmp_path / "labels" / "train" / "1.txt").rename(tmp_path / "labels" / "train" / "1.TXT")
+    assert areas_of(read_boxes(file, "yolo"))[1] == {"person": 0.25}
+
+
+def test_listed_images_of_one_name_are_told_apart_by_folder(tmp_path):
+    images = ("train/dogs/1", "train/others/1", "val/1")
+    file = _dataset(tmp_path, TRAIN + NAMES, images, {"train/dogs/1": BOX_OF_1})
+    assert areas_of(read_boxes(file, "yolo")) == {
+        f"images/{name}": {"person": 0.25} if "dogs" in name else {} for name in images
+    }
 
 
 def test_a_label_file_may_lack_its_image(tmp_path):

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @takes("nooch.analysis.check:check", leave=["overwrite", "stability"], whole=["fail_if"])
 @with_reading
-@with_hints()
+@with_hints("follow_links")
 def check_command(
     dataset: str = typer.Argument(
         ...,

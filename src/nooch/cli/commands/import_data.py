@@ -197,7 +197,12 @@ def label_maps(
     run_import(reading_of("label-maps", maps, **how), out, options)
 
 
-@takes("nooch.data.readers.boxes:read_boxes", "how", only=["classes"], classes={"type": Path})
+@takes(
+    "nooch.data.readers.boxes:read_boxes",
+    "how",
+    only=["classes", "follow_links"],
+    classes={"type": Path},
+)
 @with_import_options
 def boxes(
     path: Path = Argument(
@@ -274,7 +279,7 @@ def auto(
 
 
 @with_import_options
-@with_hints("split_values", "void", "reader")
+@with_hints("split_values", "void", "reader", "follow_links")
 def table(
     file: Path = Argument(
         ...,
@@ -335,7 +340,7 @@ def waterbirds(
 
 
 @with_import_options
-@with_hints("split_values")
+@with_hints("split_values", "follow_links")
 @takes(
     "nooch.inference.annotate:AnnotationReading",
     "reading",

@@ -32,6 +32,7 @@ from nooch.data.readers import custom_reading, reading_of
 from nooch.data.readers.box_formats import openimages_files
 from nooch.data.readers.coco.reader import CocoReading
 from nooch.data.readers.cocostuff import map_values
+from nooch.data.readers.yolo import DATA_ENDINGS, image_lists
 from nooch.data.splits import SPLIT_NAMES, split_of
 from nooch.data.table_files import TABLE_ENDINGS
 
@@ -174,10 +175,11 @@ def _coco_file(file: Path, _: Hints) -> Recognized | None:
     )
 
 
-def _yolo_file(file: Path, _: Hints) -> Recognized | None:
-    if file.suffix.lower() not in {".yaml", ".yml"}:
+def _yolo_file(file: Path, hints: Hints) -> Recognized | None:
+    if file.suffix.lower() not in DATA_ENDINGS:
         return None
-    return _found("boxes", f"{file.name} as YOLO's list of images", None, file, "yolo")
+    why, links = f"{file.name} as YOLO's list of images", hints.follow_links
+    return _found("boxes", why, None, file, "yolo", None, None, links)
 
 
 def _table_file(file: Path, hints: Hints, pictures: Path | None = None) -> Recognized | None:
@@ -272,12 +274,24 @@ def _coco_folder(folder: Path, _: Hints) -> Recognized | None:
     return None
 
 
-def _yolo_folder(folder: Path, hints: Hints) -> Recognized | None:
-    for name in ("data.yaml", "dataset.yaml", "data.yml"):
-        if (folder / name).is_file():
-            return _yolo_file(folder / name, hints)
-    names = _class_list(folder)
+def _yolo_folder(folder: Path, _: Hints) -> Recognized | None:
+    described = [
+        file
+        for file in sorted(folder.iterdir())
+        if file.suffix.lower() in DATA_ENDINGS and _NAMES_KEY.search(head_of(file))
+    ]
+    if len(described) > 1:
+        raise InputError(
+            f"{some_of(file.name for file in described)} name the classes of YOLO's boxes",
+            where=folder,
+            allowed="one such file",
+            remedy=f"name one: nooch import auto {described[0]}; or remove the others",
+        )
+    if described:
+        why = f"{described[0].name} as YOLO's list of images"
+        return _found("boxes", why, None, folder, "yolo", described[0])
     labels = folder / "labels" if (folder / "labels").is_dir() else folder
+    names = _class_list(folder) or _class_list(labels)
     texts = (file for file in _listed(labels, (".txt",)) if file.name not in _CLASSES)
     text = next(texts, None)
     if text is None or (names is None and not is_yolo_label(text)):
@@ -290,7 +304,13 @@ def _yolo_folder(folder: Path, hints: Hints) -> Recognized | None:
             remedy="add it; its lines are the classes 0, 1, 2 ... of the boxes",
         )
     why = f"YOLO labels below {labels.name} and {names.name}"
+    if lists := image_lists(names.parent):
+        why = f"YOLO's lists of images {', '.join(lists)} and {names.name}"
+        return _found("boxes", why, None, names.parent, "yolo", names)
     return _found("boxes", why, None, labels, "yolo", names, _images_near(folder))
+
+
+_NAMES_KEY = re.compile(rb"(?m)^\s*[\"']?names[\"']?\s*[:=]")
 
 
 def _voc_folder(folder: Path, _: Hints) -> Recognized | None:

@@ -102,6 +102,7 @@ class Hints(Options):
         one_class: name of the class of all boxes, where no column has classes.
         void: values of label maps that are not classes.
         reader: a custom reader of another format, ``package.module:Name``.
+        follow_links: follow links that lead out of the folder that a ``data.yaml`` names.
     """
 
     id: str | None = None
@@ -120,6 +121,7 @@ class Hints(Options):
     one_class: str | None = None
     void: Sequence[int] = ()
     reader: str | None = None
+    follow_links: bool = False
 
 
 HINTS = [field.name for field in fields(Hints)]

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 from xml.etree import ElementTree as ET
 
@@ -15,10 +15,12 @@ import polars as pl
 
 from nooch.base.calls import Map, StepProgress
 from nooch.base.errors import InputError, ParameterError, check_one_of, some_of, unreadable
+from nooch.base.text_encoding import text_lines
+from nooch.base.words import counted
 from nooch.data.box_columns import Floats, box_numbers
 from nooch.data.objects import LEEWAY
 from nooch.data.readers.contract import ImageListing
-from nooch.data.readers.image_files import stem_of
+from nooch.data.readers.image_files import ImageIndex, stem_of
 from nooch.data.readers.image_rows import (
     ImageRows,
     Parse,
@@ -26,9 +28,9 @@ from nooch.data.readers.image_rows import (
     parse_files,
     write_rows,
 )
-from nooch.data.splits import split_of
+from nooch.data.splits import SPLIT_NAMES, split_of
 from nooch.data.table_files import read_table
-from nooch.data.table_schema import class_name, identifiers
+from nooch.data.table_schema import SPLITS, class_name, identifiers
 
 BOX_COLUMNS: dict[str, Any] = {
     "keys": pl.List(pl.String),
@@ -55,6 +57,7 @@ class FoundBoxes:
         read: gives a table of ``stem`` and ``BOX_COLUMNS``.
         root: folder of the images, where the files name each of them.
         images: folder below which the images are looked for, unless another one is given.
+        lists: names of images by split, as lines of ``split_lists``.
         notes: for the dataset.
     """
 
@@ -66,43 +69,151 @@ class FoundBoxes:
     read: Callable[[], pl.DataFrame] = pl.DataFrame
     root: Path | None = None
     images: Path | None = None
+    lists: Mapping[str, Sequence[str]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
     def scan(
         self, folder: Path, map: Map, progress: StepProgress, images: ImageListing | None
-    ) -> ImageRows:
-        """Read the boxes. Raises InputError if two files have the same name."""
+    ) -> tuple[ImageRows, list[str]]:
+        """Read the boxes; and notes on splits. Raises InputError if two files have the same
+        name.
+        """
+        paths = [] if images is None else [*images.paths()]
         if self.parse is None:
-            rows = write_rows(_with_bare(self.read(), images), folder)
+            listed, _ = _with_bare(self.read(), paths, self.source)
+            rows = write_rows(_with_ids(listed), folder)
             progress(1, 1)
-            return rows
-        stems = self.listed["stem"]
+            return rows, []
+        listed, notes = self._divided(*_with_bare(self.listed, paths, self.source))
+        stems = listed["stem"]
         if len(twice := stems.filter(stems.is_duplicated()).unique().sort()):
             problem = f"several files are called {some_of(twice)}"
             raise InputError(problem, where=self.source, allowed="one file for each image")
-        listed = _with_bare(self.listed, images)
-        return parse_files(listed, self.parse, self.parsed, folder, map, progress)
+        rows = parse_files(_with_ids(listed), self.parse, self.parsed, folder, map, progress)
+        if len(rows.unread) == len(listed):
+            some = some_of((": ".join(line.split("\t")[::2][:2]) for line in rows.unread), 3)
+            problem = f"none of {counted(len(listed), 'file')} can be read: {some}"
+            remedy = "check whether the boxes are in this format, and export them again"
+            raise InputError(problem, where=self.source, remedy=remedy)
+        if rows.unread:
+            rows.with_numbers()
+        return rows, notes
 
-
-def _with_bare(rows: pl.DataFrame, images: ImageListing | None) -> pl.DataFrame:
-    """Rows with ids, in the order of stems, also for images without boxes."""
-    rows = rows.with_columns(bare=False)
-    if images is not None:
-        known, own = {*rows["stem"]}, {Path(path).stem for path in images.paths()}
-        # a file that is called otherwise, such as 7 for 007, is of the image that lacks one
-        lost = {stem_of(f"{stem}.") for stem in known - own}
-        stems = sorted(stem for stem in own if stem in known or stem_of(f"{stem}.") not in lost)
-        bare = pl.DataFrame({"stem": stems}, schema={"stem": pl.String})
-        bare = bare.join(rows, on="stem", how="anti").with_columns(bare=True)
+    def _divided(
+        self, rows: pl.DataFrame, own: Mapping[str, str]
+    ) -> tuple[pl.DataFrame, list[str]]:
+        """Rows with the splits of lists, else of folders, if there are at least two; and notes."""
         if "split" in rows.columns:
-            folders = {Path(path).stem: Path(path).parent.name for path in images.paths()}
-            splits = [split_of(folders[stem]) for stem in bare["stem"]]
-            if None in splits:
-                problem = f"no row or folder has the split of {some_of(bare['stem'])}"
-                raise InputError(problem, where=images.root, allowed="folders called after splits")
-            bare = bare.with_columns(split=pl.Series(splits, dtype=pl.String))
-        rows = pl.concat([rows, bare], how="diagonal").with_columns(pl.col(pl.List).fill_null([]))
+            return rows, []
+        stems, notes = rows["stem"].to_list(), list[str]()
+        called = {stem.rsplit("/", 1)[-1]: stem for stem in stems} | {stem: stem for stem in stems}
+        listed = dict[str, str]()
+        for split, lines in self.lists.items():
+            # the line is the name, or the name with a label or a second path behind it
+            tokens = (line if line in called else line.split()[0] for line in lines)
+            names = (called.get(name) or called.get(_stem(_base(name))) for name in tokens)
+            for stem in filter(None, names):
+                if listed.setdefault(stem, split) != split:
+                    problem = f"{stem} is in the lists of {listed[stem]} and {split}"
+                    raise InputError(problem, where=self.source, allowed="each image in one list")
+        if len({*listed.values()}) > 1:
+            notes = [
+                f"splits {', '.join(sorted(self.lists, key=SPLITS.index))} from lists of images"
+            ]
+            if left := len(stems) - len(listed):
+                notes.append(f"{counted(left, 'image')} left out, in none of these lists")
+        else:
+            start = len(f"{self.source}/")
+            files = [
+                own.get(stem, "") if file is None else file[start:]
+                for stem, file in zip(stems, rows["file"], strict=True)
+            ]
+            splits = [_folder_split(file) for file in files]
+            listed = {} if None in splits else dict(zip(stems, map(str, splits), strict=True))
+            found = sorted({*listed.values()}, key=SPLITS.index)
+            if self.lists:
+                about = "have no effect: they do not name images of two splits"
+                notes.append(f"lists of {', '.join(self.lists)} {about}")
+            if len(found) < 2:
+                return rows, notes
+            notes.append(f"splits {', '.join(found)} from the names of folders")
+        column = pl.Series("split", [listed.get(stem) for stem in stems], dtype=pl.String)
+        return rows.with_columns(column).drop_nulls("split"), notes
+
+
+def _folder_split(path: str) -> str | None:
+    """The split that a folder of a path is called after."""
+    return next(filter(None, map(split_of, path.split("/")[:-1])), None)
+
+
+def _base(path: str) -> str:
+    return path.rsplit("/", 1)[-1]
+
+
+def _stem(path: str) -> str:
+    """A path without its ending."""
+    folder, slash, name = path.rpartition("/")
+    return f"{folder}{slash}{name.rsplit('.', 1)[0]}"
+
+
+def _with_ids(rows: pl.DataFrame) -> pl.DataFrame:
+    """Rows with ids, in the order of stems."""
     return rows.with_columns(identifiers(rows["stem"].to_list())).sort("stem")
+
+
+def _with_bare(
+    rows: pl.DataFrame, paths: Sequence[str], source: Path
+) -> tuple[pl.DataFrame, dict[str, str]]:
+    """Rows also for images without boxes; and the path of each image by stem: its name, or also
+    its folders, where files below ``source`` name no images and a name repeats.
+    """
+    own, stems = {_stem(_base(path)): path for path in paths}, rows["stem"]
+    repeats = stems.n_unique() < len(stems) or len(own) < len(paths)
+    if repeats and "file" in rows.columns and "file_name" not in rows.columns:
+        own = {_stem(path): path for path in paths}
+        # the folder labels is for the folder images
+        labels = {label_of(path): path for path in paths}
+        index = ImageIndex(source, labels)
+        files = [file[len(f"{source}/") :] for file in rows["file"]]
+        found = [labels.get(index.by_stem(_stem(file)) or "", file) for file in files]
+        rows = rows.with_columns(stem=pl.Series(map(_stem, found), dtype=pl.String))
+    rows = rows.with_columns(bare=False)
+    if paths:
+        known = {*rows["stem"]}
+        # a file that is called otherwise, such as 7 for 007, is of the image that lacks one
+        lost = {stem_of(f"{stem}.") for stem in known - own.keys()}
+        bare = sorted(s for s in own.keys() - known if stem_of(f"{s}.") not in lost)
+        frame = pl.DataFrame({"stem": bare}, schema={"stem": pl.String}).with_columns(bare=True)
+        if "split" in rows.columns:
+            splits = pl.Series([_folder_split(own[stem]) for stem in bare], dtype=pl.String)
+            if len(nowhere := frame["stem"].filter(splits.is_null())):
+                problem = f"no row or folder has the split of {some_of(nowhere)}"
+                raise InputError(problem, where=source, allowed="folders called after splits")
+            frame = frame.with_columns(split=splits)
+        rows = pl.concat([rows, frame], how="diagonal").with_columns(pl.col(pl.List).fill_null([]))
+    return rows, own
+
+
+def label_of(image: str) -> str:
+    """The label file of an image: the last folder ``images`` becomes ``labels``, if any."""
+    parts = [*PurePosixPath(image).with_suffix(".txt").parts]
+    for number in range(len(parts) - 2, -1, -1):
+        if parts[number].lower() == "images":
+            parts[number] = "labels"
+            break
+    return "/".join(parts)
+
+
+def split_lists(folder: Path) -> dict[str, list[Path]]:
+    """Files of a folder that are called after a split, such as ``train.txt``, by split;
+    ``trainval.txt`` is of train where that has none.
+    """
+    lists = dict[str, list[Path]]()
+    for file in sorted(folder.glob("*.[tT][xX][tT]")):
+        if split := SPLIT_NAMES.get(file.stem.lower()):
+            lists.setdefault(split, []).append(file)
+    both = [*folder.glob("trainval.txt")]
+    return lists if "train" in lists or not both else {"train": both, **lists}
 
 
 def listed_files(files: Sequence[str]) -> pl.DataFrame:
@@ -133,7 +244,7 @@ def count_notes(bare: int, missing: int, total: int) -> list[str]:
 
 
 LEFT_OUT, KEPT = "left out", "kept; its area is of the part within the image"
-ONCE = "counted once"
+ONCE, UNREAD = "counted once", "not read; with its image left out"
 """Rules for an annotation that is not as it should be."""
 
 
@@ -154,9 +265,10 @@ def judged_box(
     if -across <= left <= right <= 1 + across and -down <= top <= bottom <= 1 + down:
         return wide * tall, "", ""
     box = f"the box from ({left:.4g}, {top:.4g}) to ({right:.4g}, {bottom:.4g})"
-    # also false for NaN
-    if not (0 <= wide < math.inf and 0 <= tall < math.inf):
-        return math.nan, f"{box} is turned or not finite", LEFT_OUT
+    if not math.isfinite(wide + tall):
+        return math.nan, f"{box} is not finite", LEFT_OUT
+    if wide < 0 or tall < 0:
+        return math.nan, f"{box} is turned", LEFT_OUT
     wide, tall = min(right, 1) - max(left, 0), min(bottom, 1) - max(top, 0)
     if wide < 0 or tall < 0:
         return math.nan, f"{box} is outside the image", LEFT_OUT
@@ -187,65 +299,79 @@ def judged_boxes(
     return areas, odd
 
 
-_EDGES = ("xmin", "xmax", "ymin", "ymax")
+_EDGES = tuple(f"bndbox/{edge}" for edge in ("xmin", "xmax", "ymin", "ymax"))
 
 
-def find_voc(folder: Path, classes: Path | None, images: Path | None) -> FoundBoxes:
+def find_voc(
+    folder: Path, classes: Path | None, images: Path | None, follow_links: bool
+) -> FoundBoxes:
     """Boxes of VOC files; parameters and errors as of ``nooch.data.readers.boxes.read_boxes``."""
-    del images  # each file names its image
+    del images, follow_links  # each file names its image
     if classes is not None:
         raise ParameterError("VOC files name their classes themselves", give={"classes": None})
     sizes = {"width": pl.Int64, "height": pl.Int64}
     columns = {**BOX_COLUMNS, "ignore": pl.List(pl.Boolean), **sizes, "file_name": pl.String}
+    above = folder.parent if folder.name.lower() == "annotations" else folder
+    places = (above / "ImageSets" / "Main", above / "ImageSets", above)
+    lists = next(filter(None, map(split_lists, places)), {})
+    lines = {
+        s: [line.strip() for f in files for line in text_lines(f)] for s, files in lists.items()
+    }
     return FoundBoxes(
         source=folder,
         names_of=lambda keys: {key: class_name(key, folder) for key in keys},
         listed=listed_files(files_of(folder, ".xml")),
         parse=_parse,
         parsed=columns,
+        lists={split: [*filter(None, names)] for split, names in lines.items()},
     )
 
 
 def _parse(path: Path, where: str) -> dict[str, Any]:
-    content = path.read_bytes()
+    with unreadable(where):
+        content = path.read_bytes()
     # entities can blow up a small file or name other files; in UTF-16, zeros lie between
     plain = content.replace(b"\0", b"")
-    if b"<!DOCTYPE" in plain or b"<!ENTITY" in plain:
-        raise InputError(
-            "declares a document type or entities", where=where, allowed="plain annotation XML"
-        )
-    broken = (ET.ParseError, ValueError, LookupError)
-    with unreadable(where, errors=broken, problem="is not a VOC annotation"):
-        root = ET.fromstring(content)  # noqa: S314 - declarations were refused above
-        sides = [_side(root.findtext(f"size/{side}")) for side in ("width", "height")]
-        objects = root.findall("object")
-        names = [_text(item, "name") for item in objects]
-        edges = [[_decimal(_text(item, f"bndbox/{edge}")) for edge in _EDGES] for item in objects]
-        # an object that is hard to recognize does not count in VOC's evaluation
-        ignore = [(item.findtext("difficult") or "").strip() == "1" for item in objects]
+    problem = "declares a document type or entities"
+    if b"<!DOCTYPE" not in plain and b"<!ENTITY" not in plain:
+        try:
+            root = ET.fromstring(content)  # noqa: S314 - declarations were refused above
+            is_voc = root.tag == "annotation" or root.find("object") is not None
+            problem = "" if is_voc else f"is a {root.tag}, not an annotation"
+        except (ET.ParseError, ValueError, LookupError) as error:
+            problem = f"is not XML: {error}"
+    if problem:
+        return {"unread": bad_line(where, "the file", problem, UNREAD)}
+    sides = [_side(root.findtext(f"size/{side}")) for side in ("width", "height")]
     width, height = sides if all(sides) else (None, None)
-    columns: dict[str, list[Any]] = {
-        name: [] for name in ("keys", "areas", "boxes", "bad", "ignore")
-    }
+    lists: dict[str, list[Any]] = {name: [] for name in ("keys", "areas", "boxes", "bad", "ignore")}
     seen = set[tuple[Any, ...]]()
-    for number, (name, box, hard) in enumerate(zip(names, edges, ignore, strict=True), 1):
+    for number, item in enumerate(root.findall("object"), 1):
+        texts = {name: item.findtext(name) for name in ("name", *_EDGES)}
+        name, box = texts["name"], [_decimal(texts[edge]) for edge in _EDGES]
         # VOC counts pixels from 1 and includes the last; some tools count from 0
         first, upper = (edge - 1 if edge >= 1 else edge for edge in (box[0], box[2]))
-        corners = first, box[1], upper, box[3]
         wide, tall = box[1] - box[0] + 1, box[3] - box[2] + 1
+        corners = first, box[1], upper, box[3]
         area, problem, rule = judged_pixels(corners, wide * tall, width, height)
-        if (name, *box) in seen:
+        if odd := [
+            f"{at} is {text or 'missing'}"
+            for at, text in texts.items()
+            if not text or (at != "name" and math.isnan(_decimal(text)))
+        ]:
+            area, problem, rule = math.nan, ", ".join(odd), LEFT_OUT
+        elif (name, *box) in seen:
             area, problem, rule = math.nan, f"{name} is listed twice", ONCE
         seen.add((name, *box))
         if problem:
-            columns["bad"].append(bad_line(where, f"object {number}", problem, rule))
+            lists["bad"].append(bad_line(where, f"object {number}", problem, rule))
         if not math.isnan(area):
-            columns["keys"].append(name)
-            columns["areas"].append(area)
-            columns["boxes"] += [first, upper, wide, tall]
-            columns["ignore"].append(hard)
-    about = {"width": width, "height": height, "file_name": root.findtext("filename")}
-    return {**columns, **about}
+            lists["keys"].append(name)
+            lists["areas"].append(area)
+            lists["boxes"] += [first, upper, wide, tall]
+            # an object that is hard to recognize does not count in VOC's evaluation
+            lists["ignore"].append((item.findtext("difficult") or "").strip() == "1")
+    return {**lists, "width": width, "height": height, "file_name": root.findtext("filename")}
 
 
 def judged_pixels(
@@ -264,29 +390,28 @@ def judged_pixels(
 
 def _side(text: str | None) -> int | None:
     """A side of an image in pixels; None where it is not stated."""
-    side = 0 if not (text or "").strip() else int(_decimal(text or ""))
-    return side if 0 < side < 1 << 31 else None
+    side = _decimal(text)
+    return int(side) if 1 <= side < 1 << 31 else None
 
 
-def _decimal(text: str) -> float:
-    return float(text.replace(",", "."))
-
-
-def _text(item: ET.Element, path: str) -> str:
-    text = item.findtext(path)
-    if text is None:
-        raise ValueError(f"{path} is missing")
-    return text
+def _decimal(text: str | None) -> float:
+    """The number of a text, NaN if it is none."""
+    try:
+        return float((text or "nan").replace(",", "."))
+    except ValueError:
+        return math.nan
 
 
 _CORNERS = ("XMin", "XMax", "YMin", "YMax")
 
 
-def find_openimages(source: Path, classes: Path | None, images: Path | None) -> FoundBoxes:
+def find_openimages(
+    source: Path, classes: Path | None, images: Path | None, follow_links: bool
+) -> FoundBoxes:
     """Boxes of a table, or of those below a folder, each a split by its name; parameters and errors
     as of ``nooch.data.readers.boxes.read_boxes``.
     """
-    del images  # a table names no images
+    del images, follow_links  # a table names no images
     files = openimages_files(source) if source.is_dir() else [source]
     if source.is_dir() and classes is None:
         classes = next(iter(sorted(source.glob("**/class-descriptions*.csv"))), None)

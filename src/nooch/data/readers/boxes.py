@@ -14,7 +14,7 @@ import polars as pl
 from blake3 import blake3
 
 from nooch.base.calls import Map, StepProgress
-from nooch.base.errors import InputError, check_one_of
+from nooch.base.errors import InputError, check_one_of, some_of
 from nooch.base.split_plan import SplitPlan
 from nooch.data.dataset import Dataset
 from nooch.data.objects import NOTES
@@ -31,12 +31,14 @@ from nooch.data.readers.image_rows import ImageRows, ScannedRows, columns_of, li
 from nooch.data.readers.yolo import check_shapes, find_yolo
 from nooch.data.table_files import table_files
 
-FORMATS: dict[str, Callable[[Path, Path | None, Path | None], FoundBoxes]] = {
+FORMATS: dict[str, Callable[[Path, Path | None, Path | None, bool], FoundBoxes]] = {
     "yolo": find_yolo,
     "voc": find_voc,
     "openimages": find_openimages,
 }
-"""Name -> the format's finder; its arguments: source, classes and images of ``read_boxes``."""
+"""Name -> the format's finder; its arguments: source, classes, images, follow_links of
+``read_boxes``.
+"""
 
 
 def read_boxes(
@@ -45,6 +47,7 @@ def read_boxes(
     *,
     classes: str | Path | None = None,
     images: str | Path | None = None,
+    follow_links: bool = False,
     map: Map = builtins.map,
 ) -> Dataset:
     """Read boxes as objects, and sum the areas of each class's boxes in each image: upper bounds of
@@ -62,6 +65,8 @@ def read_boxes(
             ``LabelName, name``. VOC: none.
         images: folder below which the images lie; YOLO: by default ``source``, if it contains
             images. Images without a label file have no object; a note counts them.
+        follow_links: YOLO: follow links that lead out of the folder that a ``data.yaml`` names, as
+            of one that is the ``source``.
         map: where files are parsed.
 
     Raises:
@@ -69,7 +74,7 @@ def read_boxes(
             paths that lead out of the folder.
         ParameterError: an unknown format, a class list that is missing or not wanted.
     """
-    return read(BoxReading(source, format, classes, images), map=map)
+    return read(BoxReading(source, format, classes, images, follow_links), map=map)
 
 
 @dataclass(frozen=True)
@@ -80,6 +85,7 @@ class BoxReading:
     format: str
     classes: str | Path | None = None
     images: str | Path | None = None
+    follow_links: bool = False
 
     def files(self) -> list[tuple[str, Path]]:
         """The source, and the list of classes."""
@@ -102,7 +108,9 @@ class BoxReading:
         folder = self.images or boxes.images
         names = [] if folder is None else sorted(list_images(folder))
         listed = blake3(os.fsencode("\0".join(names))).hexdigest()
-        parameters = map(str, (self.format, self.source, self.classes, self.images))
+        parameters = map(
+            str, (self.format, self.source, self.classes, self.images, self.follow_links)
+        )
         return [*parameters, listed_digest(boxes.listed), listed]
 
     def scan(
@@ -113,7 +121,7 @@ class BoxReading:
         boxes = self._boxes()
         images = self.images or boxes.images
         listing = None if images is None else ImageListing.write(images, folder / "images-of-boxes")
-        rows = boxes.scan(folder, map, progress, listing)
+        rows, divided = boxes.scan(folder, map, progress, listing)
         if not rows.batches:
             raise InputError("contains no boxes of any image", where=self.source)
         batches = (batch["keys"].explode().drop_nulls() for batch in rows.columns("keys"))
@@ -136,6 +144,7 @@ class BoxReading:
             "notes": [
                 *(() if has_segments else (proxy,)),
                 *boxes.notes,
+                *divided,
                 *notes,
                 *(() if listing is None else listing.notes),
             ],
@@ -150,17 +159,19 @@ class BoxReading:
             listing,
             ordered=_is_ordered(rows, columns_of(names)),
             has_objects=n_boxes > 0,
+            unread=rows.unread,
         )
 
     def _boxes(self) -> FoundBoxes:
         classes = None if self.classes is None else Path(self.classes)
         images = None if self.images is None else Path(self.images)
-        return FORMATS[self.format](Path(self.source), classes, images)
+        return FORMATS[self.format](Path(self.source), classes, images, self.follow_links)
 
 
 def _checked(rows: ImageRows, n_boxes: int, boxes: FoundBoxes, where: object) -> list[str]:
     """Notes on all boxes. Raises InputError where most cannot be used, or what they are is open."""
-    bad = pl.concat(batch["bad"].explode().drop_nulls() for batch in rows.columns("bad"))
+    lines = (batch["bad"].explode().drop_nulls() for batch in rows.columns("bad"))
+    bad = pl.concat([pl.Series(rows.unread, dtype=pl.String), *lines])
     lost = bad.filter(bad.str.ends_with(LEFT_OUT))
     if len(lost) > n_boxes:
         words = lost.head(3).str.split("\t").list.head(3).list.join(", ")
@@ -172,6 +183,16 @@ def _checked(rows: ImageRows, n_boxes: int, boxes: FoundBoxes, where: object) ->
             remedy="check whether the boxes are in this format, and export them again",
         )
     if "shapes" not in boxes.parsed:
+        turned = lost.filter(lost.str.contains("is turned", literal=True))
+        # a few are slips
+        if len(turned) * 4 > len(lost) + n_boxes:
+            some = some_of((line.split("\t")[2] for line in turned), 2)
+            raise InputError(
+                f"{len(turned):,} of {len(lost) + n_boxes:,} boxes are turned: {some}",
+                where=where,
+                allowed="the edges of boxes; these may be a corner, a width and a height",
+                remedy="correct them, or leave out the boxes that are turned",
+            )
         return []
     shapes = (batch["shapes"].explode().drop_nulls() for batch in rows.columns("shapes"))
     return check_shapes(pl.concat(shapes), where)

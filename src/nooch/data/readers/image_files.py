@@ -104,6 +104,7 @@ class ImageIndex:
             alike = [
                 p for p, o in ends if f"/{o}".endswith(f"/{end}") or f"/{end}".endswith(f"/{o}")
             ]
+            alike = [p for p, o in ends if o == end] or alike
             if not alike and is_away:
                 common = [_n_common(other, end) for _, other in ends]
                 alike = [p for (p, _), n in zip(ends, common, strict=True) if n == max(common)]
@@ -279,12 +280,16 @@ class FolderWalk:
             return "its name is not UTF-8"
         link = entry.is_symlink()
         if link and not self.follow and not place.is_relative_to(seen[0]):
-            return "a link that leads out of the folder"
+            return AWAY
         if not is_folder:
             return None if entry.is_file() else "not a regular file"
         if link and any(place.is_relative_to(s) or s.is_relative_to(place) for s in seen):
             return "a link to a folder that is listed without it"
         return None
+
+
+AWAY = "a link that leads out of the folder"
+"""Why a link is not followed."""
 
 
 def list_images(root: str | Path, walk: FolderWalk | None = None) -> Iterator[str]:

@@ -28,7 +28,7 @@ from nooch.data.objects import objects_table, rescaled
 from nooch.data.readers.contract import BAD, ImageListing, in_range
 from nooch.data.readers.image_files import FolderWalk, ImageIndex, sizes_of, stem_of
 from nooch.data.readers.jobs import NumberedJob, results_of
-from nooch.data.table_schema import CORE_COLUMNS
+from nooch.data.table_schema import CORE_COLUMNS, identifiers
 
 Parse = Callable[[Path, str], dict[str, Any]]
 """Parses one file: its path, and how errors name it -> values of columns. It is pickled to workers.
@@ -37,10 +37,13 @@ Parse = Callable[[Path, str], dict[str, Any]]
 
 @dataclass(frozen=True)
 class ImageRows:
-    """A table on disk, a file in ``folder`` for each batch of rows."""
+    """A table on disk, a file in ``folder`` for each batch of rows; ``unread`` lists the files
+    that were left out, as lines of ``bad``.
+    """
 
     folder: Path
     batches: int
+    unread: Sequence[str] = ()
 
     def ids(self) -> pl.Series:
         """Ids of all images, ascending."""
@@ -56,6 +59,15 @@ class ImageRows:
         """Some columns of all rows, in order, in batches of any size."""
         rows = pl.scan_parquet([*self._files()], glob=False).select(names)
         return rows.collect_batches(maintain_order=True, engine="streaming")
+
+    def with_numbers(self) -> None:
+        """Make ids numbers where all that are left are."""
+        ids = self.ids()
+        if ids.dtype == pl.String and identifiers(ids.to_list()).dtype == pl.Int64:
+            for number, file in enumerate(self._files()):
+                rows = pl.read_parquet(file, glob=False)
+                rows = rows.with_columns(pl.col("image_id").cast(pl.Int64))
+                write_batch(rows, self.folder, number)
 
     def _files(self) -> Iterator[Path]:
         return (batch_file(self.folder, number) for number in range(self.batches))
@@ -84,15 +96,16 @@ def parse_files(
     progress: StepProgress,
 ) -> ImageRows:
     """Parse files into a table whose rows keep the order of ``listed``: ``image_id``, ``file``
-    (null: the image has none, and its lists are empty), and other columns.
+    (null: the image has none, and its lists are empty), and other columns. A file of which
+    ``parse`` gives only ``unread`` has no row.
     """
     here = Path.cwd()
     jobs = [
         _ParseJob(folder, number, batch, parse, schema, here)
         for number, batch in enumerate(_batches(listed))
     ]
-    results_of(jobs, map, progress)
-    return ImageRows(folder, len(jobs))
+    unread = [line for lines in results_of(jobs, map, progress) for line in lines]
+    return ImageRows(folder, len(jobs), unread)
 
 
 def write_rows(rows: pl.DataFrame, folder: Path) -> ImageRows:
@@ -110,16 +123,16 @@ def _batches(rows: pl.DataFrame) -> Iterator[pl.DataFrame]:
 
 @dataclass(frozen=True)
 class _ParseJob(NumberedJob):
-    """A batch of files, relative to ``here``; the result is the number of rows."""
+    """A batch of files, relative to ``here``; the result is ``unread``."""
 
     name: ClassVar[str] = "rows"
-    result_type: ClassVar[type] = int
+    result_type: ClassVar[Any] = list[str]
     listed: pl.DataFrame
     parse: Parse
     schema: Mapping[str, Any]
     here: Path
 
-    def make(self) -> int:
+    def make(self) -> list[str]:
         """Parse the files."""
         lists = [name for name, kind in self.schema.items() if isinstance(kind, pl.List)]
         empty: dict[str, Any] = {name: [] for name in lists}
@@ -127,9 +140,11 @@ class _ParseJob(NumberedJob):
             empty if file is None else self.parse(self.here / file, file)
             for file in self.listed["file"]
         ]
-        table = self.listed.hstack(pl.DataFrame(rows, schema=dict(self.schema)))
-        write_batch(table, self.folder, self.number)
-        return table.height
+        unread = [row["unread"] for row in rows if "unread" in row]
+        kept = [number for number, row in enumerate(rows) if "unread" not in row]
+        content = pl.DataFrame([rows[number] for number in kept], schema=dict(self.schema))
+        write_batch(self.listed[kept].hstack(content), self.folder, self.number)
+        return unread
 
 
 def write_batch(rows: pl.DataFrame, folder: Path, number: int) -> None:
@@ -238,6 +253,7 @@ class ScannedRows:
         ordered: whether the keys of every image are in the order of their classes.
         broken: images that the scan could not read.
         has_objects: whether any image has a box.
+        unread: of ``ImageRows``.
     """
 
     rows: Rows
@@ -251,6 +267,7 @@ class ScannedRows:
     ordered: bool = False
     broken: Sequence[Any] = ()
     has_objects: bool = False
+    unread: Sequence[str] = ()
 
     @property
     def classes(self) -> list[str]:
@@ -279,6 +296,7 @@ class ScannedRows:
         sized = self.sized(frame, root)
         content = self.content(rows, sized)
         counts |= content.pop("counts", {})
+        counts |= {f"{BAD}{line}": 1 for line in (self.unread if low is None else ())}
         try:
             data = Dataset.build(
                 sized.drop("stem", "bare", strict=False),

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -16,24 +17,29 @@ from nooch.base.errors import InputError, ParameterError, some_of
 from nooch.base.text_encoding import text_lines
 from nooch.base.words import counted
 from nooch.base.yaml_files import read_yaml
-from nooch.data.image_names import IMAGE_ENDINGS
+from nooch.data.image_names import IMAGE_ENDINGS, is_image
 from nooch.data.objects import LEEWAY
 from nooch.data.readers.box_formats import (
     BOX_COLUMNS,
     LEFT_OUT,
     ONCE,
+    UNREAD,
     FoundBoxes,
     bad_line,
     count_notes,
     files_of,
     judged_box,
+    label_of,
     listed_files,
+    split_lists,
 )
-from nooch.data.readers.image_files import FolderWalk, list_images
+from nooch.data.readers.image_files import AWAY, FolderWalk, ImageIndex, list_images
 from nooch.data.splits import SPLIT_NAMES
 from nooch.data.table_schema import class_name
 
 YAML_ENDINGS = (".yaml", ".yml")
+DATA_ENDINGS = (*YAML_ENDINGS, ".data")
+"""Endings of files that name the classes, and may list the images of each split."""
 _PARSED = {**BOX_COLUMNS, "polygons": pl.Int64, "shapes": pl.List(pl.Int64)}
 _IMAGE_FILES = f"files ending in {', '.join(IMAGE_ENDINGS)}"
 
@@ -42,9 +48,10 @@ _SPLITS = {key: SPLIT_NAMES[key] for key in ("train", "val", "valid", "validatio
 
 @dataclass(frozen=True)
 class YoloData:
-    """Content of a ``data.yaml``: names by class number, as label files write it, the root that it
-    names, for each split (train, valid, test) folders and lists of image paths, as written, and
-    how many numbers of key points follow each box, None where it does not say.
+    """Content of a ``data.yaml`` or of darknet's ``obj.data``: names by class number, as label
+    files write it, the root that it names, for each split (train, valid, test) folders and lists
+    of image paths, as written, and how many numbers of key points follow each box, None where it
+    does not say.
     """
 
     file: Path
@@ -64,7 +71,7 @@ def read_yolo_data(file: Path) -> YoloData:
     InputError: a file that is not a YAML mapping; ``names`` that are missing or no texts; a count
     ``nc`` that differs; entries that are not paths; one split under two keys.
     """
-    content = read_yaml(file)
+    content = read_yaml(file) if file.suffix.lower() in YAML_ENDINGS else _darknet(file)
     names, path = _names(content.get("names"), file), content.get("path")
     if content.get("nc", len(names)) not in (None, len(names)):
         allowed = f"nc: {len(names)}, or no nc"
@@ -85,6 +92,16 @@ def read_yolo_data(file: Path) -> YoloData:
             raise InputError(problem, where=file, allowed="one key for each split")
         entries[split] = paths
     return YoloData(file, names, path, entries, _keypoints(content.get("kpt_shape"), file))
+
+
+def _darknet(file: Path) -> dict[str, Any]:
+    """The lines ``key = value`` of an ``obj.data``, as the keys of a ``data.yaml``."""
+    parts = (line.partition("=") for line in text_lines(file))
+    content = {key.strip(): value.strip() for key, _, value in parts}
+    listed = _place(content.get("names", ""), None, file.parent.resolve(), follow=False)
+    names = None if listed is None else [*_class_list(file.parent / listed).values()]
+    count = content.get("classes", "")
+    return {**content, "nc": int(count) if count.isdecimal() else None, "names": names}
 
 
 def _keypoints(shape: Any, file: Path) -> int | None:
@@ -127,45 +144,55 @@ def unique_names(names: dict[str, str], file: Path) -> dict[str, str]:
     return names
 
 
-Listed = tuple[dict[str, str], list[str]]
-"""Paths of images -> their split, and notes."""
+Listed = tuple[Path, dict[str, str], list[str]]
+"""The folder, paths of images relative to it -> their split, and notes."""
 
 
-def find_images(data: YoloData, root: Path) -> Listed | None:
-    """The images of the splits that ``data`` names, or None where no entry is below ``root``.
+def find_images(data: YoloData, base: Path, *, follow: bool) -> Listed | None:
+    """The images of the splits that ``data`` names, or None where no entry is below ``base``.
 
     An entry may be a folder, with all image files below it, or a ``.txt`` file with an image path
-    per line. Paths are relative to ``root``; in a list, ``./`` is the folder of the list. An entry
-    ``../NAME`` that is not there is looked for as ``NAME``, as some exports write it.
+    per line. Paths are relative to ``base``; in a list, ``./`` is the folder of the list. What is
+    not there is looked for by the end of its path, as of another machine; notes name it.
+
+    Args:
+        data: the names and entries.
+        base: a folder.
+        follow: whether links that lead out of the folder are followed.
 
     Raises:
-        InputError: a root that is not a folder; entries of which only some exist; paths that lead
-            out of ``root``; an image in two splits; a split without images.
+        InputError: entries of which only some exist; links that lead out of ``base`` and are not
+            followed; most images of a list not there; an image in two splits; a split without
+            images.
     """
-    if not root.is_dir():
-        remedy = "give the dataset's folder as source, and the file as classes"
-        raise InputError(f"{root} is not a folder", where=f"{data.file}, path", remedy=remedy)
-    base = root.resolve()
+    root, base, walk = base, base.resolve(), FolderWalk(follow=follow)
+    path = None if data.root.resolve() == base else data.path
     entries = [entry for listed in data.entries.values() for entry in listed]
-    lost = [entry for entry in entries if _place(entry, base) is None]
+    places = {entry: _place(entry, path, base, follow=follow) for entry in entries}
+    lost = [entry for entry, place in places.items() if place is None]
     if len(lost) == len(entries):
         return None
     if lost:
         problem = f"{some_of(lost)} is not there"
-        allowed = f"folders and .txt files below {root}"
+        allowed = f"folders and .txt files below {base}"
         remedy = "correct the entry, or remove it"
         raise InputError(problem, where=data.file, allowed=allowed, remedy=remedy)
+    notes = [
+        f"{entry} of {data.file.name} is not there: {place} is read"
+        for entry, place in places.items()
+        if place != os.path.normpath(f"{path or ''}/{entry}".strip("/").removeprefix("../"))
+    ]
     splits: dict[str, str] = {}
-    # a folder that a file names is not one that a user names
-    walk = FolderWalk(follow=False)
     for split, listed in data.entries.items():
-        places = filter(None, (_place(entry, base) for entry in listed))
-        images = list(
-            dict.fromkeys(path for place in places for path in _images(place, base, walk))
-        )
+        found = (_images(places[entry] or "", base, walk, notes) for entry in listed)
+        images = dict.fromkeys(path for paths in found for path in paths)
         if not images:
-            problem = f"the split {split} has no image"
-            raise InputError(problem, where=data.file, allowed=_IMAGE_FILES)
+            left = "".join(f"; {note}" for note in walk.left_notes())
+            give = {"follow_links": True} if AWAY in left else ()
+            raise InputError(
+                f"the split {split} has no image{left}", where=data.file, allowed=_IMAGE_FILES,
+                remedy="{} to read what links lead to" if give else None, give=give,
+            )  # fmt: skip
         if twice := [path for path in images if path in splits]:
             both = f"{splits[twice[0]]} and {split}"
             problem = f"{len(twice)} images are in the splits {both}: {some_of(twice, 2)}"
@@ -173,83 +200,139 @@ def find_images(data: YoloData, root: Path) -> Listed | None:
             remedy = "remove one of the entries, and split at import if need be"
             raise InputError(problem, where=data.file, allowed=allowed, remedy=remedy)
         splits |= dict.fromkeys(images, split)
-    return splits, walk.notes()
+    return root, splits, [*notes, *walk.notes()]
 
 
-def label_of(image: str) -> str:
-    """The label file of an image: the last folder ``images`` becomes ``labels``, if any."""
-    parts = list(PurePosixPath(image).with_suffix(".txt").parts)
-    for number in range(len(parts) - 2, -1, -1):
-        if parts[number] == "images":
-            parts[number] = "labels"
-            break
-    return "/".join(parts)
-
-
-def _place(entry: str, base: Path) -> Path | None:
-    """Path of an entry, or None; never outside of the base."""
-    for text in (entry, entry.removeprefix("../")):
+def _place(entry: str, path: str | None, base: Path, *, follow: bool) -> str | None:
+    """Path of an entry relative to the base, or None: as written, else by the end of its path."""
+    parts = re.split(r"[/\\]", entry)
+    ends = ("/".join(parts[first:]) for first in range(len(parts)))
+    for text in (*([f"{path}/{entry}"] if path else []), entry, *ends):
+        place = Path(os.path.normpath(base / text))
         # resolve links first: nothing outside is opened
-        place = (base / text).resolve()
-        if place.is_relative_to(base) and place.exists():
-            return place
+        is_inside = place.is_relative_to(base) and (follow or not _leads_out(place, base))
+        is_end = text not in (entry, entry.removeprefix("../"), f"{path}/{entry}")
+        # a folder of that name may be another
+        empty = is_end and place.is_dir() and next(list_images(place), None) is None
+        if text and is_inside and place.exists() and not empty:
+            return place.relative_to(base).as_posix()
     return None
 
 
-def _images(place: Path, base: Path, walk: FolderWalk) -> Iterator[str]:
+def _leads_out(path: str | Path, base: Path) -> bool:
+    return not Path(os.path.realpath(path)).is_relative_to(base)
+
+
+def _images(place: str, base: Path, walk: FolderWalk, notes: list[str]) -> Iterable[str]:
     """Paths of images relative to the base."""
-    if place.is_dir():
-        below = place.relative_to(base).as_posix()
-        prefix = "" if below == "." else f"{below}/"
-        yield from sorted(f"{prefix}{path}" for path in list_images(place, walk))
-        return
-    if place.suffix != ".txt":
+    at = base / place
+    if at.is_dir():
+        walk.led_out += [place] if _leads_out(at, base) else []
+        below = (os.path.normpath(f"{place}/{path}") for path in list_images(at, walk))
+        return sorted(below)
+    if at.suffix.lower() != ".txt":
         problem = "is neither a folder nor a list of images"
-        raise InputError(problem, where=place, allowed="a folder, or a .txt file")
-    yield from _listed([line.strip() for line in text_lines(place) if line.strip()], place, base)
+        raise InputError(problem, where=at, allowed="a folder, or a .txt file")
+    return _listed(at, base, walk, notes)
 
 
-def _listed(lines: Iterable[str], place: Path, base: Path) -> Iterator[str]:
+def _listed(file: Path, base: Path, walk: FolderWalk, notes: list[str]) -> list[str]:
+    """The images of a list that have an image or a label file."""
+    lines = [line.strip() for line in text_lines(file) if line.strip()]
+    if others := [line[:80] for line in lines if not line.lower().endswith(IMAGE_ENDINGS)]:
+        raise InputError(f"{others[0]!r} is not an image", where=file, allowed=_IMAGE_FILES)
+    found, away = dict[str, str | None](), []
     for line in lines:
         # not resolved yet: paths are not normalized; links are followed to see where they lead
-        path = os.path.normpath((place.parent if line.startswith("./") else base) / line)
-        if not (Path(path).is_relative_to(base) and Path(path).resolve().is_relative_to(base)):
-            problem = f"the image {line[:80]!r} leads out of the folder"
-            raise InputError(problem, where=place, allowed=f"paths below {base}")
-        if not path.lower().endswith(IMAGE_ENDINGS):
-            raise InputError(f"{line[:80]!r} is not an image", where=place, allowed=_IMAGE_FILES)
-        yield Path(path).relative_to(base).as_posix()
+        path = os.path.normpath((file.parent if line.startswith("./") else base) / line)
+        below = os.path.relpath(path, base)
+        is_there = not below.startswith("..") and _is_there(base, below)
+        found[line] = below if is_there else None
+        away += [below] if is_there and _leads_out(path, base) else []
+    if away and not walk.follow:
+        raise InputError(
+            f"{counted(len(away), 'image')} of the list lead out of the folder by links:"
+            f" {some_of(away, 2)}",
+            where=file,
+            remedy="{} to read them",
+            give={"follow_links": True},
+        )
+    walk.led_out += away
+    if lost := [line for line, path in found.items() if path is None]:
+        ends = _by_ends(lost, base, walk)
+        found |= ends
+        gone = [line for line, path in ends.items() if path is None]
+        if len(gone) * 2 > len(found):
+            raise InputError(
+                f"{len(gone):,} of {len(found):,} images have neither an image file nor a label"
+                f" file: {some_of(gone, 2)}",
+                where=file,
+                allowed=f"paths below {base}",
+                remedy="correct path: or the list of images",
+            )
+        about = f"{counted(len(gone), 'image')} of {file.name} left out, without an image file"
+        notes += [f"{about} and a label file: {some_of(gone, 2)}"] if gone else []
+        read = [f"{line} is {path}" for line, path in ends.items() if path is not None]
+        about = f"{counted(len(read), 'image')} of {file.name} found by the end of the path"
+        notes += [f"{about}: {some_of(read, 2)}"] if read else []
+    return [path for path in found.values() if path is not None]
 
 
-def find_yolo(source: Path, classes: Path | None, images: Path | None) -> FoundBoxes:
+def _is_there(base: Path, image: str) -> bool:
+    return any(os.path.isfile(f"{base}/{path}") for path in (image, label_of(image)))  # noqa: PTH113 - fast
+
+
+def _by_ends(names: Sequence[str], base: Path, walk: FolderWalk) -> dict[str, str | None]:
+    """The path of each name by its end, of an image file, else of an image with a label file."""
+    images = ImageIndex(base, list_images(base, walk)).by_file_names(names)
+    found = dict(zip(names, images, strict=True))
+    if lost := [name for name, path in found.items() if path is None]:
+        labels = ImageIndex(base, _texts_below(base, walk.follow))
+        for name in lost:
+            label = labels.by_file_name(label_of(name.replace("\\", "/")))
+            # the image is called as its label, in as many folders
+            parts = re.split(r"[/\\]", name)
+            found[name] = label and "/".join(parts[-1 - label.count("/") :])
+    return found
+
+
+def _texts_below(base: Path, follow: bool) -> Iterator[str]:
+    walk = FolderWalk(follow, wanted=lambda name: name.lower().endswith(".txt"))
+    return walk.below(base, "", [base])
+
+
+def find_yolo(
+    source: Path, classes: Path | None, images: Path | None, follow_links: bool
+) -> FoundBoxes:
     """Boxes of YOLO label files; parameters and errors as of ``read_boxes``."""
-    is_yaml = source.suffix.lower() in YAML_ENDINGS and source.is_file()
-    if is_yaml and (classes, images) != (None, None):
+    names_all = source.suffix.lower() in DATA_ENDINGS and source.is_file()
+    if names_all and (classes, images) != (None, None):
         raise ParameterError(
             f"{source.name} names the classes and the images",
             give={n: None for n, v in (("classes", classes), ("images", images)) if v is not None},
         )
-    if not is_yaml and classes is None:
+    if not names_all and classes is None:
         raise ParameterError(
             "YOLO files name classes by number",
             remedy="{}, a file with a name per line or a data.yaml",
             give={"classes": ...},
         )
-    notes, keypoints = list[str](), None
-    file = source if classes is None else classes
-    if file.suffix.lower() in YAML_ENDINGS:
-        data = read_yolo_data(file)
-        listed = _images_of(data, source, images)
-        if listed is not None:
-            return _find_listed(source, data, listed)
-        names, keypoints = data.names, data.keypoints
-        if data.entries:
-            lost = f"none of them is below {source}"
-            notes.append(f"the splits of {file.name} have no effect: {lost}")
-    else:
-        names = _class_list(file)
+    data = _data_of(source if classes is None else classes)
+    # a folder that a file names is not one that a user names
+    follow = follow_links or source != data.file
+    listed = _images_of(data, source, images, follow)
+    if listed is not None:
+        return _find_listed(source, data, listed, follow)
+    notes = list[str]()
+    if data.entries:
+        lost = f"none of them is below {source}"
+        notes.append(f"the splits of {data.file.name} have no effect: {lost}")
+    lists = {file.name for files in image_lists(source).values() for file in files}
     files = [
-        f for f in files_of(source, ".txt") if not (f.endswith(file.name) and file.samefile(f))
+        text
+        for text in files_of(source, ".txt")
+        if not (text.endswith(data.file.name) and data.file.samefile(text))
+        and not (text.rsplit("/", 1)[-1] in lists and Path(text).parent == source)
     ]
     if images is None and next(list_images(source), None) is not None:
         images = source
@@ -257,13 +340,29 @@ def find_yolo(source: Path, classes: Path | None, images: Path | None) -> FoundB
         notes.append("no folder of images was given: images without a label file are left out")
     return FoundBoxes(
         source=source,
-        names_of=lambda _keys: names,
+        names_of=lambda _keys: data.names,
         listed=listed_files(files),
-        parse=partial(_parse, names, file.name, keypoints),
+        parse=partial(_parse, data.names, data.file.name, data.keypoints),
         parsed=_PARSED,
         images=images,
         notes=tuple(notes),
     )
+
+
+def image_lists(folder: Path) -> dict[str, list[Path]]:
+    """The lists of images in a folder, such as ``train.txt``, by split."""
+    lists = split_lists(folder).items()
+    named = {s: [f for f in files if is_image(" ".join(text_lines(f)[:1]))] for s, files in lists}
+    return {split: files for split, files in named.items() if files}
+
+
+def _data_of(file: Path) -> YoloData:
+    """The content of a file of classes; lists of images next to a list of names are splits."""
+    if file.suffix.lower() in DATA_ENDINGS:
+        return read_yolo_data(file)
+    lists = image_lists(file.parent).items()
+    entries = {split: [listed.name for listed in files] for split, files in lists}
+    return YoloData(file, _class_list(file), None, entries)
 
 
 def _class_list(file: Path) -> dict[str, str]:
@@ -277,10 +376,11 @@ def _class_list(file: Path) -> dict[str, str]:
     return unique_names({str(number): name for number, name in enumerate(names)}, file)
 
 
-def _images_of(data: YoloData, source: Path, images: Path | None) -> Listed | None:
+def _images_of(data: YoloData, source: Path, images: Path | None, follow: bool) -> Listed | None:
     """The images that a ``data.yaml`` lists; None where only its names apply."""
     if data.file == source:
-        listed = find_images(data, data.root) if data.entries else None
+        base = data.root if data.root.is_dir() else source.parent
+        listed = find_images(data, base, follow=follow) if data.entries else None
         if listed is None:
             raise InputError(
                 "names no images that are there",
@@ -290,7 +390,8 @@ def _images_of(data: YoloData, source: Path, images: Path | None) -> Listed | No
                 " classes",
             )
         return listed
-    listed = find_images(data, source) if data.entries and source.is_dir() else None
+    has_splits = data.entries and source.is_dir()
+    listed = find_images(data, source, follow=follow) if has_splits else None
     if listed is not None and images is not None:
         raise ParameterError(
             f"{data.file.name} names the images below {source}", give={"images": None}
@@ -298,28 +399,36 @@ def _images_of(data: YoloData, source: Path, images: Path | None) -> Listed | No
     return listed
 
 
-def _find_listed(source: Path, data: YoloData, listed: Listed) -> FoundBoxes:
+def _find_listed(source: Path, data: YoloData, listed: Listed, follow: bool) -> FoundBoxes:
     """Labels of the images that are listed; an image without a label file has no object."""
-    root, (splits, notes) = data.root if data.file == source else source, listed
+    root, splits, notes = listed
     base = root.resolve()
-    labels = {image: base / label_of(image) for image in splits}
-    files = {image: file for image, file in labels.items() if file.is_file()}
+    labels = {image: f"{base}/{label_of(image)}" for image in splits}
+    files = {image: file for image, file in labels.items() if os.path.isfile(file)}  # noqa: PTH113 - fast
+    if len(files) < len(labels):
+        # endings in capital letters
+        texts = {f"{base}/{path}" for path in _texts_below(base, follow)} - {*files.values()}
+        called = {text.lower(): text for text in texts}
+        files |= {i: called[f.lower()] for i, f in labels.items() if f.lower() in called}
     if not files:
         first = next(iter(labels.values()))
         raise InputError(f"no label file is there, such as {first}", where=data.file)
-    if outside := [file for file in files.values() if not file.resolve().is_relative_to(base)]:
-        problem = f"label files lead out of the folder: {some_of(outside, 2)}"
-        raise InputError(problem, where=base, allowed="no such links")
-    missing = [image for image in labels if not (base / image).is_file()]
-    if lost := [image for image in missing if image not in files]:
+    outside = [] if follow else [file for file in files.values() if _leads_out(file, base)]
+    if outside:
         raise InputError(
-            f"{len(lost)} images have neither an image file nor a label file: {some_of(lost, 2)}",
-            where=data.file,
-            remedy="correct path: or the list of images",
+            f"{counted(len(outside), 'label file')} lead out of the folder by links:"
+            f" {some_of(outside, 2)}",
+            where=base,
+            remedy="{} to read them",
+            give={"follow_links": True},
         )
+    missing = sum(not os.path.isfile(f"{base}/{image}") for image in labels)  # noqa: PTH113 - fast
+    stems = [image.rsplit("/", 1)[-1].rsplit(".", 1)[0] for image in labels]
+    if len({*stems}) < len(stems):
+        stems = [image.rsplit(".", 1)[0] for image in labels]
     rows = {
-        "stem": [Path(image).stem for image in labels],
-        "file": [str(files[image]) if image in files else None for image in labels],
+        "stem": stems,
+        "file": [files.get(image) for image in labels],
         "file_name": list(labels),
         "split": list(splits.values()),
     }
@@ -330,10 +439,7 @@ def _find_listed(source: Path, data: YoloData, listed: Listed) -> FoundBoxes:
         parse=partial(_parse, data.names, data.file.name, data.keypoints),
         parsed=_PARSED,
         root=root,
-        notes=(
-            *count_notes(len(labels) - len(files), len(missing), len(labels)),
-            *notes,
-        ),
+        notes=(*count_notes(len(labels) - len(files), missing, len(labels)), *notes),
     )
 
 
@@ -368,6 +474,8 @@ def _parse(
             boxes += box
             polygons += shape not in (_BOX, _POSE)
             shapes += [shape] if shape != _BOX and keypoints is None else []
+    if bad and all(_NO_BOX in line for line in bad) and not keys:
+        return {"unread": bad_line(where, "the file", "no line is a box", UNREAD)}
     if unknown := [key for key in keys if key not in names]:
         allowed = f"{_range(names)}, as {listed_in} lists"
         raise InputError(f"class {some_of(unknown)} has no name", where=where, allowed=allowed)
