@@ -46,17 +46,23 @@ def class_labels(path: Path) -> dict[str, list[str]]:
     """
     file = table_files(path)[0]
     if file.suffix.lower() == ".parquet":
+        import pyarrow as pa
         import pyarrow.parquet as pq
 
-        with pq.ParquetFile(file) as opened:
+        about = b""
+        # what cannot be read is refused, or read by polars, where its rows are
+        with suppress(pa.ArrowException, OSError), pq.ParquetFile(file) as opened:
             about = (opened.schema_arrow.metadata or {}).get(b"huggingface", b"")
         if found := dict(_labels_in(_decoded(about))):
             return found
     above = file.parent.name.lower() in {"data", *SPLIT_NAMES}
     folders = [file.parent, file.parent.parent] if above else [file.parent]
     files = (folder / name for folder in folders for name in _FILES)
-    contents = (place.read_bytes() for place in files if place.is_file())
-    return next(filter(None, (dict(_labels_in(_decoded(content))) for content in contents)), {})
+    for place in files:
+        with suppress(OSError):
+            if found := dict(_labels_in(_decoded(place.read_bytes()))):
+                return found
+    return {}
 
 
 def _decoded(content: bytes) -> Any:
@@ -81,7 +87,9 @@ def _labels_in(node: Any, name: str = "") -> Iterator[tuple[str, list[str]]]:
         is_label = key == "class_label" or (key == "names" and node.get("_type") == "ClassLabel")
         labels = value.get("names") if is_label and isinstance(value, dict) else value
         if is_label and isinstance(labels, dict):
-            labels = [labels[number] for number in sorted(labels, key=lambda key: int(str(key)))]
+            labels = [
+                labels[number] for number in sorted(labels, key=lambda key: (len(str(key)), key))
+            ]
         if is_label and isinstance(labels, list):
             yield name, [str(label) for label in labels]
         else:
