@@ -40,7 +40,7 @@ from nooch.evaluation.vocabulary import load_vocabulary
 from nooch.models.task_maps import read_task_map
 from nooch.paper.published import read_labels, read_published
 from nooch.suites.label_overlay import read_label_overlay
-from nooch.suites.questions import asked_questions
+from nooch.suites.questions import read_questions
 from nooch.training.bench.config import read_config
 from nooch.training.records import RunsFolder
 
@@ -185,7 +185,7 @@ def _texts(folder: Path, suite: Any, predicted: pl.DataFrame) -> dict[str, Targe
         "detections-json": ("p.json", predictions, json.dumps(boxes[:3])),
         "answers-json": ("a.json",
                          lambda p: read_answers(p, suite, questions=questions), *both(answers)),
-        "questions-json": ("q.json", lambda p: asked_questions(p, suite), *both(asked)),
+        "questions-json": ("q.json", lambda p: read_questions(p, suite), *both(asked)),
         "captions-json": ("c.json", lambda p: read_captions([p], suite), *both(said)),
         "overlay-json": ("o.json", overlay, json.dumps(verdicts)),
         "overlay-csv": ("o.csv", overlay, pl.DataFrame(verdicts).write_csv()),

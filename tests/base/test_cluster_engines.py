@@ -231,7 +231,7 @@ def test_a_job_that_an_earlier_bench_has_left_in_the_queue(
 
 def test_gpus_of_a_ray_cluster(cluster, tmp_path):
     address = f"ray:{cluster.address}"
-    assert engine(address).gpus_there() == 3
+    assert engine(address).gpu_count() == 3
     # Ray starts a process for each job on a GPU
     seen = list(engine(address, gpus=1).map(alone_on_its_node, [tmp_path] * 5))
     assert len({node for node, _ in seen}) == 2
@@ -243,7 +243,7 @@ def test_gpus_of_a_ray_cluster(cluster, tmp_path):
 
 def test_a_ray_cluster_without_a_cpu_for_a_job(cluster, monkeypatch):
     made = engine(f"ray:{cluster.address}")
-    made.gpus_there()
+    made.gpu_count()
     nodes = made._ray.nodes()
     for node in nodes:
         # as Ray lists nodes that were started with --num-cpus=0

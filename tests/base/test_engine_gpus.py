@@ -34,7 +34,7 @@ NAMED = [
 def test_gpus_that_the_user_named(monkeypatch, named, expected):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", named)
     assert visible_gpus() == expected
-    assert LocalEngine(1).gpus_there() == len(expected)
+    assert LocalEngine(1).gpu_count() == len(expected)
 
 
 def test_gpus_of_the_machine(monkeypatch):
@@ -98,7 +98,7 @@ def site(monkeypatch, tmp_path):
 
 def test_the_script_for_slurm_asks_for_gpus_and_keeps_to_the_sites_limit(site):
     made = engine("slurm:big", site / "logs", gpus=2)
-    assert (made.gpus_there(), made.array) == (4, 3)
+    assert (made.gpu_count(), made.array) == (4, 3)
     results = made.map(gpu_for_a_while, range(3))
     results.close()
     assert (site / "canceled").read_text().split() == ["17_0", "17_1", "17_2"]
@@ -115,7 +115,7 @@ def test_a_site_without_arrays_or_without_answers(site):
     assert engine("slurm").array == 1
     program(site / "bin", "scontrol", "slurm_load_ctl_conf error", code=1)
     program(site / "bin", "sinfo", "", code=1)
-    assert (engine("slurm").array, engine("slurm").gpus_there()) == (200, 0)
+    assert (engine("slurm").array, engine("slurm").gpu_count()) == (200, 0)
     program(site / "bin", "sbatch", "", code=1)
     refused = "Slurm does not take the jobs"
     fails(lambda: engine("slurm", site / "logs").map(abs, range(3)), refused, kind=NoochError)

@@ -47,7 +47,7 @@ def test_ray_tries_once_to_reach_a_cluster(monkeypatch):
 
     refused("ray:10.0.0.1:6379", "10.0.0.1:6379")
     refused("ray:auto", "auto")
-    fails(lambda: engine("ray:auto").gpus_there(), "auto", kind=NoochError)
+    fails(lambda: engine("ray:auto").gpu_count(), "auto", kind=NoochError)
     # the start of its own cluster may take any time
     refused("ray")
     monkeypatch.setenv("RAY_ADDRESS", "10.0.0.2:6379")

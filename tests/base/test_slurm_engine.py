@@ -154,7 +154,7 @@ def test_a_job_that_runs_out_of_time_resumes(tmp_path):
 
 
 def test_each_job_has_its_gpu(tmp_path):
-    assert SlurmEngine("main", tmp_path).gpus_there() == 2
+    assert SlurmEngine("main", tmp_path).gpu_count() == 2
     seen = list(engine("slurm:main", tmp_path, gpus=1).map(gpu_for_a_while, [tmp_path] * 5))
     assert set(seen) == {"0", "1"}
     with pytest.raises(Exception, match="Slurm does not take the jobs"):

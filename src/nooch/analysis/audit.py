@@ -34,14 +34,14 @@ from nooch.evaluation.vocabulary import COCO, load_vocabulary
 from nooch.report.images.drawn_boxes import DrawnBoxes
 from nooch.report.images.sources import Sources
 from nooch.report.images.thumbnails import SplitImages, draw_pictures, picture_name
-from nooch.report.site.cards import pictures_wanted
+from nooch.report.site.cards import pictures_of
 from nooch.report.site.explore_data import script
 from nooch.report.site.folder import page_environment, write_assets
 from nooch.report.site.site import image_index
 from nooch.suites import Suite, as_suite
 from nooch.suites.find import find
 from nooch.suites.label_overlay import OverlaySource, read_label_overlay
-from nooch.suites.questions import asked_questions
+from nooch.suites.questions import read_questions
 
 _SURE = 1e-3
 """A probability below this, or above 1 - this, is taken for it: 0 has no finite log odds."""
@@ -134,11 +134,11 @@ def write_review(
     ids = shown["image_id"].unique(maintain_order=True)
     target = SplitImages(audit_task, ids if data is None else data.images["image_id"], data)
     rows = positions(ids, target.ids).tolist()
-    wanted_pictures, _ = pictures_wanted(
+    wanted, _ = pictures_of(
         {audit_task: target}, image_index(data, sources.images), {audit_task: rows}
     )
-    shown_range = sources.shown_range([one.path for one in wanted_pictures])
-    made = draw_pictures(wanted_pictures, folder, sources.progress, shown_range)
+    shown_range = sources.shown_range([one.path for one in wanted])
+    made = draw_pictures(wanted, folder, sources.progress, shown_range)
     drawn = {picture.wanted.row: picture.sizes for picture in made}
     wide = {target.ids[picture.wanted.row] for picture in made if picture.wide}
     pictures = {
@@ -179,7 +179,7 @@ def suite_of_questions(
         data = load_dataset(paths[0])
     else:
         data = read_coco(things=paths)
-    asked, _ = asked_questions(questions, data, ignore_unknown=True)
+    asked, _ = read_questions(questions, data, ignore_unknown=True)
     pairs = asked.drop_nulls(["image_id", "task"]).select("image_id", "task").unique()
     if not pairs.height:
         problem = "no question is about an image and class of the labels"
@@ -330,7 +330,7 @@ def audit(
     if captions:
         words = load_vocabulary(synonyms)
         said = read_captions(captions, suite, (reading or {}).get("answers"))
-        runs += [mentions(captions_run, words, tasks) for captions_run in said]
+        runs += [mentions(one, words, tasks) for one in said]
     notes = suite.unit_notes + run_notes(runs)
     if dataset is not None:
         progress("fitting contexts", 0, 1)

@@ -293,7 +293,7 @@ def check(
             notes.append("the answer is the class with the largest output (`decision`)")
             judged = judged.with_runs(answers)
             runs = answers
-        found_suite = find(
+        whole = find(
             data,
             criteria,
             tasks=predicted,
@@ -303,7 +303,7 @@ def check(
             stability=stability,
             progress=progress,
         )
-        suite, chosen_tasks = _with_enough(found_suite, split, min_hard, len(predicted))
+        suite, chosen_tasks = _with_enough(whole, split, min_hard, len(predicted))
         confusions = find_confusions(data.select(split), runs, predicted) if exclusive else None
         if bootstrap is None:
             many = len(suite.tasks) > _MANY_TASKS
@@ -337,7 +337,7 @@ def check(
             answer,
             errors=_errors(runs, part, split, predicted),
             left_out=left_out(
-                predicted, data, found_suite, suite, findings.table, min_hard, searched=slices
+                predicted, data, whole, suite, findings.table, min_hard, searched=slices
             ),
             notes=notes,
             settings={

@@ -41,7 +41,7 @@ from nooch.evaluation.metrics.subset_metrics import value_of
 from nooch.evaluation.vocabulary import COCO, Vocabulary, load_vocabulary
 from nooch.report.site.folder import page_environment, write_assets
 from nooch.suites import CELLS, Suite, as_suite
-from nooch.suites.questions import Draw, asked_of, asked_questions, draw_questions
+from nooch.suites.questions import Draw, draw_questions, question_frame, read_questions
 
 _ABOUT, _MOST_BYTES = "model.yaml", 1 << 16
 _MARKER = "leaderboard.json"
@@ -208,9 +208,9 @@ def leaderboard(
     keys = suite.select_keys([criterion], splits=splits)
     entries = _entries(Path(folder))
     if questions is None:
-        asked = asked_of(draw_questions(suite, suite.select_keys(splits=splits), Draw()))
+        asked = question_frame(draw_questions(suite, suite.select_keys(splits=splits), Draw()))
     else:
-        asked, _ = asked_questions(questions, suite)
+        asked, _ = read_questions(questions, suite)
     runs = _runs(entries, suite, asked, synonyms, answers, progress)
     cells = suite.cells(keys)
     rows, counted_as = [], {}
@@ -324,7 +324,7 @@ def _runs(
         )
         said = answers_as_predictions(read).said
         assert said is not None  # noqa: S101 - they are answers
-        _check_asked(entry, said, asked)
+        _check_questions(entry, said, asked)
         runs.append(said)
     return runs
 
@@ -344,7 +344,7 @@ def _mentioned(
     return run.said.join(pairs.select(_PAIR), on=_PAIR, how="semi")
 
 
-def _check_asked(entry: _RankedModel, said: pl.DataFrame, asked: pl.DataFrame) -> None:
+def _check_questions(entry: _RankedModel, said: pl.DataFrame, asked: pl.DataFrame) -> None:
     """Raise InputError for answers to other questions, or with other weights."""
     ids = pl.col("image_id").cast(said["image_id"].dtype, strict=False)
     pairs = asked.with_columns(ids).select(*_PAIR, asked=pl.col("weight")).unique(_PAIR)

@@ -173,11 +173,11 @@ def _of_class(data: Dataset, name: str, whole: Dataset) -> Iterator[SliceConditi
 
 def _of_size(data: Dataset, task: str, whole: Dataset) -> Iterator[SliceCondition]:
     areas = data.area(task, unknown=np.nan)
-    areas_known = areas[data.labels(task, unknown=False) & ~np.isnan(areas)]
-    if not len(areas_known):
+    of_positives = areas[data.labels(task, unknown=False) & ~np.isnan(areas)]
+    if not len(of_positives):
         return
     for share, words in ((0.25, "quarter"), (0.5, "half")):
-        low, high = np.quantile(areas_known, [share, 1 - share]).tolist()
+        low, high = np.quantile(of_positives, [share, 1 - share]).tolist()
         smallest = f"among the smallest {words} of {plural(task)} (below {low:.2%})"
         largest = f"among the largest {words} of {plural(task)} (above {high:.2%})"
         with np.errstate(invalid="ignore"):
@@ -190,16 +190,16 @@ def _of_column(values: pl.Series, whole: pl.Series) -> Iterator[SliceCondition]:
         return
     if values.dtype.is_float() or values.dtype.is_decimal():
         values, whole = (s.cast(pl.Float64).fill_nan(None) for s in (values, whole))
-    name, values_known, holes = values.name, values.drop_nulls(), whole.null_count() > 0
+    name, non_null, holes = values.name, values.drop_nulls(), whole.null_count() > 0
     word = identifier(name)
-    if values_known.n_unique() <= _MOST_VALUES:
-        for value in values_known.unique().sort() if values_known.n_unique() > 1 else ():
+    if non_null.n_unique() <= _MOST_VALUES:
+        for value in non_null.unique().sort() if non_null.n_unique() > 1 else ():
             holds = (values == value).fill_null(value=False).to_numpy()
             phi = _guarded(word, f"{word} = {literal_text(value)}", holes=holes)
             yield SliceCondition(name, f"with {name} = {value}", phi, holds)
-    elif values_known.dtype.is_numeric():
+    elif non_null.dtype.is_numeric():
         for share in (0.25, 0.75):
-            cut = float(np.quantile(values_known.to_numpy(), share))
+            cut = float(np.quantile(non_null.to_numpy(), share))
             beyond = (values <= cut) if share < 0.5 else (values >= cut)
             sign = "<=" if share < 0.5 else ">="
             inside = beyond.fill_null(value=False).to_numpy()

@@ -26,7 +26,7 @@ from nooch.base.words import counted
 from nooch.data import Dataset
 from nooch.data.table_files import write_result
 from nooch.evaluation import Predictions, read_predictions, run_notes
-from nooch.evaluation.answer_sample import asked_alike
+from nooch.evaluation.answer_sample import asked_the_same
 from nooch.evaluation.captions import mentions, read_captions
 from nooch.evaluation.findings import size_strata
 from nooch.evaluation.metrics.pointwise import are_wrong, worst_case
@@ -198,7 +198,7 @@ def validity(
     if captions:
         words, task_names = load_vocabulary(synonyms), list(dict.fromkeys(key[1] for key in keys))
         read = read_captions(captions, suite, (reading or {}).get("answers"))
-        runs += asked_alike([mentions(one, words, task_names) for one in read])
+        runs += asked_the_same([mentions(one, words, task_names) for one in read])
         notes = [f"{one.run}: {note}" for one in read for note in one.notes]
         notes.append(f"tasks are mentioned by the words of {synonyms} (`synonyms`)")
     if len(runs) < 2:
@@ -222,10 +222,7 @@ def validity(
         raise InputError("no image has predictions of all models", where="predictions")
     for a, b in combinations(orders, 2):
         row = _convergence(orders[a], orders[b], len(runs), seed)
-        rows += [
-            {"criterion": captions_run, "of": other, **row}
-            for captions_run, other in ((a, b), (b, a))
-        ]
+        rows += [{"criterion": one, "of": other, **row} for one, other in ((a, b), (b, a))]
     table = pl.DataFrame(rows, schema=_COLUMNS).with_columns(pl.col(pl.Float64).fill_nan(None))
     order = pl.col("criterion").replace_strict({n: k for k, n in enumerate(orders)})
     notes = [*suite.unit_notes, *notes, *run_notes(runs)]

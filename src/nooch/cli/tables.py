@@ -17,7 +17,7 @@ _SKIPPED = 12
 """Tasks without a set that are shown."""
 
 
-def print_found(suite: Suite, out: Path, format: Format, following: str) -> None:
+def print_suite(suite: Suite, out: Path, format: Format, following: str) -> None:
     """Print a suite that was written, and the next command."""
     from nooch.suites.find import NO_CONTEXT
     from nooch.suites.summary import fit_notes, summary

@@ -149,13 +149,13 @@ class FittedCE(SupportFitted):
 
         C is the cue of the task that leaves out most; or it is the kind of class that does.
         """
-        pairs_known, row = self.state.known, self._columns_of(task)
-        if pairs_known is None:
+        annotated, row = self.state.known, self._columns_of(task)
+        if annotated is None:
             return None
         cues = [self._column[cue] for cue in self.cues(task)]
-        positives = int(pairs_known.positives[row])
-        of_cues = positives - int(pairs_known.counts[row, cues].min(initial=positives))
-        return max(of_cues, int(pairs_known.missing[row].max(initial=0))), positives
+        positives = int(annotated.positives[row])
+        of_cues = positives - int(annotated.counts[row, cues].min(initial=positives))
+        return max(of_cues, int(annotated.missing[row].max(initial=0))), positives
 
     def cues(self, task: str) -> tuple[str, ...]:
         """Context cues of a task, strongest first: given by hand, or all classes with A > alpha."""
@@ -237,11 +237,11 @@ class FittedCE(SupportFitted):
         """Share of the image that each cue covers, against beta, with A."""
         beta = self.criterion.beta
         areas = {cue: float(image.area(cue, unknown=np.nan)[0]) for cue in self.cues(task)}
-        areas_known = {cue: area for cue, area in areas.items() if not np.isnan(area)}
+        measured = {cue: area for cue, area in areas.items() if not np.isnan(area)}
         parts = [
-            f"whether there is {cue} was not annotated" for cue in areas if cue not in areas_known
+            f"whether there is {cue} was not annotated" for cue in areas if cue not in measured
         ]
-        for cue, area in sorted(areas_known.items(), key=lambda item: -item[1]):
+        for cue, area in sorted(measured.items(), key=lambda item: -item[1]):
             sign = ">" if area > beta else "<" if area < beta else "="
             strength = self.strength(cue, task)
             note = "given by hand" if np.isnan(strength) else f"A({cue}, {task}) = {strength:.3g}"

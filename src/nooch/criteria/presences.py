@@ -75,8 +75,8 @@ class Presences:
             rows = np.repeat(np.arange(len(data)), np.diff(present.indptr))
             # not annotated, but stated as present: only its area is not complete
             stated = gaps.at(rows, present.indices).astype(np.float64)
-            table_known = csr_array((stated, present.indices, present.indptr), shape=present.shape)
-            change = csr_array((change if gaps.pairs is None else gaps.pairs) - table_known)
+            annotated = csr_array((stated, present.indices, present.indptr), shape=present.shape)
+            change = csr_array((change if gaps.pairs is None else gaps.pairs) - annotated)
             change.eliminate_zeros()
         if source == COLUMNS:
             values, nulls, more = _one_hot(data)

@@ -208,8 +208,8 @@ class ImageNames:
     def _known(self, ids: pl.Series) -> pl.Series:
         """Ids in the type of the known ones, null if they are none of these."""
         own = ids.cast(self.ids.dtype, strict=False)
-        ids_known = self.ids if own.dtype.is_integer() else _unified(self.ids)
-        table = pl.DataFrame({"key": ids_known, "image_id": self.ids})
+        keys = self.ids if own.dtype.is_integer() else _unified(self.ids)
+        table = pl.DataFrame({"key": keys, "image_id": self.ids})
         return (
             own.alias("key")
             .to_frame()
@@ -229,11 +229,9 @@ class ImageNames:
         """
         row = pl.int_range(len(self.ids), eager=True)
         first, last = pl.col("row").min(), pl.col("row").max().alias("last")
-        files_known = _ends(self._names, row).group_by("end").agg(first, last)
+        by_end = _ends(self._names, row).group_by("end").agg(first, last)
         requested = _ends(texts, pl.int_range(len(texts), eager=True)).rename({"row": "text"})
-        best = (
-            requested.join(files_known, on="end").sort("text", "order").unique("text", keep="first")
-        )
+        best = requested.join(by_end, on="end").sort("text", "order").unique("text", keep="first")
         clear = best.filter(pl.col("row") == pl.col("last")).sort("text")
         rows = texts.to_frame().with_row_index("text").join(
             clear.select(pl.col("text").cast(pl.UInt32), "row"), on="text", how="left",

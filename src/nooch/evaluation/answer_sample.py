@@ -76,7 +76,7 @@ def said_as_predictions(
     )  # fmt: skip
 
 
-def asked_alike(runs: Sequence[Predictions], unknown: str = "wrong") -> list[Predictions]:
+def asked_the_same(runs: Sequence[Predictions], unknown: str = "wrong") -> list[Predictions]:
     """Runs of answers or captions ``with_unanswered``. A run without a list of questions
     was asked what any run answered that answered some of the same.
     """
@@ -252,8 +252,8 @@ class AskedSample:
         if all(run.weights is None for run in runs):
             return cls(suite, suite)
         tasks = dict.fromkeys(task for _, task, _ in keys)
-        asked_tasks = {task: _asked_alike(runs, task) for task in tasks}
-        weights = {task: frame for task, frame in asked_tasks.items() if frame is not None}
+        of_tasks = {task: _common_sample(runs, task) for task in tasks}
+        weights = {task: frame for task, frame in of_tasks.items() if frame is not None}
         sets: dict[tuple[str, ...], ChallengeSet] = {}
         for key in keys:
             challenge = suite.set(*key)
@@ -297,7 +297,7 @@ def _about(suite: Suite, keys: Sequence[Key], weights: Mapping[str, pl.DataFrame
     return [f"asked about {part} images and tasks; scores are of these{more}"]
 
 
-def _asked_alike(runs: Sequence[Predictions], task: str) -> pl.DataFrame | None:
+def _common_sample(runs: Sequence[Predictions], task: str) -> pl.DataFrame | None:
     """``image_id, weight`` of the images that runs were asked about; None: about none."""
     first: tuple[str, pl.DataFrame] | None = None
     for run in runs:

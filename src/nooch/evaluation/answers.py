@@ -18,11 +18,11 @@ from nooch.evaluation.answer_words import AskedQuestion
 from nooch.suites import Suite
 from nooch.suites.questions import (
     Draw,
-    asked_of,
-    asked_questions,
     draw_questions,
     match_images,
     match_tasks,
+    question_frame,
+    read_questions,
 )
 
 _PAIR = ("image_id", "task")
@@ -72,7 +72,7 @@ def read_answers(
     """Answers of a model in words, joined with the images and tasks that they are about.
 
     ``answers``: field of the model's words; ``questions``: those that it was asked, a file or the
-    frame of ``asked_questions``; the result also has those without an answer.
+    frame of ``read_questions``; the result also has those without an answer.
     """
     known = (
         about.image_names() if isinstance(about, Suite) else ImageNames.from_images(about.images)
@@ -165,8 +165,8 @@ def _by_image(
     listed = asked is not None and not (not given and _unanswered(asked, own).height)
     if asked is None or not listed:
         asked = _drawn_alike(own, about)
-    of_asked = asked.unique(_PAIR, keep="first").select(*_PAIR, _w="weight", _l="label")
-    own = own.join(of_asked.with_columns(ids), on=_PAIR, how="left", maintain_order="left")
+    of_pair = asked.unique(_PAIR, keep="first").select(*_PAIR, _w="weight", _l="label")
+    own = own.join(of_pair.with_columns(ids), on=_PAIR, how="left", maintain_order="left")
     weight = pl.coalesce("weight", "_w", pl.lit(1.0))
     own = own.with_columns(weight=weight, label=pl.col("_l")).drop("_w", "_l")
     return _Joined(raw, own, keys, asked, matched.note, listed)
@@ -226,7 +226,7 @@ def _drawn_alike(own: pl.DataFrame, about: Suite | Dataset) -> pl.DataFrame:
     own = own.with_columns(label=pl.lit(None, pl.Int8), weight=pl.col("weight").fill_null(1.0))
     if isinstance(about, Dataset) or own["text"].has_nulls():
         return own
-    drawn = asked_of(
+    drawn = question_frame(
         draw_questions(about, about.select_keys(splits=about.splits_to_score()), Draw())
     )
     pairs = drawn.select(*_PAIR).unique()
@@ -249,7 +249,7 @@ def _listed(
         questions = sibling
     if questions is None:
         return None, []
-    asked, matched = asked_questions(questions, about, ignore_unknown=ignore_unknown)
+    asked, matched = read_questions(questions, about, ignore_unknown=ignore_unknown)
     return asked, [matched] if matched else []
 
 
@@ -261,7 +261,7 @@ def _drawn(path: str | Path, about: Suite | Dataset) -> tuple[pl.DataFrame, str]
         )
     keys = about.select_keys(splits=about.splits_to_score())
     note = "no file of questions is given: taken to answer those that are drawn by default"
-    return asked_of(draw_questions(about, keys, Draw())), note
+    return question_frame(draw_questions(about, keys, Draw())), note
 
 
 def _unanswered(answers: pl.DataFrame, asked: pl.DataFrame) -> pl.DataFrame:

@@ -162,9 +162,9 @@ class _Mean:
             return {}
         shares = [share for share in self.shares if share is not None]
         reaches = [share for share in self.reaches if share is not None]
-        columns: dict[str, Any] = {}
+        parts: dict[str, Any] = {}
         if len(shares) == len(self.scopes):
-            columns["shares"] = Shares.mean(shares, self.inflation)
+            parts["shares"] = Shares.mean(shares, self.inflation)
         if len(reaches) == len(self.scopes):
             squares = np.where(np.array(self.known)[:, None], np.stack(reaches) ** 2, 0.0).sum(
                 axis=0
@@ -172,8 +172,8 @@ class _Mean:
             count = np.maximum(np.sum(self.known, axis=0), 1)
             is_known = ~np.isnan(squares) & (squares > 0)
             reach = np.sqrt(squares * self.inflation) / count
-            columns["reaches"] = np.where(is_known, reach, np.nan)
-        return columns
+            parts["reaches"] = np.where(is_known, reach, np.nan)
+        return parts
 
     @property
     def tasks(self) -> list[str]:
@@ -256,15 +256,15 @@ class Averages:
         baselines of the same tasks.
         """
         blocks: list[Block] = []
-        for criterion in dict.fromkeys(columns for columns, _, _ in self._means):
+        for criterion in dict.fromkeys(name for name, _, _ in self._means):
             means = {key[1:]: mean for key, mean in self._means.items() if key[0] == criterion}
             for run, baseline in sorted(means, key=lambda pair: pair[1] is not None):
                 mean = means[run, baseline]
                 alike = baseline is None or means[run, None].tasks == means[baseline, None].tasks
                 if self._scored[criterion, run] > 1 and alike:
                     values, scope = mean.values(self.strict), mean.scope
-                    columns = {"baseline": baseline, "over": mean.over, **mean.closed()}
-                    block = block_of(run, scope, metrics, values, **columns)
+                    parts = {"baseline": baseline, "over": mean.over, **mean.closed()}
+                    block = block_of(run, scope, metrics, values, **parts)
                     defined = np.minimum(block.resamples, mean.defined)
                     blocks.append(replace(block, resamples=defined))
         return blocks

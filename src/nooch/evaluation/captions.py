@@ -23,7 +23,7 @@ from nooch.data.image_names import IMAGE_COLUMNS
 from nooch.data.table_files import unpacked_stem
 from nooch.evaluation.answer_files import REPLIES, image_field, reply_field, reply_records
 from nooch.evaluation.answer_rules import answer_span
-from nooch.evaluation.answer_sample import asked_alike, said_as_predictions
+from nooch.evaluation.answer_sample import asked_the_same, said_as_predictions
 from nooch.evaluation.context_rates import Estimate, headlines
 from nooch.evaluation.evaluate import evaluate
 from nooch.evaluation.metrics import ANSWER_METRICS
@@ -317,7 +317,7 @@ def score_captions(
     runs.sort(key=lambda run: run.run != baseline)
     said = [_said(run.captions, vocabulary, as_written) for run in runs]
     mentioned = [mentioned for mentioned, _ in said]
-    asked = asked_alike(
+    asked = asked_the_same(
         [_predictions(run, own, task_names) for run, own in zip(runs, mentioned, strict=True)]
     )
     scores = evaluate(

@@ -182,8 +182,8 @@ def answer_rates(rows: pl.DataFrame, *, bootstrap: int = 1000, seed: int = 0) ->
             worst, low=least.low, high=most.high, n=most.n, least=least.value, most=most.value
         )
     shares = rows.group_by("cell").agg((pl.col("unknown") * weight).sum() / weight.sum())
-    shares_there = rows["images_there"].drop_nulls().to_list() if "images_there" in rows else []
-    return ContextRates(estimates, dict(sorted(shares.rows())), min(shares_there, default=1.0))
+    drawn = rows["images_there"].drop_nulls().to_list() if "images_there" in rows else []
+    return ContextRates(estimates, dict(sorted(shares.rows())), min(drawn, default=1.0))
 
 
 def context_rates(rows: pl.DataFrame, *, bootstrap: int = 1000, seed: int = 0) -> ContextRates:

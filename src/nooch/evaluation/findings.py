@@ -391,8 +391,8 @@ def labeled_images(
     is_known, ids = known_at(part, task), part.images["image_id"]
     for run in runs:
         if run.weights is not None and task in run.tasks:
-            asked_ids = run.image_ids.filter(pl.Series(run.weights[run.tasks.index(task)] > 0))
-            is_known &= ids.is_in(asked_ids.cast(ids.dtype, strict=False).implode()).to_numpy()
+            sampled_ids = run.image_ids.filter(pl.Series(run.weights[run.tasks.index(task)] > 0))
+            is_known &= ids.is_in(sampled_ids.cast(ids.dtype, strict=False).implode()).to_numpy()
     labeled = part if is_known.all() else part.select(rows=is_known)
     labels, subset = labeled.labels(task), np.full(len(labeled), 2, np.uint8)
     return labeled, ChallengeSet("any", task, split, labeled.images["image_id"], labels, subset)

@@ -82,10 +82,8 @@ class Scores(TabularResult):
         wide = plain.with_columns(pl.concat_str("metric", pl.lit(" "), "subset").alias("of")).pivot(
             on="of", index=keys, values="value", maintain_order=True
         )
-        columns_known = [
-            f"{metric} {subset}" for metric, subsets in _SHOWN.items() for subset in subsets
-        ]
-        columns = [*keys, *(name for name in columns_known if name in wide.columns)]
+        usual = [f"{metric} {subset}" for metric, subsets in _SHOWN.items() for subset in subsets]
+        columns = [*keys, *(name for name in usual if name in wide.columns)]
         # averages first: a long table is cut at its end
         rows = wide.sort(pl.col("task") != AVERAGE, maintain_order=True).select(columns).rows()
         runs, tasks = self.table["run"].n_unique(), self.table["task"].n_unique()

@@ -145,7 +145,9 @@ def load_backbone(
             module, pooling = _pretrained(resolved)
     module = placed(module, device, channels_last=channels_last)
     rest = preprocessing, pooling or "pooler", device, channels_last, bf16
-    return _probed(Backbone(name, identity, module, 0, *rest), source, is_asked=pooling is not None)
+    return _probed(
+        Backbone(name, identity, module, 0, *rest), source, is_chosen=pooling is not None
+    )
 
 
 def _random(resolved: ModelSource, seed: int) -> Any:
@@ -189,7 +191,7 @@ def _pooled(output: Any, pooling: str) -> Tensor:
     return states.flatten(2).mean(2) if states.ndim == 4 else states.mean(1)
 
 
-def _probed(backbone: Backbone, source: str, *, is_asked: bool) -> Backbone:
+def _probed(backbone: Backbone, source: str, *, is_chosen: bool) -> Backbone:
     """With pooling and the number of features, found by running one black image."""
     import torch
 
@@ -198,7 +200,7 @@ def _probed(backbone: Backbone, source: str, *, is_asked: bool) -> Backbone:
     whole = torch.autocast(torch.device(backbone.device).type, enabled=False)
     with tried as black, whole:
         output = backbone.module(backbone.prepare(black))
-        pooled = is_asked or getattr(output, "pooler_output", None) is not None
+        pooled = is_chosen or getattr(output, "pooler_output", None) is not None
         pooling = backbone.pooling if pooled else "mean"
         pooling = "output" if isinstance(output, torch.Tensor) else pooling
         _, n_features = _pooled(output, pooling).shape

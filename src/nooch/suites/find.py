@@ -296,10 +296,8 @@ def find(
     if work.target is not None:
         stored = intermediate_folder(work.target, "finding", data.header, search.content())
     with contextlib.nullcontext() if stored is None else held(stored, _DOING):
-        found_suite = (
-            _in_memory(search, work) if stored is None else _in_files(search, work, stored)
-        )
-        outcomes, read = found_suite
+        made = _in_memory(search, work) if stored is None else _in_files(search, work, stored)
+        outcomes, read = made
         header = _header(search, work, outcomes, path, stability)
         tables = [partial(of, work.data) for of in (_named_images, grouped_images)]
         suite = Suite(header, read, names=tables[0], groups=tables[1])

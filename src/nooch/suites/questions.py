@@ -304,8 +304,8 @@ _ASKED = {
 _LABELS = {"yes": 1, "no": 0, "true": 1, "false": 0}
 
 
-def asked_of(questions: Questions) -> pl.DataFrame:
-    """Questions of a table of nooch, as ``asked_questions`` gives them."""
+def question_frame(questions: Questions) -> pl.DataFrame:
+    """Questions of a table of nooch, as ``read_questions`` gives them."""
     frame = questions.frame
     if _SHARE not in frame.columns:
         frame = frame.with_columns(pl.lit(None, pl.Float64).alias(_SHARE))
@@ -315,7 +315,7 @@ def asked_of(questions: Questions) -> pl.DataFrame:
     )
 
 
-def asked_questions(
+def read_questions(
     path: str | Path, about: Suite | Dataset, *, ignore_unknown: bool = False
 ) -> tuple[pl.DataFrame, str]:
     """Questions of a file: ``questions.parquet`` (or its folder), or POPE's and LLaVA's JSON with
@@ -325,7 +325,7 @@ def asked_questions(
     if path.is_dir():
         path = path / "questions.parquet"
     if path.suffix.lower() == ".parquet":
-        return asked_of(load_questions(path)), ""
+        return question_frame(load_questions(path)), ""
     records = file_records(path)
     named = {key: next((n for n in names if n in (records or [{}])[0]), key)
              for key, names in _ASKED.items()}  # fmt: skip

@@ -319,7 +319,7 @@ class LocalEngine:
             )
         return cls(None if argument is None else int(argument), logs, gpus=gpus)
 
-    def gpus_there(self) -> int:
+    def gpu_count(self) -> int:
         """GPUs that this process may use."""
         return len(visible_gpus())
 

@@ -74,7 +74,7 @@ class RayEngine:
         """``ray`` or ``ray:ADDRESS``."""
         return cls(argument, logs, gpus=gpus)
 
-    def gpus_there(self) -> int:
+    def gpu_count(self) -> int:
         """GPUs of the cluster. Raises NoochError if there is none at the address."""
         self._connect()
         return int(self._ray.cluster_resources().get("GPU", 0))

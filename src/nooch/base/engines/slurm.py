@@ -110,7 +110,7 @@ class SlurmEngine:
         """``slurm`` or ``slurm:PARTITION``."""
         return cls(argument, logs, gpus=gpus)
 
-    def gpus_there(self) -> int:
+    def gpu_count(self) -> int:
         """Most GPUs of one node in the partition, or in all; 0 if the site reports none."""
         words = [] if self.partition is None else [f"--partition={self.partition}"]
         listed = _asked(["sinfo", "--noheader", "--format=%G", *words])

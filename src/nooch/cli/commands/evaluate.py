@@ -58,8 +58,8 @@ def evaluate_command(
             remedy="give --dataset",
         )
     metrics = settings.get("metrics", [])
-    dataset_known = scored.found_in if data is None else data
-    runs = read_predictions(predictions, reading, scored, dataset_known)
+    of_suite = scored.found_in if data is None else data
+    runs = read_predictions(predictions, reading, scored, of_suite)
     with progress() as update:
         scores = evaluate(
             scored, runs, attributes=None if data is None else data.images, dataset=data,

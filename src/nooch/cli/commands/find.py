@@ -93,7 +93,7 @@ def find_command(
     """Find the challenge sets of a dataset."""
     check_output(out, overwrite=overwrite, marker=SUITE_MARKER)
     from nooch.base.engines import engine as engine_of
-    from nooch.cli.tables import print_found
+    from nooch.cli.tables import print_suite
     from nooch.criteria import Combination
     from nooch.criteria.presences import COLUMNS
     from nooch.data import open_dataset
@@ -137,7 +137,7 @@ def find_command(
             map=builtins.map if engine is None else engine_of(engine, logs).map,
             progress=update, **settings,
         )  # fmt: skip
-    print_found(suite, out, format, f"show {shlex.quote(str(out))}")
+    print_suite(suite, out, format, f"show {shlex.quote(str(out))}")
 
 
 @takes("nooch.suites.embed:embed", only=["precision"])

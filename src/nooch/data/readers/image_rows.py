@@ -195,8 +195,7 @@ def summed(entries: Entries, shape: tuple[int, int], *, ordered: bool = False) -
     """
     rows, columns, values = entries
     listed = coo_array((values, (rows, columns)), shape=shape)
-    # unless asked otherwise, entries are put in order also where all are: sums must not depend # on
-    # other rows
+    # entries are put in order also where all of them are: sums must not depend on other rows
     listed.has_canonical_format = True
     sums = listed.tocsr()
     sums.has_sorted_indices, sums.has_canonical_format = ordered, False

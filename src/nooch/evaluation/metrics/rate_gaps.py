@@ -218,7 +218,7 @@ def _p_of_votes(
     beyond chance for the images of one group.
     """
     n = np.bincount(stratum)
-    rates, shares = (np.bincount(stratum, summand) / n for summand in (errors, condition))
+    rates, shares = (np.bincount(stratum, weights) / n for weights in (errors, condition))
     each = (errors - rates[stratum]) * (condition - shares[stratum])
     votes = np.bincount(group, each)
     spread = np.sqrt((votes**2).sum())

@@ -404,10 +404,10 @@ class Graded:
         self.needed = {part for name in metrics if name in _FORMULAS for part in _FORMULAS[name][0]}
         self.ranking = Ranking.from_scores(labels, values) if set(_RANKED) & set(metrics) else None
         self.outcomes = _outcomes(labels, values, scale, threshold)
-        self.summed = _summands(labels, values, scale, self.needed)
+        self.summed = _terms_of(labels, values, scale, self.needed)
         # undefined for predictions without boxes
         given = dict.fromkeys(_OF_BOXES, np.full(len(labels), np.nan)) | dict(counts or {})
-        self.summed |= {n: _Summand(c, None) for n, c in given.items() if n in self.needed}
+        self.summed |= {n: _Terms(c, None) for n, c in given.items() if n in self.needed}
 
     @cached_property
     def areas_of_all(self) -> SubsetAreas:
@@ -536,7 +536,7 @@ def _count(outcomes: NDArray[Any], name: str) -> Floats:
 
 
 @dataclass(frozen=True)
-class _Summand:
+class _Terms:
     """A value of each image, float64 (n,), to sum by atom and bin, intp (n,); None = one bin."""
 
     values: Floats
@@ -564,23 +564,23 @@ def _outcomes(
     return np.asarray(np.uint8(2) * labels + answers)
 
 
-def _summands(
+def _terms_of(
     labels: NDArray[np.bool_], values: Floats, scale: str, metrics: set[str]
-) -> dict[str, _Summand]:
-    """The summands wanted, by name."""
-    summands = {}
+) -> dict[str, _Terms]:
+    """The terms wanted, by name."""
+    terms = {}
     p = probabilities(values, scale) if {"ece", "ece_top", "brier"} & metrics else np.empty(0)
     if "nll" in metrics:
-        summands["nll"] = _Summand(losses(labels, values, scale), None)
+        terms["nll"] = _Terms(losses(labels, values, scale), None)
     if "brier" in metrics:
-        summands["brier"] = _Summand((p - labels) ** 2, None)
+        terms["brier"] = _Terms((p - labels) ** 2, None)
     if "ece" in metrics:
-        summands["ece"] = _Summand(np.asarray(labels - p), _bins_of(p))
+        terms["ece"] = _Terms(np.asarray(labels - p), _bins_of(p))
     if "ece_top" in metrics:
         confidence = np.maximum(p, 1 - p)
         right = ~are_wrong(labels, values, scale)
-        summands["ece_top"] = _Summand(right - confidence, _bins_of(confidence))
-    return summands
+        terms["ece_top"] = _Terms(right - confidence, _bins_of(confidence))
+    return terms
 
 
 def _bins_of(p: Floats) -> NDArray[np.int64]:

@@ -73,8 +73,8 @@ class EmbeddingFile:
         requested = pl.DataFrame({"image_id": ids})
         joined = requested.join(own, on="image_id", how="left", maintain_order="left")
         rows = joined["row"].fill_null(-1).to_numpy()
-        rows_known = rows[rows >= 0]
-        if len(np.unique(rows_known)) != len(rows_known):
+        matched = rows[rows >= 0]
+        if len(np.unique(matched)) != len(matched):
             # "7" and "007" are two texts and one image
             problem = "several ids mean the same image"
             raise InputError(problem, where=self.path, allowed="each image once")

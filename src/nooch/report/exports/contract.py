@@ -156,11 +156,11 @@ def check_subsets(subsets: Sequence[str]) -> tuple[str, ...]:
     """Names of subsets, each once. Raises ParameterError: an unknown subset, none, or easy images
     with one of their sides.
     """
-    subsets_known = (*SUBSETS, *_EASY_SIDES)
+    names = (*SUBSETS, *_EASY_SIDES)
     for name in subsets:
-        check_one_of("subset", name, subsets_known)
+        check_one_of("subset", name, names)
     if not subsets:
-        raise ParameterError("no subset is named", allowed=", ".join(subsets_known))
+        raise ParameterError("no subset is named", allowed=", ".join(names))
     if "easy" in subsets and set(subsets) & set(_EASY_SIDES):
         allowed = f"easy, or {' and '.join(_EASY_SIDES)}"
         raise ParameterError("easy contains its own sides", where="subsets", allowed=allowed)

@@ -92,7 +92,7 @@ def export(
     suite = as_suite(suite)
     data = None if data is None else as_dataset(data)
     write, draw = exporter(to), Draw(per_set, template, seed)
-    options_known = set(inspect.signature(write).parameters) - _SHARED
+    own_options = set(inspect.signature(write).parameters) - _SHARED
     own: dict[str, Any] = {
         "annotations": annotations, "no_annotations": no_annotations, "subsets": subsets,
         "id_field": id_field, "predictions": predictions, "reading": reading, "images": images,
@@ -100,14 +100,14 @@ def export(
     }  # fmt: skip
     given = {name: value for name, value in own.items() if _is_given(value)}
     given |= settings or {}
-    if "questions" in options_known:
+    if "questions" in own_options:
         given["questions"] = draw
         splits = splits or suite.splits_to_score()
     else:
         usual = Draw()._asdict()
         given |= {n: v for n, v in draw._asdict().items() if v != usual[n]}
     for name in given:
-        check_one_of("option", name, options_known, owner=f"the export {to}")
+        check_one_of("option", name, own_options, owner=f"the export {to}")
     if any(not text.strip() for text in licenses):
         raise ParameterError(
             "a license is empty", allowed="its name, such as CC BY 4.0, or its address"

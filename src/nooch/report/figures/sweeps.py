@@ -369,9 +369,9 @@ def losses_by_tau(sweep: Sweep, side: str = "positive", *, ax: Axes | None = Non
     part = points.filter(side=check_one_of("side", side, SIDE_COLORS))
     ax = new_axes(ax)
     tau_band(ax, part, SIDE_COLORS[side])
-    points_known = part.drop_nulls("loss")
+    points = part.drop_nulls("loss")
     style: Any = {"color": "black", "linestyle": "--", "linewidth": 1.3}
-    ax.plot(points_known["tau"], points_known["loss"], **style, label="all hard images")
+    ax.plot(points["tau"], points["loss"], **style, label="all hard images")
     title = f"NLL of hard {side}s by the gist criterion ({part['split'][0]})"
     ax.set(xlabel="tau", ylabel="mean NLL", title=title, ylim=(0, None))
     ax.legend()

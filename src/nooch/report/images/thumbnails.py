@@ -84,22 +84,22 @@ def draw_pictures(
     return drawn
 
 
-def _draw(picture_wanted: Wanted, folder: Path, value_range: ValueRange | None) -> DrawnPicture:
+def _draw(wanted: Wanted, folder: Path, value_range: ValueRange | None) -> DrawnPicture:
     try:
-        with opened_image(picture_wanted.path) as image:
+        with opened_image(wanted.path) as image:
             longest, wide = max(image.size), is_wide(image)
-        picture = rgb_image(picture_wanted.path, value_range, longest=2 * LARGE)
+        picture = rgb_image(wanted.path, value_range, longest=2 * LARGE)
         if longest > SMALL:
             large = picture if longest <= LARGE else picture.copy()
             _save(
                 large,
                 LARGE,
-                folder / picture_name(picture_wanted.split, picture_wanted.row, large=True),
+                folder / picture_name(wanted.split, wanted.row, large=True),
             )
-        _save(picture, SMALL, folder / picture_name(picture_wanted.split, picture_wanted.row))
+        _save(picture, SMALL, folder / picture_name(wanted.split, wanted.row))
     except UNREADABLE as error:
-        return DrawnPicture(picture_wanted, 0, f"{picture_wanted.path.name}: {error}")
-    return DrawnPicture(picture_wanted, 2 if longest > SMALL else 1, wide=wide)
+        return DrawnPicture(wanted, 0, f"{wanted.path.name}: {error}")
+    return DrawnPicture(wanted, 2 if longest > SMALL else 1, wide=wide)
 
 
 def _save(picture: Image.Image, longest: int, path: Path) -> None:

@@ -131,7 +131,7 @@ def _orders(view: TaskView, most: int) -> Iterator[Any]:
                 yield smallest(rows, key, most)
 
 
-def pictures_wanted(
+def pictures_of(
     images: Mapping[str, SplitImages], index: ImageIndex | None, rows: Mapping[str, Sequence[int]]
 ) -> tuple[list[Wanted], int]:
     """Images to draw, each once, and how many have no file below the folder."""

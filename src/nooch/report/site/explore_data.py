@@ -125,7 +125,7 @@ def criterion_parts(
 
     A criterion has ``marks`` (uint8, 0 hard positive, 1 hard negative, 2 easy, 255 no verdict) as
     in the suite, and what they follow from: ``cues``, or ``support``; or the ``reason`` for a
-        missing set. ``unset`` are the supports of tasks without one.
+    missing set. ``unset`` are the supports of tasks without one.
     """
     parts: dict[str, Any] = {}
     areas: dict[str, Any] = {}
@@ -171,10 +171,11 @@ def context_presences(suite: Suite, images: SplitImages) -> dict[str, Any]:
         fitted = fitted_of(suite, name, FittedContext)
         if fitted is not None and images.data is not None:
             table = fitted.presences(images.data)
-            starts, columns = (packed(table_entry, "u4") for table_entry in table.present)
+            starts, columns = (packed(part, "u4") for part in table.present)
             fold = packed(fitted.fold_of(images.data), "u1")
-            table_entry = {"names": table.names, "starts": starts, "columns": columns, "fold": fold}
-            entries[name] = table_entry
+            entries[name] = {
+                "names": table.names, "starts": starts, "columns": columns, "fold": fold,
+            }  # fmt: skip
     return entries
 
 

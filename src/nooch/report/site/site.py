@@ -30,7 +30,7 @@ from nooch.report.site.cards import (
     answer_sections,
     cards_of,
     gallery_rows,
-    pictures_wanted,
+    pictures_of,
 )
 from nooch.report.site.explore_data import ThresholdLosses, finding_data, fitted_of, swept
 from nooch.report.site.folder import PAGES, SITE_MARKER, Site, write_site
@@ -156,7 +156,7 @@ def write_report(
     if answer is not None:
         shown = [*answer.pictured, *shown]
     rows[split] = [*shown, *rows[split]]
-    pictures, absent = pictures_wanted(content.images, index, rows)
+    pictures, absent = pictures_of(content.images, index, rows)
     missing = content.missing(index, absent, scored.problems)
     shown_range = sources.shown_range([picture.path for picture in pictures])
     if index is not None:

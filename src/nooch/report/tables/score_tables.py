@@ -70,8 +70,8 @@ def tables_of(
     usual = _OF_OUTPUTS if "auc" in metric_names else _OF_ANSWERS
     usual = _OF_BOXES if scores.box_effects.height else usual
     metrics = [metric for metric in metrics or usual if metric in metric_names]
-    columns_shown = [(metric, subset) for metric in metrics for subset in _COLUMNS[metric][1]]
-    of_cues = [(metric, subset) for metric, subset in columns_shown if subset != "all"]
+    columns = [(metric, subset) for metric in metrics for subset in _COLUMNS[metric][1]]
+    of_cues = [(metric, subset) for metric, subset in columns if subset != "all"]
     table, tables = partial(_table, most=most), list[DisplayTable]()
     # values of captions that are pooled over splits are in no table
     places = scores.table.drop_nulls("split").group_by("criterion", "split", maintain_order=True)
@@ -83,12 +83,12 @@ def tables_of(
         tables += table(f"Scores on {criterion} challenge sets ({split})", rows, keys, columns)
         by_cue, by_group = part.drop_nulls("cue"), part.drop_nulls("group")
         tables += table(f"By context cue: {place}", by_cue, ["task", "run", "cue"], of_cues)
-        tables += table(f"By group: {place}", by_group, ["task", "run", "group"], columns_shown)
+        tables += table(f"By group: {place}", by_group, ["task", "run", "group"], columns)
     rows = scores.differences.filter(_WHOLE).rename({"difference": "value"})
     groups = rows.group_by("criterion", "split", "baseline", maintain_order=True)
     for (criterion, split, baseline), part in groups:
         title = f"Differences from {baseline} on {criterion} challenge sets ({split})"
-        tables += table(title, part, ["task", "run"], columns_shown, differences=True)
+        tables += table(title, part, ["task", "run"], columns, differences=True)
     return tables
 
 
@@ -96,7 +96,7 @@ def _table(
     title: str,
     rows: pl.DataFrame,
     keys: list[str],
-    columns_shown: Sequence[tuple[str, str]],
+    columns: Sequence[tuple[str, str]],
     *,
     most: int | None,
     differences: bool = False,
@@ -113,18 +113,18 @@ def _table(
         average = first == AVERAGE
         if average:
             like = [pl.col(key) == value for key, value in zip(keys[1:], names[1:], strict=True)]
-            cells, counted = _alike(cells, columns_shown, of_tasks.filter(*like))
+            cells, counted = _alike(cells, columns, of_tasks.filter(*like))
             first = average_label(counted, tasks)
         n = {subset: row["n"] for (_, subset), row in cells.items()}
         counts = [] if differences else [f"{n[side]:,}" for side in _COUNTED]
-        values = [_cell(cells.get(key), signed=differences) for key in columns_shown]
-        value = cells.get(columns_shown[0], {}).get("value") if columns_shown else None
+        values = [_cell(cells.get(key), signed=differences) for key in columns]
+        value = cells.get(columns[0], {}).get("value") if columns else None
         listed.append((average, value, [first, *others, *counts, *values]))
     # all runs of a task together, the average last
     listed.sort(key=lambda row: row[0])
     notes, total = [], len(listed)
-    if most is not None and total > most and columns_shown:
-        metric, subset = columns_shown[0]
+    if most is not None and total > most and columns:
+        metric, subset = columns[0]
         sign, order = (1, "lowest") if metric in LARGER_IS_BETTER else (-1, "highest")
         worst = [row for row in listed if not row[0]]
         averages = listed[len(worst) :]
@@ -134,12 +134,10 @@ def _table(
         title = f"{title}: {len(listed):,} of {total:,} rows"
         notes = [f"averages, and rows with the {first}"]
     counts = [] if differences else [_SHORT[side] for side in _COUNTED]
-    heads = (
-        f"{_COLUMNS[metric][0]} {_SHORT.get(subset, subset)}" for metric, subset in columns_shown
-    )
-    columns = [*keys, *counts, *heads]
+    heads = (f"{_COLUMNS[metric][0]} {_SHORT.get(subset, subset)}" for metric, subset in columns)
     shown = [row for *_, row in listed]
-    return [DisplayTable(title, columns, shown, len(keys), notes)] if listed else []
+    head = [*keys, *counts, *heads]
+    return [DisplayTable(title, head, shown, len(keys), notes)] if listed else []
 
 
 def _alike(
@@ -150,15 +148,13 @@ def _alike(
     If they are over others, their values and counts are taken over the tasks that all of them
     have, without intervals. An average that is null, as a strict one is, stays so.
     """
-    cells_known = [
-        cells[key] for key in columns if key in cells and cells[key]["value"] is not None
-    ]
+    defined = [cells[key] for key in columns if key in cells and cells[key]["value"] is not None]
     tasks = of_tasks["task"].unique().to_list()
     lists = {
-        row["averaged_tasks"]: set(named_tasks(row["averaged_tasks"], tasks)) for row in cells_known
+        row["averaged_tasks"]: set(named_tasks(row["averaged_tasks"], tasks)) for row in defined
     }
     if len(lists) < 2:
-        return cells, [row["n_tasks"] for row in cells_known]
+        return cells, [row["n_tasks"] for row in defined]
     common = set.intersection(*lists.values())
     means = of_tasks.filter(pl.col("task").is_in(common)).group_by("metric", "subset")
     taken = {

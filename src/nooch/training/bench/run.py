@@ -154,7 +154,7 @@ def training_device(device: str, engine: str | None) -> str:
     require_packages()
     if device == "auto":
         # workers have the same packages; the kind of device is in the records of all jobs
-        device = "cuda" if engine_of(engine).gpus_there() and _has_cuda() else "cpu"
+        device = "cuda" if engine_of(engine).gpu_count() and _has_cuda() else "cpu"
     engine_of(engine, gpus=int(device == "cuda"))
     return device
 

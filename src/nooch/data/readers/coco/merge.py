@@ -162,8 +162,8 @@ def merged_provenance(
     categories = class_categories([(file.role, file) for file in files])
     listed: dict[str, dict[str, Any]] = {}
     for entry in chain.from_iterable(file.licenses for file in files):
-        entry_known: dict[str, Any] = {k: entry[k] for k in ("name", "url") if k in entry}
-        listed.setdefault(str(entry.get("name", entry)), entry_known)
+        record: dict[str, Any] = {k: entry[k] for k in ("name", "url") if k in entry}
+        listed.setdefault(str(entry.get("name", entry)), record)
     of_files = Counter[str]()
     for file in files:
         of_files.update(file.counts)
@@ -309,18 +309,20 @@ class _MergedFiles:
         self.classes = list(self._column)
         in_images = np.isin(maps.image_ids, self.ids)
         rows = np.searchsorted(self.ids, maps.image_ids)
-        rows_there = rows[in_images]
-        differ = self.widths[rows_there] != maps.widths[in_images]
-        differ |= self.heights[rows_there] != maps.heights[in_images]
+        rows_with_maps = rows[in_images]
+        differ = self.widths[rows_with_maps] != maps.widths[in_images]
+        differ |= self.heights[rows_with_maps] != maps.heights[in_images]
         if differ.any():
             problem = "maps and annotation files differ in the size of images"
-            raise InputError(f"{problem} {some_of(self.ids[rows_there[differ]])}", where=maps.name)
+            raise InputError(
+                f"{problem} {some_of(self.ids[rows_with_maps[differ]])}", where=maps.name
+            )
         keep = in_images[maps.image_index]
         columns = np.array([self._column[name] for name in maps.categories.values()], np.int32)
         entry_rows, column = rows[maps.image_index][keep], columns[maps.category_index][keep]
         self._parts.append((entry_rows, column, maps.areas[keep]))
-        self.counts["maps"] = len(self.ids) - len(rows_there)
-        self.annotated["annotated_stuff"] = self.ids[rows_there]
+        self.counts["maps"] = len(self.ids) - len(rows_with_maps)
+        self.annotated["annotated_stuff"] = self.ids[rows_with_maps]
 
     def _check_disjoint(self, files: list[tuple[str, ParsedFile]]) -> None:
         for role in ("things", "stuff"):
