@@ -513,4 +513,4 @@ class Suite(Displayed):
         if self.header.hard_only:
             problem = f"{purpose} needs the easy images, and the suite contains only hard images"
             remedy = "make the suite with the labels of all images"
-            raise InputError(problem, remedy=f"{remedy} (`labels` of published_suite)")
+            raise InputError(problem, remedy=f"{remedy} (nooch.paper.published_suite)")

@@ -148,7 +148,7 @@ class Sources(Options):
         """Losses by class on the suite's sets."""
         suite = self._suite
         if suite.header.hard_only:
-            remedy = "make the suite with `labels` of all images (published_suite)"
+            remedy = "make the suite with labels of all images (nooch.paper.published_suite)"
             problem = "needs easy images, and the suite contains only hard images"
             raise MissingSourceError(problem, remedy=remedy)
         suite = suite if self.tasks is None else suite.only(self.tasks)
