@@ -657,7 +657,9 @@ FORMS: dict[str, Messy] = {
     "only a README": Messy(files(README_dot_md="hello"), "refused", words=("1 file .md",)),
     "LabelMe": Messy(files("a.jpg", a_dot_json=LABELME), "refused", words=("LabelMe", "COCO")),
     "Label Studio": Messy(only("p.json", STUDIO), "refused", words=("Label Studio", "export")),
-    "Datumaro": Messy(files(annotations__train_dot_json=DATUMARO), "refused", words=("datum ",)),
+    "Datumaro": Messy(
+        files(annotations__train_dot_json=DATUMARO), "refused", words=("datumaro/datumaro",)
+    ),
     "CVAT": Messy(files(annotations_dot_xml=CVAT), "refused", words=("CVAT", "COCO 1.0")),
     "CVAT's file": Messy(only("a.xml", CVAT), "refused", words=("CVAT", "COCO 1.0")),
     "VIA": Messy(files("a.jpg", via_dot_json=VIA), "refused", words=("VIA", "COCO format")),

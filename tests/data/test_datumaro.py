@@ -55,6 +55,13 @@ def camvid(folder):
     picture(folder / "trainannot" / "0.png")
 
 
+def ade(folder, text="json"):
+    """A photograph, its maps and what lists their regions, as of 2020."""
+    for name in ("a.jpg", "a_seg.png", "a_parts_1.png"):
+        picture(folder / "training" / "street" / name)
+    (folder / "training" / "street" / f"a.{text}").write_text("{}")
+
+
 def mvtec(folder):
     """One good image to train from; a good and a broken one to test, with its map."""
     for name in ("train/good/0", "test/good/0", "test/cut/0"):
@@ -149,7 +156,23 @@ def recognized(folder):
 
 LAYOUTS = [
     (kitti, "kitti_detection"), (dota, "dota"), (camvid, "camvid"), (mvtec, "mvtec_classification"),
+    (ade, "ade20k2020"), (lambda folder: ade(folder, "txt"), "ade20k2017"),
 ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "marks"), [
+    ("datumaro", '{"items": [], "categories": {"label": {}}}'),
+    ("vott_json", '{"assets": {"1": {"regions": []}}}'),
+    ("coco_panoptic", '{"annotations": [{"segments_info": []}]}'),
+    ("roboflow_create_ml", '[{"image": "a.jpg", "annotations": [{"label": 1, "coordinates": 1}]}]'),
+])  # fmt: skip
+def test_files_that_datumaro_reads_are_refused_with_the_line_that_reads_them(tmp_path, name, marks):
+    place = tmp_path / "in" / "train" / "a.json"
+    place.parent.mkdir(parents=True)
+    place.write_text(marks)
+    words = f"nooch import auto {tmp_path}/in `reader` datumaro/{name}"
+    fails(lambda: recognize(tmp_path / "in"), "which is not read", "nooch[datumaro]", words)
+    fails(lambda: recognize(place), words.replace("/in ", "/in/train "))
 
 
 @pytest.mark.parametrize(("write", "name"), LAYOUTS)

@@ -30,9 +30,10 @@ class _Format:
     """A format by endings of its files, or by texts that all are near the start of its files."""
 
     name: str
-    remedy: str
+    remedy: str = ""
     marks: tuple[bytes, ...] = ()
     endings: tuple[str, ...] = ()
+    importer: str = ""
 
 
 _TABLE = "write a table with columns filename and label (.csv or .parquet), and import that"
@@ -46,15 +47,13 @@ _FORMATS = (
     _Format("Label Studio's JSON",
             "export from Label Studio as COCO, YOLO, or CSV of choices",
             (b'"data"', b'"result"', b'"from_name"')),
-    _Format("Datumaro's JSON",
-            "convert it: datum convert -if datumaro -f coco_instances -i FOLDER -o OUT",
-            (b'"items"', b'"categories"', b'"label"')),
+    _Format("Datumaro's JSON", marks=(b'"items"', b'"categories"', b'"label"'),
+            importer="datumaro"),
     _Format("a file of VGG Image Annotator (VIA)",
             "export from VIA with Annotation, Export Annotations (COCO format)",
             (b"region_attributes",)),
-    _Format("CreateML's JSON",
-            "export COCO JSON from the program that wrote it, or convert it with Roboflow",
-            (b'"coordinates"', b'"label"', b'"image')),
+    _Format("CreateML's JSON", "export COCO JSON from the program that wrote it, or ",
+            (b'"coordinates"', b'"label"', b'"image'), importer="roboflow_create_ml"),
     _Format("Supervisely's JSON",
             "export from Supervisely with the app Export to COCO",
             (b'"objects"', b'"classTitle"')),
@@ -62,14 +61,12 @@ _FORMATS = (
             "export in Python: dataset.export(DIR, dataset_type="
             "fiftyone.types.COCODetectionDataset)",
             (b'"samples"', b'"filepath"')),
-    _Format("COCO's panoptic JSON",
-            "import its instances and stuff files; panoptic files divide each image among classes"
-            " in pictures of their own",
-            (b'"segments_info"',)),
-    _Format("VoTT's JSON",
-            "export from VoTT as CSV, and import that table",
-            (b'"assets"', b'"regions"')),
-    _Format("CVAT's XML", "export from CVAT as COCO 1.0", (b"<annotations>", b"<image ")),
+    _Format("COCO's panoptic JSON", "import its instances and stuff files, or ",
+            (b'"segments_info"',), importer="coco_panoptic"),
+    _Format("VoTT's JSON", "export from VoTT as CSV, and import that table; or ",
+            (b'"assets"', b'"regions"'), importer="vott_json"),
+    _Format("CVAT's XML", "export from CVAT as COCO 1.0, or ", (b"<annotations>", b"<image "),
+            importer="cvat"),
     _Format("an archive", "unpack it, and import the folder",
             endings=(".zip", ".tar", ".gz", ".tgz", ".7z", ".rar", ".bz2", ".xz")),
     _Format("a pickle (it can run code when it is loaded)", _TABLE,
@@ -139,14 +136,24 @@ def _format_of(file: Path) -> _Format | None:
     return None
 
 
-def refuse_other(file: Path) -> None:
-    """Raise InputError for a file of a format that is known and not read."""
+INSTALLED = (
+    "pip install 'nooch[datumaro]' in an environment of its own, since it pins packages, and there"
+)
+
+
+def refuse_other(file: Path, folder: Path | None = None) -> None:
+    """Raise InputError for a file of a format that is known and not read; ``folder``: the one that
+    was given.
+    """
     if (kind := _format_of(file)) is not None:
-        raise InputError(f"is {kind.name}, which is not read", where=file, remedy=kind.remedy)
+        remedy, where = kind.remedy, folder or file.parent
+        if kind.importer:
+            remedy += f"{INSTALLED} nooch import auto {where} `reader` datumaro/{kind.importer}"
+        raise InputError(f"is {kind.name}, which is not read", where=file, remedy=remedy)
 
 
-def refuse_other_among(files: Iterable[Path], *, by_ending: bool) -> None:
-    """Raise InputError for such files, of which the first of each ending are looked at;
+def refuse_other_among(folder: Path, files: Iterable[Path], *, by_ending: bool) -> None:
+    """Raise InputError for such files of a folder, of which the first of each ending are looked at;
     ``by_ending``: also where only the ending tells.
     """
     count = Counter[str]()
@@ -154,7 +161,7 @@ def refuse_other_among(files: Iterable[Path], *, by_ending: bool) -> None:
         count[file.suffix.lower()] += 1
         kind = _format_of(file) if count[file.suffix.lower()] <= _MOST_ALIKE else None
         if kind is not None and (kind.marks or by_ending):
-            refuse_other(file)
+            refuse_other(file, folder)
 
 
 _LAYOUTS = (
@@ -165,10 +172,12 @@ _LAYOUTS = (
     ("MVTec AD", "mvtec_classification", "ground_truth test train"),
     ("CamVid", "camvid", "train trainannot"),
     ("WIDER FACE", "wider_face", "wider_face_split"),
+    ("CelebA", "align_celeba", "Anno Img/img_align_celeba"),
     ("CelebA", "celeba", "Anno Img"),
     ("MOT", "mot_seq", "gt/gt.txt"),
     ("Mapillary Vistas", "mapillary_vistas_instances", "images v1.2"),
     ("Mapillary Vistas", "mapillary_vistas_instances", "images instances labels"),
+    ("ADE20K", "ade20k2020", "*_seg.png *.json"),
     ("ADE20K", "ade20k2017", "*_seg.png *_parts_*.png"),
 )
 """A layout, Datumaro's name for it, and the folders and files that lie next to each other in it."""

@@ -17,6 +17,7 @@ from nooch.base.words import counted
 from nooch.data.image_names import IMAGE_ENDINGS, MAP_ENDINGS, is_image, is_junk
 from nooch.data.importing.class_folders import NO_CLASSES, annotation_signs, folder_signs, map_of
 from nooch.data.importing.other_formats import (
+    INSTALLED,
     files_seen,
     head_of,
     is_voc,
@@ -226,12 +227,12 @@ def _other_file(file: Path, _: Hints) -> None:
 
 def _other_folder(folder: Path, _: Hints) -> None:
     """Refuse a folder of a format that is known, by what its files contain, and not read."""
-    refuse_other_among(_listed(folder, ("",)), by_ending=False)
+    refuse_other_among(folder, _listed(folder, ("",)), by_ending=False)
 
 
 def _unread_folder(folder: Path, _: Hints) -> None:
     """As ``_other_folder``, also by the endings of files, such as of archives."""
-    refuse_other_among(_listed(folder, ("",)), by_ending=True)
+    refuse_other_among(folder, _listed(folder, ("",)), by_ending=True)
 
 
 def _other_layout(folder: Path, _: Hints) -> Recognized | None:
@@ -243,8 +244,7 @@ def _other_layout(folder: Path, _: Hints) -> Recognized | None:
         raise InputError(
             f"has the layout of {name}, which nooch reads by Datumaro",
             where=folder,
-            remedy="pip install 'nooch[datumaro]' in an environment of its own, since it pins"
-            " packages, and there {}",
+            remedy=f"{INSTALLED} {{}}",
             give={"reader": f"datumaro/{importer}"},
             allowed=_KNOWN,
         )
