@@ -215,6 +215,11 @@ DOUBTFUL = {
         ("boxes_train/1.jpg", "boxes_test/2.jpg", "query/3.jpg"),
         "boxes_test, boxes_train are called after splits",
     ),
+    "a suffix on all": (
+        tuple(f"{p}.jpg" for n in (7, 90, 204, 815) for p in (f"whole/{n}", f"small/{n}_thumb")),
+        "small and whole have the same names",
+    ),
+    "a list of other classes": (("v_1/1.jpg", "v_2/2.jpg", "classes.txt"), "names none of them"),
     "a file called after an image": ((*TWICE, "truth/gt_1.txt"), "truth/gt_1.txt has the name of"),
 }
 

@@ -130,7 +130,11 @@ def _same_images(
 
 
 def _by_stem(folder: Path) -> dict[str, Path]:
-    return {path.rsplit(".", 1)[0]: folder / path for path in list_images(folder)}
+    """Names without ending, and without the words that all end with, such as _thumb -> image."""
+    stems = {path.rsplit(".", 1)[0]: folder / path for path in list_images(folder)}
+    words = {"".join(re.findall(r"[_.\- ]\D+$", stem)) for stem in stems}
+    return {stem.removesuffix(max(words) if len(words) == 1 else ""): file
+            for stem, file in stems.items()}  # fmt: skip
 
 
 def _are_counted(stems: Sequence[str]) -> bool:

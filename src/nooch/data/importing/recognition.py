@@ -495,6 +495,9 @@ def _image_folder(folder: Path, _: Hints) -> Recognized | None:
     if loose or not names or {name.lower() for name in names} & NO_CLASSES:
         return None
     signs, table = annotation_signs(folder, _listed(folder, ("",)))
+    listed = _class_list(folder)
+    if listed is not None and not any(name.encode() in head_of(listed) for name in names):
+        signs.append(f"{listed.name} names none of them")
     if signs := [*signs, *folder_signs(classes, divided)]:
         other = f"; or import the annotations: nooch import auto {table}" if table else ""
         raise InputError(
