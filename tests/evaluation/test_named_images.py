@@ -209,3 +209,13 @@ def test_the_shipped_suite_knows_the_names_of_coco():
     ids = suite.set("ce", "tie", "test").image_ids[:2].to_list()
     names = pl.Series([f"val2014/COCO_val2014_{ids[0]:012d}.jpg", f"{ids[1]:012d}.jpg", "7.jpg"])
     assert suite.match_names(names, "x").ids.to_list() == [*ids, None]
+
+
+def test_unknown_images_that_are_left_out_are_counted(suite):
+    """By id, where any number could be one; what is known is not counted."""
+    ids = [*suite.set("ce", "car", "test").image_ids, 998, 999]
+    frame = pl.DataFrame({"image_id": ids, "task": "car", "probability": 0.5})
+    (run,) = load_predictions(frame, suite, ignore_unknown=True)
+    assert "2 images left out, as unknown (`ignore_unknown`)" in run.read
+    (run,) = load_predictions(frame[:-2], suite, ignore_unknown=True)
+    assert "left out" not in run.read

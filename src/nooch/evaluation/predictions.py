@@ -548,6 +548,10 @@ class KnownImages:
             if count := self._outside(ids):
                 verb = "is" if count == 1 else "are"
                 notes.append(f"{counted(count, 'image')} of the dataset {verb} not in the suite")
+        only_hard = self.suite is not None and self.suite.header.hard_only
+        if others and ignore_unknown and not only_hard:
+            n = int(_absent(ids, self._known()).sum())
+            notes += [f"{counted(n, 'image')} left out, as unknown (`ignore_unknown`)"] * (n > 0)
         run = run.only(images=ids.is_not_null()) if ids.null_count() else run
         read = "; ".join(filter(None, notes))
         return replace(run, image_ids=ids.drop_nulls(), read=read, images_of=suffix)
