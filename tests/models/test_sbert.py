@@ -84,6 +84,12 @@ def test_packed_weights_change_no_vector_beyond_rounding(precision, atol, monkey
     np.testing.assert_allclose(vectors, without, atol=atol)
 
 
+@pytest.mark.parametrize("precision", ["float32", "bf16"])
+def test_a_vector_does_not_depend_on_the_other_sentences(precision):
+    some = encoder("minilm", precision=precision, device="cpu").encode(SENTENCES[::3])
+    np.testing.assert_array_equal(some, minilm(precision)[::3])
+
+
 def test_weights_saved_in_half_precision_are_computed_with_in_float32(tmp_path):
     model = SentenceTransformer(str(FOLDER), device="cpu")
     model.bfloat16().save_pretrained(str(tmp_path / "half"), create_model_card=False)

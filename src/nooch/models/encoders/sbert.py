@@ -1,7 +1,7 @@
-"""Sentence embeddings of sentence-transformers, faster than its ``encode`` on captions.
+"""Sentence embeddings by the ``encode`` of sentence-transformers, in float32 or bfloat16.
 
-The transformer runs on batches of equal token length, on every core, in float32 or bfloat16;
-pooling and later modules stay in float32. Times are in benchmarks/RESULTS.md.
+On a CPU its linear layers use packed weights, and each thread has its own batches. Times are in
+benchmarks/RESULTS.md.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property, partial
-from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -27,62 +26,12 @@ from nooch.base.errors import InputError, MissingExtraError, as_input_error, che
 from nooch.models.encoders.caption_vectors import distinct
 from nooch.models.sources import WEIGHTS, contents_hash, fetched, read_json, silently
 
-FAMILIES = frozenset({"bert", "roberta", "xlm-roberta", "distilbert", "electra"})
-"""Model types that attend to every token and look their attention up by name."""
-
-_NAME = "nooch_short"
-_LONGEST = 64
-
-
-def use_short_attention(transformer: Any) -> None:
-    """Let a Hugging Face model use ``_short_attention``, unless transformers is too old."""
-    try:
-        from transformers import AttentionInterface
-    except ImportError:
-        return
-    if transformer.config.model_type in FAMILIES:
-        AttentionInterface.register(_NAME, _short_attention)
-        transformer.set_attn_implementation(_NAME)
-
-
-def _short_attention(
-    module: Any,
-    query: Any,
-    key: Any,
-    value: Any,
-    attention_mask: Any,
-    scaling: float | None = None,
-    **options: Any,
-) -> tuple[Any, None]:
-    """Softmax(QK^T * scaling)V, softmax in float32.
-
-    ``query``: (batch, heads, tokens, width); ``key`` and ``value`` alike. Returns (batch, tokens,
-    heads, width), and no weights.
-    """
-    batch, heads, length, width = query.shape
-    if attention_mask is not None or length > _LONGEST or query.device.type != "cpu":
-        from transformers.integrations.sdpa_attention import sdpa_attention_forward
-
-        fused: tuple[Any, None] = sdpa_attention_forward(
-            module, query, key, value, attention_mask, scaling=scaling, is_causal=False, **options
-        )
-        return fused
-    q, k, v = (x.reshape(batch * heads, length, width) for x in (query, key, value))
-    scale = width**-0.5 if scaling is None else scaling
-    weights = q.bmm(k.transpose(1, 2)).float()
-    weights = weights.sub_(weights.amax(-1, keepdim=True)).mul_(scale).exp_()
-    # dividing the result is cheaper than dividing the weights: width, not length, per token
-    mixed = weights.to(v.dtype).bmm(v).float().div_(weights.sum(-1, keepdim=True)).to(v.dtype)
-    return mixed.view(batch, heads, length, width).transpose(1, 2).contiguous(), None
-
-
-CPU_TOKENS = 1024
-"""Tokens in a batch: a CPU keeps the activations in its caches."""
-
+_FAMILIES = frozenset({"bert", "roberta", "xlm-roberta", "distilbert", "electra", "mpnet"})
+"""Model types whose linear layers are packed, and whose batches are of equal length."""
+_CPU_TOKENS = 1024
+"""Tokens that packed weights are made for."""
 # what torch.compile calls for a linear layer on a CPU
 _OPERATIONS = ("_reorder_linear_weight", "_linear_pointwise")
-# model types that need no input but token ids, checked on batches of equal length
-_FAST = FAMILIES | {"mpnet"}
 
 
 def require_package() -> None:
@@ -93,22 +42,17 @@ def require_package() -> None:
         raise MissingExtraError("sentence-transformers", "gist", "a sentence encoder") from error
 
 
-def is_fast(model: Any) -> bool:
-    """True if a model runs on its transformer's token ids directly, in batches of equal length."""
-    transformer = getattr(model[0], "auto_model", None)
-    kind = getattr(getattr(transformer, "config", None), "model_type", None)
-    return (
-        kind in _FAST
-        and bool(getattr(model.tokenizer, "is_fast", False))
-        and model.default_prompt_name is None
-    )
+def _model_type(model: Any) -> str | None:
+    """The family of a model's transformer, ``bert`` for example."""
+    config = getattr(getattr(model[0], "auto_model", None), "config", None)
+    return getattr(config, "model_type", None)
 
 
 def load(folder: Path, device: str, precision: str) -> Any:
     """The model of a checked folder, ready to run in the precision (``float32`` or ``bf16``).
 
-    Weights saved in half precision are converted to float32; with ``bf16`` only the transformer is
-    in bfloat16 if it is a fast one, else the whole model.
+    Weights saved in half precision are converted to float32; with ``bf16`` only the first module,
+    the transformer, is in bfloat16.
     """
     from sentence_transformers import SentenceTransformer
 
@@ -116,14 +60,23 @@ def load(folder: Path, device: str, precision: str) -> Any:
     allowed = "a folder saved by sentence-transformers, with weights as .safetensors"
     with as_input_error("cannot be loaded", where=folder, allowed=allowed), silently():
         model = SentenceTransformer(str(folder), device=device, **safe).float()
-    fast = is_fast(model)
-    if fast:
-        use_short_attention(model[0].auto_model)
     if precision == "bf16":
-        (model[0] if fast else model).bfloat16()
-    if fast and device == "cpu":
+        model[0].bfloat16().register_forward_hook(_in_float32)
+    if device == "cpu" and _model_type(model) in _FAMILIES:
         _use_packed_weights(model[0].auto_model)
     return model.eval()
+
+
+def _in_float32(_module: Any, _inputs: Any, features: dict[str, Any]) -> dict[str, Any]:
+    """Features for the later modules: rounding a pooled vector would lose more than the whole
+    transformer in bfloat16 does.
+    """
+    import torch
+
+    return {
+        name: value.float() if torch.is_tensor(value) and value.is_floating_point() else value
+        for name, value in features.items()
+    }
 
 
 def _use_packed_weights(transformer: Any) -> None:
@@ -146,7 +99,7 @@ def _use_packed_weights(transformer: Any) -> None:
             activated.add(part.dense)
             part.intermediate_act_fn = torch.nn.Identity()
         if type(part) is torch.nn.Linear:
-            weight = pack(part.weight.detach(), CPU_TOKENS)
+            weight = pack(part.weight.detach(), _CPU_TOKENS)
             bias = None if part.bias is None else part.bias.detach()
             activation = "gelu" if part in activated else "none"
             product = partial(_product, multiply, weight, bias, activation)
@@ -229,66 +182,12 @@ def _allowed() -> str:
     return f"{', '.join(_NAMED)}; a folder saved by sentence-transformers; a hub id owner/model"
 
 
-@dataclass(frozen=True)
-class Tokens:
-    """Token ids of many sentences in one flat array, about 60 bytes for a caption.
-
-    Attributes:
-        flat: int32, all ids one after the other.
-        lengths: int64 (n_sentences,), number of ids of each.
-    """
-
-    flat: NDArray[np.int32]
-    lengths: NDArray[np.int64]
-
-    @property
-    def starts(self) -> NDArray[np.int64]:
-        """Index of each sentence's start in ``flat``, shape (n_sentences,)."""
-        return np.cumsum(self.lengths) - self.lengths
-
-    def matrix(self, members: NDArray[np.intp], starts: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Ids of sentences that all have the same length: int64 (n_members, length)."""
-        span = np.arange(self.lengths[members[0]])
-        return self.flat[starts[members][:, None] + span].astype(np.int64)
-
-
-def tokenize(
-    tokenizer: Any, texts: Sequence[str], max_length: int | None, chunk: int = 8192
-) -> Tokens:
-    """Ids of the texts, cut at ``max_length`` tokens (the model's special tokens counted).
-
-    A fast tokenizer works on a chunk in parallel; the chunks keep its Python lists small.
-    """
-    flat, lengths = [np.empty(0, np.int32)], [np.empty(0, np.int64)]
-    for start in range(0, len(texts), chunk):
-        ids = tokenizer(
-            list(texts[start : start + chunk]),
-            truncation=True,
-            max_length=max_length,
-            return_attention_mask=False,
-            return_token_type_ids=False,
-        )["input_ids"]
-        lengths.append(np.fromiter(map(len, ids), np.int64, len(ids)))
-        flat.append(np.fromiter(chain.from_iterable(ids), np.int32, int(lengths[-1].sum())))
-    return Tokens(np.concatenate(flat), np.concatenate(lengths))
-
-
-def equal_lengths(lengths: NDArray[np.int64], budget: int) -> Iterator[NDArray[np.intp]]:
-    """Positions of sentences in batches of one length: at most ``budget`` tokens or a sentence."""
-    order = np.argsort(lengths, kind="stable")
-    _, firsts = np.unique(lengths[order], return_index=True)
-    for group in np.split(order, firsts[1:]):
-        if len(group):
-            step = max(1, budget // max(1, int(lengths[group[0]])))
-            yield from (group[i : i + step] for i in range(0, len(group), step))
-
-
 PRECISIONS = ("float32", "bf16")
 # suffix of the name of a stored embedding; data.embedding_precision reads it
 _SUFFIX = {"float32": "fp32", "bf16": "bf16"}
 
-# tokens in a batch: a GPU needs more than a CPU to be busy
-_GPU_TOKENS = 65536
+# sentences in a batch: a GPU needs more than a CPU to be busy
+_CPU_BATCH, _GPU_BATCH = 64, 1024
 # Python issues one operation at a time, so that more threads would wait for each other
 _MOST_WORKERS = 8
 
@@ -397,51 +296,39 @@ class SbertEncoder:
         return load(self._folder, self._on, self.precision)
 
     def _encode(self, texts: list[str], progress: StepProgress) -> NDArray[np.float32]:
-        model = self._model
-        if not is_fast(model):
-            return _encode_plainly(model, texts, progress)
-        tokens = tokenize(model.tokenizer, texts, model.max_seq_length)
-        starts, done = tokens.starts, 0
-        budget = CPU_TOKENS if self._on == "cpu" else _GPU_TOKENS
-        batches = list(equal_lengths(tokens.lengths, budget))
-        vectors = np.empty((len(texts), 0), np.float32)
+        model, size = self._model, _GPU_BATCH if self.on_gpu else _CPU_BATCH
+        batches = list(equal_lengths(_lengths(model, texts), size))
+
+        def encoded(rows: NDArray[np.intp]) -> NDArray[np.float32]:
+            batch = [texts[row] for row in rows]
+            vectors = model.encode(batch, batch_size=size, show_progress_bar=False)
+            return np.asarray(vectors, dtype=np.float32)
+
+        # the first call sets up the tokenizer that all threads share
+        parts = [encoded(batches[0])]
+        progress(len(parts[0]), len(texts))
         with _workers(self._on) as pool:
-            results = pool.map(lambda rows: _forward(model, tokens.matrix(rows, starts)), batches)
-            for members, result in zip(batches, results, strict=True):
-                if not done:
-                    vectors = np.empty((len(texts), result.shape[1]), np.float32)
-                vectors[members] = result
-                done += len(members)
-                progress(done, len(texts))
-        return vectors
+            for part in pool.map(encoded, batches[1:]):
+                parts.append(part)
+                progress(sum(map(len, parts)), len(texts))
+        return np.concatenate(parts)[np.argsort(np.concatenate(batches))]
 
 
-def _forward(model: Any, ids: NDArray[np.int64]) -> NDArray[np.float32]:
-    """Vectors of sentences of one length, (n, length) -> (n, d), through all modules in order."""
-    import torch
-
-    with torch.inference_mode():
-        tokens = torch.from_numpy(ids).to(model.device)
-        features = model[0]({"input_ids": tokens, "attention_mask": torch.ones_like(tokens)})
-        # rounding a pooled vector would lose more than the whole transformer in bf16 does
-        features = {
-            k: v.float() if torch.is_tensor(v) and v.is_floating_point() else v
-            for k, v in features.items()
-        }
-        for module in list(model)[1:]:
-            features = module(features)
-        vectors: NDArray[np.float32] = features["sentence_embedding"].cpu().numpy()
-    return vectors
+def _lengths(model: Any, texts: list[str]) -> NDArray[np.int64]:
+    """Tokens of each text, int64 (n,); where the tokenizer of a family is not known, characters."""
+    if _model_type(model) not in _FAMILIES:
+        return np.array([len(text) for text in texts])
+    ids = model.tokenizer(texts, truncation=True, max_length=model.max_seq_length)["input_ids"]
+    return np.array([len(tokens) for tokens in ids])
 
 
-def _encode_plainly(model: Any, texts: list[str], progress: StepProgress) -> NDArray[np.float32]:
-    """Use the model's own ``encode``: its family is not checked on batches of equal length."""
-    parts = []
-    for start in range(0, len(texts), 2048):
-        vectors = model.encode(texts[start : start + 2048], show_progress_bar=False)
-        parts.append(np.asarray(vectors, dtype=np.float32))
-        progress(min(start + 2048, len(texts)), len(texts))
-    return np.concatenate(parts)
+def equal_lengths(lengths: NDArray[np.int64], most: int) -> Iterator[NDArray[np.intp]]:
+    """Positions of sentences in batches of one length, at most ``most`` in each: without padding
+    vectors do not depend on the rest of a batch.
+    """
+    order = np.argsort(lengths, kind="stable")
+    for group in np.split(order, np.flatnonzero(np.diff(lengths[order])) + 1):
+        yield from (group[start : start + most] for start in range(0, len(group), most))
 
 
 @contextlib.contextmanager
