@@ -7,6 +7,7 @@ from functools import partial
 from io import StringIO
 
 import numpy as np
+import polars as pl
 import pytest
 from coco_files import document, image, write
 from hypothesis import given, strategies as st
@@ -14,6 +15,7 @@ from planted import planted_detector
 
 import nooch
 from nooch.base.errors import ParameterError
+from nooch.data import Dataset
 from nooch.evaluation.boxes import matching
 from nooch.evaluation.boxes.detected import MatchedRun
 from nooch.evaluation.boxes.matching import Boxes, match_boxes
@@ -228,6 +230,19 @@ def test_a_side_without_anything_is_null_with_its_reason(planted, side, empty):
     for kind in {"hard", "easy"} - {*empty}:
         times = 100 if side == "positive" else 1000
         assert f"{times * row[f'rate_{kind}']:.{int(times == 1000)}f}" in line
+
+
+def test_effects_are_of_the_splits_that_are_scored(planted):
+    data, _, run, _ = planted
+    split = pl.Series("split", ["train", "valid", "test", "test"] * (len(data) // 4))
+    parts = Dataset.build(
+        data.images.with_columns(split), data.classes, data.areas, objects=data.objects
+    )
+    road = {"road": nooch.Attribute("(y = 1) <> present(road)")}
+    suite = nooch.find(parts, road, tasks=["car"], splits=["valid", "test"])
+    how = {"boxes": True, "dataset": parts, "split": "test", "reading": {"ignore_unknown": True}}
+    effects = nooch.evaluate(suite, replace(run, images_of=""), **how).box_effects
+    assert effects["split"].to_list() == ["test", "test"]
 
 
 def test_a_threshold_and_conditions_apply_to_boxes(planted):

@@ -296,7 +296,7 @@ def _scored(suite: Suite, runs: list[Predictions], plan: _Plan) -> Scores:
     every_set = suite.select_keys(plan.criteria, predicted)
     asked = [key for key in every_set if key[2] in plan.splits]
     sample = AskedSample.from_runs(suite, runs, asked)
-    keys = [key for key in every_set if key in sample.suite.keys]
+    keys = [key for key in asked if key in sample.suite.keys]
     images = KnownImages(suite, plan.dataset)
     for run in () if plan.ignore_unknown else runs:
         with giving("reading", ["ignore_unknown"]):
