@@ -41,13 +41,12 @@ from random_models import SIZES, save_random
 
 import nooch
 from nooch.base.engines.local import visible_gpus
-from nooch.inference.ask import Computing, model_replies
-from nooch.inference.requests import Request
+from nooch.inference.local_model import LocalModel
+from nooch.inference.requests import Asking, Request
 from nooch.models.backbones import Backbone, load_backbone
 from nooch.models.caches.features import extract_features
 from nooch.models.caches.pixels import PixelCache, build_pixels
 from nooch.models.devices import choose_device
-from nooch.models.vision_language import find_vlm
 from nooch.training.head_pass import HeadPass
 
 T = TypeVar("T")
@@ -162,12 +161,13 @@ def ask(work: Path, arguments: Any) -> dict[str, Any]:
     setup = pictures(work, arguments, 512, tiny_steps=2)
     folder = save_random("llava-2b", work / "llava", arguments.device, tiny=arguments.tiny)
     batch = 1 if arguments.tiny else 16
-    options = Computing.settled(arguments.device, "auto", batch, None, 1, False)
     requests = [Request(file.stem, file, QUESTION) for file in setup.files]
+    model = LocalModel(folder, device=arguments.device, batch=batch)
+    made, reply = model.answering(Asking(requests))
 
     def asked() -> float:
         with tempfile.TemporaryDirectory(dir=work) as out:
-            replies = model_replies(requests, find_vlm(str(folder)), options, Path(out), map)
+            replies = reply(Path(out))
             # the first part also loads the model
             _ = list(islice(replies, 8 * batch))
             started = time.perf_counter()
@@ -177,7 +177,7 @@ def ask(work: Path, arguments: Any) -> dict[str, Any]:
         "transformers' pipeline": piped(
             "image-text-to-text", folder, setup.files[:32], arguments, max_new_tokens=1
         ),
-        f"nooch, {options.precision}, {batch} questions at once": asked,
+        f"nooch, {made['precision']}, {batch} questions at once": asked,
     }
     return report("asking a LLaVA of 2 billion weights: questions/s", runs, arguments)
 

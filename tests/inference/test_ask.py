@@ -3,6 +3,7 @@ read by evaluate and captions.
 """
 
 import json
+from inspect import signature
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from tiny_vlm import WORDS, save_llava
 
 import nooch
 from nooch.base.errors import NoochError, OutputError
+from nooch.vlm import LocalModel
 
 torch = pytest.importorskip("torch", reason="torch is not installed (nooch[vlm])")
 transformers = pytest.importorskip("transformers", reason="transformers is not installed")
@@ -40,12 +42,18 @@ def suite(folder):
     return suite
 
 
+def _ask(suite, model, out, **options):
+    """Ask a local model; its own options are among the others."""
+    own = {name: options.pop(name) for name in signature(LocalModel).parameters & options.keys()}
+    return nooch.ask(suite, LocalModel(model, **own), out, **options)
+
+
 @pytest.fixture
 def asked(suite, folder, tmp_path):
     """Ask with options; the frame of the answers."""
 
     def run(name="a.parquet", model=folder / "llava", **options):
-        done = nooch.ask(suite, tmp_path / name, model=model, device="cpu", **options)
+        done = _ask(suite, model, tmp_path / name, **{"device": "cpu"} | options)
         assert pl.read_parquet(tmp_path / name).equals(done.frame)
         assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
         return done
@@ -188,7 +196,7 @@ def test_given_questions_and_their_images(suite, folder, tmp_path):
     given = {"questions": questions, "images": folder / "images"}
     alone = suite.only(suite.tasks)
     alone.dataset = None
-    done = nooch.ask(alone, tmp_path / "a.parquet", model=folder / "llava", **given)
+    done = _ask(alone, folder / "llava", tmp_path / "a.parquet", **given)
     columns = ["question_id", "text", "weight"]
     assert done.frame.select(columns).equals(pl.read_parquet(questions).select(columns))
     assert "image" not in done.frame.columns
@@ -215,7 +223,7 @@ def test_a_stopped_run_resumes_and_ends_alike(asked, suite, folder, tmp_path):
     def ask(out):
         report = steps.append
         kept = {"device": "cpu", "batch": 2, "progress": lambda _, done, of: report((done, of))}
-        return nooch.ask(suite, out, model=folder / "llava", **kept)
+        return _ask(suite, folder / "llava", out, **kept)
 
     try:
         fails(lambda: ask(tmp_path / "b.parquet"), "1 images cannot be read", "020.jpg")
@@ -263,7 +271,7 @@ def test_a_stopped_run_resumes_and_ends_alike(asked, suite, folder, tmp_path):
 def test_options_that_are_refused(suite, folder, tmp_path, options, parts):
     out = tmp_path / options.get("out", "a.parquet")
     named = {name: value for name, value in options.items() if name != "out"}
-    refused(lambda: nooch.ask(suite, out, model=folder / "llava", **named), *parts)
+    refused(lambda: _ask(suite, folder / "llava", out, **named), *parts)
     assert not list(tmp_path.iterdir())
 
 

@@ -8,6 +8,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
+from inspect import signature
 from traceback import format_exception
 
 import chat_server as acts
@@ -31,6 +32,7 @@ from waiting import HANGS
 
 from nooch.base.errors import NoochError
 from nooch.base.http import Patience
+from nooch.inference.batch_files import Batch
 from nooch.inference.completions import NO_COMPLETION, read_completion
 from nooch.inference.endpoint import (
     Endpoint,
@@ -39,6 +41,7 @@ from nooch.inference.endpoint import (
     image_url,
     request_fields,
 )
+from nooch.inference.local_model import LocalModel
 from nooch.inference.requests import Reply, Request
 
 _fails = partial(fails, kind=NoochError)
@@ -74,7 +77,7 @@ def ask(server, requests, tmp_path, waits):
 
     def run(asked=requests, fields=FIELDS, *, attempts=3, read=HANGS, kept=None, **options):
         patience = Patience(read=read, attempts=attempts, longest=600, wait=waits.append)
-        endpoint = Endpoint(server.url, **{"concurrency": 1, **options})
+        endpoint = Endpoint(server.url, "m", **{"concurrency": 1, **options})
         told = {"more_tokens": kept, "describe": "logprobs" not in fields}
         work = tmp_path / "work"
         replies = list(endpoint_replies(asked, fields, endpoint, work, patience, **told))
@@ -326,9 +329,9 @@ BODY = {"chat_template_kwargs": {"enable_thinking": False}, "temperature": None,
 
 
 def test_a_body_is_merged_into_requests(server, ask, requests):
-    endpoint = Endpoint("http://a", extra_body=BODY)
+    endpoint = Endpoint("http://a", "m", extra_body=BODY)
     assert endpoint.extra_fields == BODY
-    assert Endpoint("http://a", extra_body=acts.json.dumps(BODY)).extra_fields == BODY
+    assert Endpoint("http://a", "m", extra_body=acts.json.dumps(BODY)).extra_fields == BODY
     fields = request_fields("m", 9, extra=BODY)
     assert fields == {
         "model": "m", "max_tokens": 9, "logprobs": True, "top_logprobs": 5,
@@ -353,7 +356,7 @@ def test_a_body_is_merged_into_requests(server, ask, requests):
 )
 def test_bodies_that_are_refused(monkeypatch, body, reason):
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    text = refused(lambda: Endpoint("http://a", extra_body=body), "`extra_body`", reason)
+    text = refused(lambda: Endpoint("http://a", "m", extra_body=body), "`extra_body`", reason)
     assert KEY not in text
 
 
@@ -669,7 +672,7 @@ def test_a_kill_in_the_middle_of_a_line(server, ask, tmp_path):
 
 def test_kept_replies_come_first_and_others_as_they_are_asked_for(server, ask, requests, tmp_path):
     ask(requests[3:])
-    endpoint = Endpoint(server.url, concurrency=1)
+    endpoint = Endpoint(server.url, "m", concurrency=1)
     replies = endpoint_replies(requests, FIELDS, endpoint, tmp_path / "work")
     assert [next(replies).key for _ in range(3)] == ["4/0", "5/0", "6/0"]
     assert len(server.asked) == 3
@@ -678,7 +681,9 @@ def test_kept_replies_come_first_and_others_as_they_are_asked_for(server, ask, r
 
 def test_work_that_is_given_up_keeps_what_was_asked(server, ask, requests, tmp_path):
     many = [replace(requests[0], key=f"{n}/0") for n in range(100)]
-    replies = endpoint_replies(many, FIELDS, Endpoint(server.url, concurrency=4), tmp_path / "work")
+    replies = endpoint_replies(
+        many, FIELDS, Endpoint(server.url, "m", concurrency=4), tmp_path / "work"
+    )
     next(replies)
     replies.close()
     assert len(server.asked) < 100
@@ -725,7 +730,7 @@ def test_what_is_no_image_is_not_sent(server, ask, requests, tmp_path):
     ],
 )
 def test_addresses(url, address):
-    assert Endpoint(url).address == address
+    assert Endpoint(url, "m").address == address
 
 
 OTHER = ["", "localhost:8000", "ftp://a/v1", "http://", "http://me:pw@a/v1", "http://a/v1?key=x"]
@@ -733,7 +738,7 @@ OTHER = ["", "localhost:8000", "ftp://a/v1", "http://", "http://me:pw@a/v1", "ht
 
 @pytest.mark.parametrize("url", [*OTHER, "http://a b", "http://a/v1#x"])
 def test_other_addresses_are_refused(url):
-    text = refused(lambda: Endpoint(url), "`endpoint`: is not an address of a server")
+    text = refused(lambda: Endpoint(url, "m"), "`endpoint`: is not an address of a server")
     assert "pw" not in text
 
 
@@ -744,7 +749,7 @@ NUMBERS = [("concurrency", 0), ("max_side", 0), ("timeout", -1.0), ("timeout", m
     ("name", "value"), [*NUMBERS, ("rate_limit", 0.0), ("rate_limit", math.nan)]
 )
 def test_numbers_that_are_not_allowed(name, value):
-    refused(lambda: Endpoint("http://a", **{name: value}), f"`{name}`: is ")
+    refused(lambda: Endpoint("http://a", "m", **{name: value}), f"`{name}`: is ")
 
 
 @pytest.mark.parametrize("key", ["sk secret", "sk\nsecret: x", "sk-sécret"])
@@ -777,4 +782,15 @@ def test_a_key_is_sent_and_not_kept(server, ask, monkeypatch, tmp_path):
     assert KEY not in text
     assert set(server.keys) == {f"Bearer {KEY}"}
     assert KEY not in (tmp_path / "work" / "replies.jsonl").read_text()
-    assert KEY not in repr(Endpoint("http://a", api_key_env="MY_KEY"))
+    assert KEY not in repr(Endpoint("http://a", "m", api_key_env="MY_KEY"))
+
+
+@pytest.mark.parametrize("kind", [LocalModel, Endpoint, Batch])
+def test_answerers_are_settings_with_one_method(kind):
+    public = [n for n, one in vars(kind).items() if callable(one) and n == "answering"]
+    assert public == ["answering"]
+    assert list(signature(kind.answering).parameters) == ["self", "asking"]
+
+
+def test_a_batch_needs_files():
+    refused(lambda: Batch(Endpoint("http://a", "m")), "`to_batch` or `from_batch`")

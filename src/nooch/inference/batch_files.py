@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from nooch.base.errors import InputError, check_one_of, some_of
+from nooch.base.calls import Options
+from nooch.base.errors import InputError, ParameterError, check_one_of, some_of
 from nooch.base.files import check_output_file, replacing, writing
 from nooch.base.words import counted, printable
 from nooch.base.work_folder import key_of
 from nooch.data.json_records import json_records
 from nooch.inference.completions import NO_COMPLETION, read_completion
 from nooch.inference.endpoint import Endpoint, chat_body
-from nooch.inference.requests import Reply, Request
+from nooch.inference.requests import Answering, Asking, Reply, Request
 
 BATCH_URL = "https://api.openai.com/v1"
 """Server that files are for, if none is named."""
@@ -25,6 +27,46 @@ BATCH_TOKENS = 4096
 _MOST_REQUESTS, _MOST_BYTES = 50_000, 200_000_000
 """Limits of a file at OpenAI."""
 _PATH = "/v1/chat/completions"
+
+
+@dataclass(frozen=True)
+class Batch(Options):
+    """Requests to a model as files for a batch service, and its results.
+
+    Attributes:
+        endpoint: the model and the form of requests, such as
+            ``Endpoint("https://api.openai.com/v1", "gpt-4o")``.
+        to_batch: write the requests here, ``.jsonl``, in the format of OpenAI's batches, and ask
+            nothing; files of at most 50,000 requests and 200 MB. With results of an earlier
+            batch, only requests that have no reply there.
+        from_batch: files of results of such a batch, in place of a server; all other options must
+            be as they were.
+
+    Raises:
+        ParameterError: neither files to write nor results.
+    """
+
+    endpoint: Endpoint
+    to_batch: str | Path | None = None
+    from_batch: Sequence[str | Path] = ()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.to_batch is None and not self.from_batch:
+            raise ParameterError("a batch needs `to_batch` or `from_batch`", remedy="give one")
+
+    def answering(self, asking: Asking) -> Answering:
+        """Replies in the results, or none where requests are written; see ``Answerer``."""
+        usual = None if asking.describe else BATCH_TOKENS
+        sent = self.endpoint.fields(asking, asking.max_tokens or usual)
+        about = {"endpoint": "batch", "max_side": self.endpoint.max_side, "more_tokens": None}
+        results = [Path(file).absolute() for file in self.from_batch]
+        what = asking.requests, sent, self.endpoint
+        if self.to_batch is None:
+            return Answering({**sent, **about}, lambda _: batch_replies(*what, results))
+        file, overwrite = Path(self.to_batch), asking.overwrite
+        written = write_batch(*what, file, results, overwrite=overwrite)
+        return Answering({**sent, **about, "files": written}, None)
 
 
 def write_batch(

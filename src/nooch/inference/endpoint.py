@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
+from functools import partial
 from http.client import responses
 from itertools import count
 from pathlib import Path
@@ -35,7 +36,14 @@ from nooch.inference.completions import (
     decoded_json,
     read_completion,
 )
-from nooch.inference.requests import CAPTION_TOKENS, Reply, Request
+from nooch.inference.requests import (
+    CAPTION_TOKENS,
+    YES_NO_TOKENS,
+    Answering,
+    Asking,
+    Reply,
+    Request,
+)
 
 _HOPELESS = {401, 402, 404, 405}
 """HTTP statuses that no retry can fix."""
@@ -48,8 +56,6 @@ _CHUNK = 1000
 _LOGPROBS = ("logprobs", "top_logprobs")
 _OPTIONAL = ("max_tokens", "temperature", "seed", *_LOGPROBS)
 """Fields that are left out where a server refuses them."""
-YES_NO_TOKENS = 16
-"""Length of a yes or no, by default, where the server may give words only."""
 THINKING_TOKENS = 16384
 """Length with which a question is asked again, whose reasoning left no room for an answer."""
 _SECRETS = re.compile(
@@ -62,10 +68,11 @@ _MESSAGE = re.compile(rb'"(?:message|detail|error)"\s*:\s*("(?:[^"\\]|\\.)*")')
 
 @dataclass(frozen=True)
 class Endpoint(Options):
-    """A server that speaks OpenAI's protocol, and how to call it.
+    """A model on a server that speaks OpenAI's protocol, and how to call it.
 
     Attributes:
-        url: its address, optionally up to ``/v1`` or ``/chat/completions``.
+        url: its address, optionally up to ``/v1`` or ``/chat/completions``; images are sent there.
+        model: its name there.
         api_key_env: environment variable with the key; without it no key is sent.
         concurrency: requests at a time.
         rate_limit: requests per minute; by default without limit.
@@ -84,6 +91,7 @@ class Endpoint(Options):
     """
 
     url: str
+    model: str
     api_key_env: str = "OPENAI_API_KEY"
     concurrency: Count = 8
     rate_limit: Annotated[float, Meta(gt=0)] | None = None
@@ -123,6 +131,23 @@ class Endpoint(Options):
             problem = "contains a key or a password, and is recorded in the answers"
             raise ParameterError(problem, where=where, remedy=remedy)
         return fields
+
+    def answering(self, asking: Asking) -> Answering:
+        """Replies of the model; see ``Answerer``."""
+        sent = self.fields(asking, asking.max_tokens)
+        lengths = {"max_tokens", "max_completion_tokens"}
+        given = asking.max_tokens or lengths & self.extra_fields.keys()
+        more = None if given else THINKING_TOKENS
+        about = {"endpoint": self.url, "max_side": self.max_side, "more_tokens": more}
+        how: dict[str, Any] = {"more_tokens": more, "describe": asking.describe}
+        replies = partial(endpoint_replies, asking.requests, sent, self, **how)
+        return Answering({**sent, **about}, replies)
+
+    def fields(self, asking: Asking, max_tokens: int | None) -> dict[str, Any]:
+        """The fields of each request next to its messages."""
+        settings: dict[str, Any] = {"describe": asking.describe, "temperature": asking.temperature}
+        settings |= {"logprobs": self.logprobs, "extra": self.extra_fields}
+        return request_fields(self.model, max_tokens, **settings)
 
     @property
     def address(self) -> str:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import builtins
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, NamedTuple, Protocol
 
 import polars as pl
 
@@ -28,6 +29,8 @@ _DESCRIBE = "Describe this image."
 """AMBER's instruction (Wang et al. 2023)."""
 CAPTION_TOKENS = 128
 """The length of a caption, by default."""
+YES_NO_TOKENS = 16
+"""Length of a yes or no, by default, where words count."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +57,34 @@ class Reply:
     probability: float | None = None
     mass: float | None = None
     reasoning: str | None = None
+
+
+class Asking(NamedTuple):
+    """Requests and the form of their replies: captions if ``describe``, else yes or no; the longest
+    in tokens; a temperature of samples; and whether an earlier output is replaced.
+    """
+
+    requests: Sequence[Request]
+    describe: bool = False
+    max_tokens: int | None = None
+    temperature: float | None = None
+    overwrite: bool = False
+
+
+class Answering(NamedTuple):
+    """What replies depend on, and a function of a folder of intermediate files that gives them;
+    None if only requests were written.
+    """
+
+    made: Mapping[str, Any]
+    replies: Callable[[Path], Iterable[Reply]] | None
+
+
+class Answerer(Protocol):
+    """A model that is asked: frozen settings and one method."""
+
+    def answering(self, asking: Asking) -> Answering:
+        """How these requests are answered. Raises InputError or ParameterError: it cannot be."""
 
 
 @dataclass(frozen=True, eq=False)

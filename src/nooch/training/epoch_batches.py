@@ -135,7 +135,7 @@ class BatchHooks:
 
 
 @dataclass(frozen=True, eq=False)
-class Batch:
+class SharedBatch:
     """Batch that every network of a pass gets in a step.
 
     Attributes:
@@ -171,7 +171,7 @@ class Epochs:
     settings: TuneSettings
     hooks: BatchHooks
 
-    def batches(self, epoch: int) -> Iterator[Batch]:
+    def batches(self, epoch: int) -> Iterator[SharedBatch]:
         """Batches of an epoch, from 0; an image is read once for each time that it is taken."""
         rows = self._order(epoch)
         mixture = None if self.hooks.mix is None else self._mixture(epoch, len(rows))
@@ -189,11 +189,11 @@ class Epochs:
             inputs = augmented(inputs, *(None if each is None else each[mine] for each in changes))
             seen += len(read)
             if partners is None or shares is None:
-                yield Batch(inputs, index[part])
+                yield SharedBatch(inputs, index[part])
             else:
                 share, (own, other) = shares[part], inputs.chunk(2)
                 mixed = share[:, None, None, None] * own + (1 - share)[:, None, None, None] * other
-                yield Batch(mixed, index[part], partners[part], share)
+                yield SharedBatch(mixed, index[part], partners[part], share)
 
     def _order(self, epoch: int) -> NDArray[np.intp]:
         if self.hooks.rows is None:

@@ -16,7 +16,7 @@ from nooch.models.backbones import Backbone
 from nooch.models.devices import memory_limits, reuse_memory
 from nooch.models.networks import Backbones, Network, build_network, read_logits
 from nooch.models.pixel_batches import Pixels, check_pixels
-from nooch.training.epoch_batches import Batch, BatchHooks, Epochs, on_device
+from nooch.training.epoch_batches import BatchHooks, Epochs, SharedBatch, on_device
 from nooch.training.network_settings import OPTIMISERS, TuneSettings
 from nooch.training.network_state import Arrays, OwnRandom, array_of, part_of, restore, tensor_of
 from nooch.training.objectives import Objective, losses
@@ -92,7 +92,7 @@ class NetworkTrainer:
         make = OPTIMISERS[settings.optimiser]
         return make(moving, settings, fused=network.backbone.device != "cpu")
 
-    def step(self, batch: Batch, lr: float) -> Tensor:
+    def step(self, batch: SharedBatch, lr: float) -> Tensor:
         """One step of the optimiser; the loss of the main outputs, a number on the device."""
         import torch
 
@@ -109,7 +109,7 @@ class NetworkTrainer:
             self.optimiser.step()
         return own.detach()
 
-    def _losses(self, logits: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
+    def _losses(self, logits: Tensor, batch: SharedBatch) -> tuple[Tensor, Tensor]:
         """The main outputs' loss, and that with the auxiliary outputs'."""
         labels, k = batch.mixed(self.labels), self.network.n_outputs
         environments = self.environments[batch.rows].long()

@@ -20,12 +20,9 @@ if TYPE_CHECKING:
     from nooch.inference.endpoint import Endpoint
 
 
-@takes(
-    "nooch.inference.ask:ask",
-    leave=["data", "threads"],
-    per_set={"type": str},
-    endpoint={"type": str, "metavar": "URL"},
-)
+@takes("nooch.inference.ask:ask", leave=["data"], per_set={"type": str})
+@takes("nooch.inference.local_model:LocalModel", "local", leave=["threads"])
+@takes("nooch.inference.batch_files:Batch", "batching")
 @takes("nooch.inference.endpoint:Endpoint", "serving", leave=["url"], group="With --endpoint")
 def ask_command(
     suite: Path = shared.SuiteArgument,
@@ -33,6 +30,12 @@ def ask_command(
         ..., help="Hub id or folder: an image-text-to-text model such as LLaVA; or --endpoint's."
     ),
     out: Path = Option(..., metavar="ANSWERS", help="File to write: .parquet."),
+    endpoint: str = Option(
+        None,
+        metavar="URL",
+        help="Address of a server of OpenAI's protocol that has the model; the images are sent"
+        " there. By default the model runs on this machine.",
+    ),
     dataset: str = shared.DatasetOption,
     prompts: Path = Option(None, help="YAML list of templates: several phrasings, averaged."),
     engine: str = shared.EngineOption,
@@ -41,18 +44,21 @@ def ask_command(
     format: shared.Format = shared.FormatOption,
     *,
     settings: Any,
+    local: Any,
+    batching: Any,
     serving: Any,
 ) -> None:  # fmt: skip
     """Ask a vision-language model about the images of a suite. For nooch evaluate."""
     from nooch.base.yaml_files import read_yaml_list
     from nooch.inference.ask import ask
-    from nooch.inference.requests import plan_requests
+    from nooch.inference.batch_files import Batch
+    from nooch.inference.local_model import LocalModel
+    from nooch.inference.requests import Answerer, plan_requests
 
-    url = settings.pop("endpoint", None)
     settings["per_set"] = shared.parse_per_set(settings["per_set"])
     settings["prompts"] = () if prompts is None else read_yaml_list(prompts)
-    in_batch = next((name for name in ("to_batch", "from_batch") if name in settings), None)
-    server = _server(url, serving, in_batch, engine)
+    in_batch = next(iter(batching), None)
+    server = _server(endpoint, model, serving, in_batch, engine)
     if dry_run:
         usual = {n: p.default for n, p in signature(ask).parameters.items()}
         planned = {n: settings.get(n, usual[n]) for n in [*signature(plan_requests).parameters][2:]}
@@ -65,13 +71,18 @@ def ask_command(
         from nooch.models.devices import choose_device
 
         # a GPU serves one job at a time
-        workers = engine_of(engine, logs, gpus=int(choose_device(settings["device"]) != "cpu"))
+        workers = engine_of(engine, logs, gpus=int(choose_device(local["device"]) != "cpu"))
         places = {"map": workers.map, "threads": workers.threads}
     if server is not None and not in_batch:
         note(f"the images are sent over the network to {server.address}")
-    places |= {"model": model, "endpoint": server, "data": dataset, "overwrite": overwrite}
+    answerer: Answerer
+    if server is None:
+        answerer = LocalModel(model, **places, **local)
+    else:
+        answerer = Batch(server, **batching) if in_batch else server
+    options = {"data": dataset, "overwrite": overwrite, **settings}
     with progress() as update:
-        replies_made = ask(suite, out, progress=update, **places, **settings)
+        replies_made = ask(suite, answerer, out, progress=update, **options)
     note(*replies_made.notes)
     done = {
         "out": str(out),
@@ -79,7 +90,7 @@ def ask_command(
         **replies_made.made,
         "notes": replies_made.notes,
     }
-    if "to_batch" in settings:
+    if "to_batch" in batching:
         files = replies_made.made["files"].items()
         written = [f"{file}: {counted(n, 'request')}" for file, n in files] or ["nothing to ask"]
         again = f"nooch ask {suite} ... --from-batch RESULTS.jsonl --out {out}"
@@ -94,7 +105,11 @@ def ask_command(
 
 
 def _server(
-    url: str | None, serving: Mapping[str, Any], in_batch: str | None, engine: str | None
+    url: str | None,
+    model: str,
+    serving: Mapping[str, Any],
+    in_batch: str | None,
+    engine: str | None,
 ) -> Endpoint | None:
     """The server to ask, or for which a batch is. Raises ParameterError: options without effect."""
     from nooch.inference.batch_files import BATCH_URL
@@ -109,7 +124,7 @@ def _server(
     for name in (name for name, value in idle.items() if value is not None):
         problem = f"`{name}` has no effect {f'with `{mode}`' if mode else 'without `endpoint`'}"
         raise ParameterError(problem, remedy="leave it out")
-    return Endpoint(url or BATCH_URL, **serving) if mode else None
+    return Endpoint(url or BATCH_URL, model, **serving) if mode else None
 
 
 def _print_counts(facts: Mapping[str, int], server: Endpoint | None, format: shared.Format) -> None:
