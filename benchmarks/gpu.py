@@ -164,6 +164,7 @@ def ask(work: Path, arguments: Any) -> dict[str, Any]:
     requests = [Request(file.stem, file, QUESTION) for file in setup.files]
     model = LocalModel(folder, device=arguments.device, batch=batch)
     made, reply = model.answering(Asking(requests))
+    assert reply is not None
 
     def asked() -> float:
         with tempfile.TemporaryDirectory(dir=work) as out:
