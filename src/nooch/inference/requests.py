@@ -72,8 +72,8 @@ class Asking(NamedTuple):
 
 
 class Answering(NamedTuple):
-    """What replies depend on, and a function of a folder of intermediate files that gives them;
-    None if only requests were written.
+    """Facts that the replies depend on, and a function of a folder of intermediate files that gives
+    the replies; None if only requests were written.
     """
 
     made: Mapping[str, Any]
@@ -84,7 +84,7 @@ class Answerer(Protocol):
     """A model that is asked: frozen settings and one method."""
 
     def answering(self, asking: Asking) -> Answering:
-        """How these requests are answered. Raises InputError or ParameterError: it cannot be."""
+        """The replies to these requests. Raises InputError or ParameterError: it cannot be."""
 
 
 @dataclass(frozen=True, eq=False)
