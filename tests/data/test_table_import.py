@@ -411,7 +411,7 @@ FOLDS_OF_ROWS = {"split": "w", "values": {str(i): "x" for i in range(9)}}
         (TABLE, {"id": "ident"}, AREA, "is not a column"),
         (TABLE, {}, LongTable("klass"), "is not a column"),
         (TABLE, {}, TableOfImages([]), "no label column"),
-        (TABLE + ",cat,1,1\n,dog,1,1\n", {}, AREA, "2 rows have no id"),
+        ("id,class,area\n,cat,1\n,dog,1\n", {}, AREA, "no row has a id"),
         (TABLE + "1.5,cat,1,1\n", {}, AREA, "column id contains Float64"),
         (TABLE + "99999999999999999999,cat,1,1\n", {}, AREA, "more than 64 bits"),
         (TABLE.replace(",w", ",split"), {}, AREA, "a name that nooch uses itself"),

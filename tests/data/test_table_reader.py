@@ -2,12 +2,13 @@
 
 import math
 from collections import Counter
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 import polars as pl
 import pytest
-from coco_files import areas_of, write
+from coco_files import areas_of, photo, write
 from refusals import fails, refused
 
 import nooch
@@ -176,7 +177,7 @@ WIDE = {
     "no row": ("id,y\n", {}, "contains no row"),
     "an empty file": ("", {}, "cannot be read: empty"),
     "a ragged file": ("id,y\n1,1,1\n", {}, "cannot be read"),
-    "no id": ("id,y\n1,1\n,0\n", {}, "1 rows have no id"),
+    "no id": ("id,y\n,1\n,0\n", {}, "no row has a id"),
     "a repeated id": ("id,y\n1,1\n2,1\n1,0\n", {}, "image ids occur more than once: 1",
         "`class_column`"),
     "ids that become the same": ("id,y\na/1,1\na/1,1\n", {}, "image ids occur more than once: a/1"),
@@ -314,7 +315,7 @@ LONG = {
         "row 2 has area -0.5", "fractions of the image"),
     "an infinite area": ("id,class,area\n1,a,inf\n", "row 1 has area inf"),
     "an area in words": ("id,class,area\n1,a,big\n", "column area contains String", "numbers"),
-    "no id": ("id,class,area\n,a,0.5\n1,a,0.5\n", "1 rows have no id"),
+    "no id": ("id,class,area\n,a,0.5\n", "no row has a id"),
     "attributes that differ": ("id,class,area,place\n1,a,0.5,sea\n1,b,0.5,land\n",
         "images have different attributes in different rows: 1", "`attributes`"),
 }  # fmt: skip
@@ -331,6 +332,86 @@ def test_splits_of_a_long_table_must_be_the_same_in_every_row_of_an_image(tmp_pa
     text = "id,class,area,s\n1,a,0.5,train\n1,b,0.5,test\n"
     fails(lambda: _long(tmp_path, text, split="s"), "different attributes in different rows: 1")
     assert _long(tmp_path, text.replace("test", "trn"), split="s").splits == {"train": 1}
+
+
+# rows without an image, and a table for each split
+
+
+@pytest.mark.parametrize("ids", [("a", "b", "c"), (1, 2, 3)])
+@pytest.mark.parametrize("part_size", [None, 1])
+def test_rows_without_an_image_are_listed_and_left_out(tmp_path, ids, part_size):
+    a, b, c = ids
+    table = f"id,label\n,dog\n{a},cat\n,\n{b},dog\n,owl\n{c},cat\n"
+    path = write(tmp_path / "t.csv", table)
+    reading = recognize(path).reading
+    import_dataset(reading, tmp_path / "out", part_size=part_size)
+    data = load_dataset(tmp_path / "out")
+    assert _classes(data) == {a: {"cat"}, b: {"dog"}, c: {"cat"}}
+    assert data.classes == ("cat", "dog")
+    listed = pl.read_csv(tmp_path / "out" / "broken_annotations.csv")
+    assert listed.rows() == [("t.csv", f"row {n}", "no id", "left out") for n in (1, 3, 5)]
+    refuse = partial(import_dataset, reading, tmp_path / "new", broken="refuse")
+    fails(refuse, "3 annotations", "t.csv, row 1: no id")
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
+@pytest.mark.parametrize("place", ["{}/metadata.{}", "{}.{}", "data/{}-00000-of-00001.{}"])
+@pytest.mark.parametrize("by_name", [True, False])
+def test_a_table_for_each_split_is_one_dataset(tmp_path, place, ending, by_name):
+    has_folders, tables = place.startswith("{}/"), {"train": 3, "validation": 2, "test": 1}
+    for number, (split, n) in enumerate(tables.items()):
+        path = tmp_path / "d" / place.format(split, ending)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # next to its own table a name says nothing of the split
+        files = [f"{i}.png" if has_folders else f"{number}{i}.png" for i in range(n)]
+        rows = pl.DataFrame({"file_name": files, "label": ["cat", "dog", "cat"][:n]})
+        content = {"csv": rows.write_csv, "jsonl": rows.write_ndjson, "parquet": rows.write_parquet}
+        content[ending](path)
+        for name in files:
+            image = tmp_path / "d" / (split if has_folders else "images") / name
+            image.parent.mkdir(exist_ok=True)
+            image.write_bytes(photo(4, 4))
+    hints = Hints(id="file_name", class_column="label") if by_name else Hints()
+    found = recognize_table(tmp_path / "d", hints) if by_name else recognize(tmp_path / "d")
+    data = read(found.reading, images=found.images or tmp_path / "d")
+    assert data.splits == {"train": 3, "valid": 2, "test": 1}
+    assert Counter(name for names in _classes(data).values() for name in names) == {
+        "cat": 4,
+        "dog": 2,
+    }
+    assert data.images["file_name"].null_count() == 0
+    for name, split in data.images.select("file_name", "split").iter_rows():
+        assert not has_folders or name.split("/")[0].startswith(split)
+
+
+@pytest.mark.parametrize(
+    ("other", "text"),
+    [
+        ("test.csv", "image\nc.png\n"),  # other columns
+        ("train.tsv", "image\tlabel\na.png\tcat\nb.png\tdog\n"),  # the same rows again
+        ("more.csv", "image,label\nc.png,cat\nd.png,dog\n"),  # not a split
+    ],
+)
+def test_tables_that_are_not_splits_of_one_are_refused_with_one_that_can_be_read(
+    tmp_path, other, text
+):
+    for name, content in (("train.csv", "image,label\na.png,cat\nb.png,dog\n"), (other, text)):
+        write(tmp_path / "d" / name, content)
+    with pytest.raises(InputError, match="has 2 tables") as error:
+        recognize(tmp_path / "d")
+    command = str(error.value.remedy).split("nooch import auto ")[1]
+    assert read(recognize(command).reading).classes == ("cat", "dog")
+
+
+def test_a_column_of_splits_next_to_names_of_splits_is_asked_about(tmp_path):
+    for name, split in (("train", "test"), ("test", "train")):
+        write(tmp_path / "d" / f"{name}.csv", f"image,label,split\n{name}.png,cat,{split}\n")
+    hints = Hints(id="image", class_column="label")
+    with pytest.raises(InputError, match="in its column split") as error:
+        read(recognize_table(tmp_path / "d", hints).reading)
+    (given,) = error.value.give
+    reading = recognize_table(tmp_path / "d", replace(hints, **given)).reading
+    assert read(reading).splits == {"train": 1, "test": 1}
 
 
 # genuine

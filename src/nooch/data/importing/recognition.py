@@ -11,7 +11,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nooch.base.errors import InputError, ParameterError, some_of, unreadable
+from nooch.base.errors import InputError, NoochError, ParameterError, some_of, unreadable
 from nooch.base.files import DATASET_MARKER
 from nooch.base.words import counted
 from nooch.data.image_names import IMAGE_ENDINGS, MAP_ENDINGS, is_image, is_junk
@@ -33,11 +33,19 @@ from nooch.data.readers import custom_reading, reading_of
 from nooch.data.readers.box_formats import openimages_files
 from nooch.data.readers.coco.reader import CocoReading
 from nooch.data.readers.cocostuff import map_values
+from nooch.data.readers.nested_tables import (
+    SPLIT,
+    read_flat_table,
+    read_split_tables,
+    splits_of,
+)
 from nooch.data.readers.yolo import DATA_ENDINGS, image_lists
 from nooch.data.splits import SPLIT_NAMES, split_of
 from nooch.data.table_files import TABLE_ENDINGS
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from nooch.data.readers.contract import Reading
 
 
@@ -105,11 +113,17 @@ def recognize_table(path: str | Path, hints: Hints, images: str | Path | None = 
     """As ``recognize``, of a table: a file or a folder of parts. Where hints name the columns of
     images and of labels or classes, it is not read, and columns that they do not name have no role.
     """
-    roles = named_roles(hints)
-    if roles is not None:
-        return Recognized("table", reading_of("table", Path(path), *roles), "")
     place, pictures = Path(path), None if images is None else Path(images)
-    found = _table(place, hints, pictures) if place.is_dir() else recognize(path, hints, images)
+    is_folder = place.is_dir()
+    splits = splits_of(_tables_below(place)) if is_folder and not hints.split_column else {}
+    roles = named_roles(replace(hints, split_column=SPLIT) if splits else hints)
+    if roles is not None:
+        return Recognized("table", reading_of("table", place, *roles, splits), "")
+    found = (
+        _table(place, hints, pictures, _split_tables(place, hints))
+        if is_folder
+        else recognize(path, hints, images)
+    )
     if found.kind not in {"table", "boxes"}:
         remedy = "import it as what it is: nooch import auto"
         raise InputError(
@@ -187,11 +201,29 @@ def _table_file(file: Path, hints: Hints, pictures: Path | None = None) -> Recog
     return _table(file, hints, pictures) if file.suffix.lower() in TABLE_ENDINGS else None
 
 
-def _table(file: Path, hints: Hints, pictures: Path | None) -> Recognized:
-    from nooch.data.readers.nested_tables import read_flat_table
+def _tables_below(folder: Path) -> list[Path]:
+    """The tables in a folder and those below it, but JSON."""
+    endings = tuple(ending for ending in TABLE_ENDINGS if ending != ".json")
+    below = [*sorted(folder.iterdir()), *sorted(folder.glob("*/*"))]
+    return [file for file in below if file.name.lower().endswith(endings) and file.is_file()]
+
+
+def _split_tables(folder: Path, hints: Hints) -> tuple[dict[Path, str], pl.DataFrame] | None:
+    """The split of each table of a folder, and all of their rows; None unless all are of splits."""
+    splits = {} if hints.split_column else splits_of(_tables_below(folder))
+    table = read_split_tables(splits) if splits else None
+    return None if table is None else (splits, table)
+
+
+def _table(
+    file: Path,
+    hints: Hints,
+    pictures: Path | None,
+    of_splits: tuple[dict[Path, str], pl.DataFrame] | None = None,
+) -> Recognized:
     from nooch.data.readers.table_layouts import LongTable
 
-    table = read_flat_table(file)
+    splits, table = of_splits or ({}, read_flat_table(file))
     if {"image_id", "category_id"} <= {*table.columns} and {"bbox", "score"} & {*table.columns}:
         raise InputError(
             "is a list of detections (COCO's format of results), which are predictions",
@@ -202,11 +234,14 @@ def _table(file: Path, hints: Hints, pictures: Path | None) -> Recognized:
     names = {name.lower(): name for name in table.columns}
     if {"imageid", "labelname", "xmin", "xmax"} <= set(names):
         return _found("boxes", "columns of Open Images' boxes", None, file, "openimages")
-    near = pictures or _images_near(file.parent)
+    near = pictures or _images_near(file if splits else file.parent)
     columns, layout, why, is_file = table_roles(table, file, hints, near)
     by_size = isinstance(layout, LongTable) and layout.placed and not layout.in_fractions
     images = near if is_file or columns.file_name or by_size else None
-    return _found("table", why, images, file, columns, layout)
+    if splits:
+        named = (f"{f.relative_to(file).as_posix()} ({split})" for f, split in splits.items())
+        why = f"tables of splits {some_of(named)}: {why}"
+    return _found("table", why, images, file, columns, layout, splits)
 
 
 def _other_file(file: Path, _: Hints) -> None:
@@ -387,10 +422,7 @@ def _values(folder: Path) -> set[int]:
 
 def _table_folder(folder: Path, hints: Hints, pictures: Path | None = None) -> Recognized | None:
     """The only table of a folder, or of one below it; or the boxes of Open Images."""
-    endings = tuple(ending for ending in TABLE_ENDINGS if ending != ".json")
-    below = [*sorted(folder.iterdir()), *sorted(folder.glob("*/*"))]
-    tables = [file for file in below if file.name.lower().endswith(endings) and file.is_file()]
-    boxes = openimages_files(folder)
+    tables, boxes = _tables_below(folder), openimages_files(folder)
     images = folder if next(_listed(folder, IMAGE_ENDINGS), None) is not None else None
     if boxes:
         names = next((file for file in tables if file.name.startswith("class-descriptions")), None)
@@ -398,15 +430,19 @@ def _table_folder(folder: Path, hints: Hints, pictures: Path | None = None) -> R
         why += "; no class-descriptions*.csv names its classes" if names is None else ""
         source = boxes[0] if len(boxes) == 1 else folder
         return _found("boxes", why, None, source, "openimages", names, images)
+    if (of_splits := _split_tables(folder, hints)) is not None:
+        return _table(folder, hints, pictures or images, of_splits)
     if len(tables) > 1:
         names_of = [file.relative_to(folder).as_posix() for file in tables]
+        one = next((file for file in tables if _is_read(file, hints, pictures)), tables[0])
+        beside = f", with `images` {folder}" if images else ""
         raise InputError(
             f"has {len(tables)} tables: {some_of(names_of)}",
             where=folder,
             allowed="one table, which names all images, with a column split if there are splits",
-            remedy=f"join them; or name one: nooch import auto {tables[0]}, with `images` {folder}",
+            remedy=f"join them; or name one: nooch import auto {one}{beside}",
         )
-    tables = tables or [file for file in below if file.suffix.lower() == ".json"]
+    tables = tables or [*sorted(folder.glob("*.json")), *sorted(folder.glob("*/*.json"))]
     if len(tables) != 1:
         return None
     found = _coco_file(tables[0], hints) or _table_file(tables[0], hints, pictures or images)
@@ -414,6 +450,13 @@ def _table_folder(folder: Path, hints: Hints, pictures: Path | None = None) -> R
         return None
     why = f"{tables[0].relative_to(folder).as_posix()}: {found.why}"
     return replace(found, why=why, images=found.images or images)
+
+
+def _is_read(file: Path, hints: Hints, pictures: Path | None) -> bool:
+    try:
+        return _table(file, hints, pictures) is not None
+    except NoochError:
+        return False
 
 
 def _only_images(folder: Path, _: Hints) -> None:

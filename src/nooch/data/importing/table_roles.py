@@ -58,6 +58,7 @@ from nooch.data.readers.table_layouts import (
     TableOfImages,
     as_yes,
     ask_present,
+    has_image,
     has_lists,
     is_unnamed,
     states_absence,
@@ -181,8 +182,6 @@ def table_roles(
         InputError: no row, no column of images or labels, or labels that can be read in several
             ways.
     """
-    if not table.height:
-        raise InputError("contains no row", where=where, remedy="give a table with a row per image")
     present = None if hints.present_column == "none" else hints.present_column
     one_each = (
         hints.class_column, hints.area_column, present, hints.file_name, hints.split_column,
@@ -191,6 +190,9 @@ def table_roles(
         if name is not None:
             check_one_of("column", name, table.columns, owner=str(where))
     names, key = _small(table), image_columns(table, hints.id, where)[0]
+    table = table.filter(has_image(key, table.schema[key]))
+    if not table.height:
+        raise InputError("contains no row", where=where, remedy="give a table with a row per image")
     if key in (hints.class_column, *hints.label):
         problem = f"column {key} cannot have both the images and the classes"
         raise ParameterError(problem, where=where, give={"id": ...})

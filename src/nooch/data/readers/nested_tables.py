@@ -1,11 +1,14 @@
-"""Tables of Hugging Face: a row for each object, and names for the numbers of classes."""
+"""Tables of Hugging Face: a row for each object, names for the numbers of classes, and a table for
+each split.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import polars as pl
@@ -14,10 +17,54 @@ from nooch.base.errors import InputError, NoochError, some_of
 from nooch.base.limits import BROKEN_JSON
 from nooch.base.yaml_files import yaml_value
 from nooch.data.box_columns import OBJECT_CLASSES, object_rows
-from nooch.data.splits import SPLIT_NAMES
+from nooch.data.image_names import IMAGE_ENDING
+from nooch.data.splits import SPLIT_NAMES, split_of
 from nooch.data.table_files import read_table, table_files
 
+SPLIT = "split"
+"""Column of the splits that the names of tables give."""
+_Rows = TypeVar("_Rows", pl.DataFrame, pl.LazyFrame)
+
+
+def splits_of(tables: Sequence[Path]) -> dict[Path, str]:
+    """Table -> its split, in its own name or its folder's; empty unless all have one, of two or
+    more, and none is there in two formats.
+    """
+    found = {file: split_of(file.stem) or split_of(file.parent.name) for file in tables}
+    splits = {file: split for file, split in found.items() if split}
+    once = len({file.with_suffix("") for file in tables}) == len(tables) == len(splits)
+    return splits if once and len({*splits.values()}) > 1 else {}
+
+
+def of_split(
+    rows: _Rows, schema: Mapping[str, pl.DataType], file: Path, splits: Mapping[Path, str]
+) -> _Rows:
+    """Rows of a table with its split. Where each has a folder of its own, names of image files,
+    which are relative to it, get that in front.
+    """
+    if not splits:
+        return rows
+    rows = rows.with_columns(pl.lit(splits[file]).alias(SPLIT))
+    root = os.path.commonpath([file.parent for file in splits])
+    folder = file.parent.relative_to(root).as_posix()
+    if folder == ".":
+        return rows
+    texts = pl.col([name for name, kind in schema.items() if kind == pl.String])
+    is_whole = texts.str.contains("://", literal=True) | texts.str.starts_with(f"{folder}/")
+    is_kept = is_whole | ~texts.str.contains(IMAGE_ENDING)
+    return rows.with_columns(pl.when(is_kept).then(texts).otherwise(pl.lit(f"{folder}/") + texts))
+
+
 _FILES = ("README.md", "dataset_info.json", "dataset_infos.json")
+
+
+def read_split_tables(splits: Mapping[Path, str]) -> pl.DataFrame | None:
+    """The tables of splits as one; None if they differ in columns, or have their own splits."""
+    tables = {file: read_flat_table(file) for file in splits}
+    schemas = [[*table.schema.items()] for table in tables.values()]
+    if any(schema != schemas[0] for schema in schemas) or SPLIT in dict(schemas[0]):
+        return None
+    return pl.concat(of_split(rows, rows.schema, file, splits) for file, rows in tables.items())
 
 
 def read_flat_table(path: Path) -> pl.DataFrame:

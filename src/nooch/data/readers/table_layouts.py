@@ -92,6 +92,12 @@ class Columns:
             raise InputError(problem, where=path, allowed="text as names of files")
 
 
+def has_image(key: str, kind: pl.DataType) -> pl.Expr:
+    """True in the rows that have an id in that column, which is not blank."""
+    column = pl.col(key)
+    return column.str.strip_chars() != "" if kind == pl.String else column.is_not_null()
+
+
 def is_unnamed(name: str) -> bool:
     """True for a column of row numbers as pandas writes it: neither label nor attribute."""
     return re.fullmatch(r"\s*|Unnamed: \d+", name) is not None

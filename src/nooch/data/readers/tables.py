@@ -10,7 +10,7 @@ import glob
 import shutil
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -29,9 +29,10 @@ from nooch.base.text_encoding import transcoded
 from nooch.base.work_folder import Steps
 from nooch.data.dataset import Dataset, ImageId
 from nooch.data.objects import NOTES
+from nooch.data.readers.box_formats import LEFT_OUT, bad_line
 from nooch.data.readers.contract import in_range, part_edges, read
 from nooch.data.readers.image_rows import ScannedRows, summed, with_sizes
-from nooch.data.readers.nested_tables import class_labels, read_flat_table
+from nooch.data.readers.nested_tables import SPLIT, class_labels, of_split, read_flat_table
 from nooch.data.readers.table_layouts import (
     ROW,
     SIZE,
@@ -41,6 +42,7 @@ from nooch.data.readers.table_layouts import (
     LongTable,
     TableLayout,
     TableOfImages,
+    has_image,
 )
 from nooch.data.splits import named_splits
 from nooch.data.table_files import (
@@ -71,19 +73,22 @@ class TableReading:
     path: Path
     columns: Columns
     layout: TableLayout
+    splits: Mapping[Path, str] = field(default_factory=dict)
+    """The only files that are read below the folder, if any, and the split of each."""
 
     def files(self) -> list[tuple[str, Path]]:
         """The files."""
-        return [("table", file) for file in table_files(self.path)]
+        return [("table", file) for file in [*self.splits] or table_files(self.path)]
 
     def check(self, plan: SplitPlan | None) -> None:
         """Raises InputError if there is no table."""
         del plan  # whether it fits is known once columns are
-        table_files(self.path)
+        self.files()
 
     def dependencies(self) -> list[Any]:
         """Layout of the columns."""
-        return [str(self.path.absolute()), repr(self.columns), repr(self.layout)]
+        about = [str(self.path.absolute()), repr(self.columns), repr(self.layout)]
+        return [*about, *map(str, self.splits.items())]
 
     def scan(
         self, folder: Path, map: Map, progress: StepProgress, part_size: int | None = None
@@ -95,14 +100,14 @@ class TableReading:
             InputError: files, ids, labels or splits that are missing or of the wrong kind.
         """
         del map  # Polars has threads of its own
-        given = table_files(self.path)
+        given = [file for _, file in self.files()]
         files = [_plain_file(file.absolute(), folder, n) for n, file in enumerate(given)]
-        table = TableFiles.from_files(files, given, self.path)
+        table = TableFiles.from_files(files, given, self.path, self.splits)
         self.columns.check(table.schema, self.path)
         self.layout.check([*table.schema], self.path)
         self.columns.attribute_names(table.schema, self.layout.columns, self.path)
         progress(0, 3)
-        seen = self._look(table)
+        seen, unread = self._look(table)
         ids = _images(seen[self.columns.id].values(), self.columns.id, self.path)
         folder.mkdir(parents=True, exist_ok=True)
         ids.to_frame().write_parquet(_ids_file(folder), row_group_size=SLICE)
@@ -121,28 +126,30 @@ class TableReading:
             "sources": [{"role": "table", "file": self.path.name, "sha256": sha256}],
             "notes": [],
         }
-        return ScannedTable(rows, names, about, self.path, _notes, is_located=False)
+        return ScannedTable(rows, names, about, self.path, _notes, is_located=False, unread=unread)
 
-    def _look(self, table: TableFiles) -> dict[str, DistinctValues]:
-        """Look at all rows once: the ids, splits and names of classes. Raises InputError if no
-        dataset can be made from them.
+    def _look(self, table: TableFiles) -> tuple[dict[str, DistinctValues], list[str]]:
+        """Look at all rows: the ids, splits and names of classes, and lines of ``bad_lines`` for
+        rows without an id. Raises InputError if no dataset can be made from them.
         """
         key, split = self.columns.id, self.columns.split
         long = self.layout if isinstance(self.layout, LongTable) else None
         stating = [] if long is None else long.may_state(table.schema)
         watched = dict.fromkeys([key, *([split] if split else []), *self.layout.named, *stating])
         seen = {name: DistinctValues() for name in watched}
-        table.read(lambda rows: _look(seen, rows.select(*seen)))
+        known = has_image(key, table.schema[key])
+        table.read(lambda rows: _look(seen, rows.filter(known).select(*seen)))
+        blank = pl.col(ROW).filter(~known.fill_null(value=False))
+        numbers = table.read(lambda rows: rows.with_row_index(ROW).select(blank).collect())[ROW]
         if not seen[key].rows:
-            raise InputError("contains no row", where=self.path)
-        if nulls := seen[key].nulls:
-            allowed = "an image in every row"
-            raise InputError(f"{nulls} rows have no {key}", where=self.path, allowed=allowed)
+            problem = f"no row has a {key}" if len(numbers) else "contains no row"
+            raise InputError(problem, where=self.path, allowed="an image in every row")
         if split:
             named_splits(seen[split].values(), self.columns.values, self.path, _VALUES)
         if long is not None:
             long.check_stated(seen, self.path)
-        return seen
+        file, problem = self.path.name, f"no {key}"
+        return seen, [bad_line(file, f"row {n + 1}", problem, LEFT_OUT) for n in numbers]
 
 
 def _notes(counts: Mapping[str, int], n_images: int, images: object) -> list[str]:
@@ -190,7 +197,8 @@ class TableRows:
         attributes = c.attribute_names(self.table.schema, taken, self.reading.path)
         kept = {*taken, c.file_name, c.split, *attributes}
         used = [name for name in self.table.schema if name in kept]
-        return rows.with_row_index(ROW).select(ROW, pl.col(c.id).cast(self.kind).alias(_ID), *used)
+        rows = rows.with_row_index(ROW).filter(has_image(c.id, self.table.schema[c.id]))
+        return rows.select(ROW, pl.col(c.id).cast(self.kind).alias(_ID), *used)
 
     def divided(self, ids: pl.Series, part_size: int) -> TableRows:
         """The rows on disk by part, each of at most so many images."""
@@ -380,15 +388,22 @@ T = TypeVar("T")
 @dataclass(frozen=True)
 class TableFiles:
     """Files of the same columns, which make up one table; absolute, since workers may run in other
-    folders, and ``names`` as errors call them.
+    folders, and ``names`` as errors call them; ``splits`` of these, which become a column.
     """
 
     files: Sequence[Path]
     names: Sequence[Path]
     schema: Schema
+    splits: Mapping[Path, str] = field(default_factory=dict)
 
     @classmethod
-    def from_files(cls, files: Sequence[Path], names: Sequence[Path], where: object) -> Self:
+    def from_files(
+        cls,
+        files: Sequence[Path],
+        names: Sequence[Path],
+        where: object,
+        splits: Mapping[Path, str],
+    ) -> Self:
         """Files with their columns and types. Raises InputError: unreadable ones, other columns."""
         schemas = [
             checked_read(name, partial(file_schema, file))
@@ -396,12 +411,17 @@ class TableFiles:
         ]
         with alike(where):
             pl.concat([pl.DataFrame(schema=schema) for schema in schemas])
-        return cls(files, names, schemas[0])
+        if splits and SPLIT in schemas[0]:
+            problem = f"has splits in its column {SPLIT}, and in the names of its tables"
+            raise InputError(problem, where=where, remedy="{}", give={"split_column": SPLIT})
+        about = schemas[0] | ({SPLIT: pl.String()} if splits else {})
+        return cls(files, names, about, splits)
 
     def read(self, act: Callable[[pl.LazyFrame], T]) -> T:
         """Apply ``act`` to the rows. Raises InputError, which names the file that is unreadable."""
+        own = {n: kind for n, kind in self.schema.items() if not (self.splits and n == SPLIT)}
         scans = {
-            name: _scan(file, self.schema)
+            name: of_split(_scan(file, own), own, name, self.splits)
             for file, name in zip(self.files, self.names, strict=True)
         }
         # relaxed: a file may have a column without any value, and so without a type
