@@ -435,12 +435,12 @@ def _table_folder(folder: Path, hints: Hints, pictures: Path | None = None) -> R
     if len(tables) > 1:
         names_of = [file.relative_to(folder).as_posix() for file in tables]
         one = next((file for file in tables if _is_read(file, hints, pictures)), tables[0])
-        beside = f", with `images` {folder}" if images else ""
+        images_too = f", with `images` {folder}" if images else ""
         raise InputError(
             f"has {len(tables)} tables: {some_of(names_of)}",
             where=folder,
             allowed="one table, which names all images, with a column split if there are splits",
-            remedy=f"join them; or name one: nooch import auto {one}{beside}",
+            remedy=f"join them; or name one: nooch import auto {one}{images_too}",
         )
     tables = tables or [*sorted(folder.glob("*.json")), *sorted(folder.glob("*/*.json"))]
     if len(tables) != 1:
