@@ -17,125 +17,89 @@ from nooch.criteria.attribute import Attribute, FittedAttribute
 from nooch.criteria.phi import MAX_DEPTH, MAX_LENGTH, identifier, parse
 from nooch.data import Dataset
 
-REFUSED = [
-    # not an expression, or more than one
-    "", "   ", ";", "place = 1;", "place = 1; DROP TABLE images", "1; drop", "place = 1 place = 0",
-    "place = 1 AS x", "place alias", "place = ", "place = 1 AND", "(place = 1", "place = 1)",
-    "place = 'open", 'place = "open',
-    # statements and sub-queries
-    "SELECT 1", "SELECT place FROM images WHERE place = 1", "(SELECT 1) = place",
-    "place IN (SELECT 1)", "place = ANY (SELECT 1)", "place > ALL (1, 2)", "EXISTS (SELECT 1)",
-    "place = 1 UNION SELECT 2", "place = 1 LIMIT 1", "place = 1 ORDER BY place",
-    "place = 1 GROUP BY place", "WITH t AS (SELECT 1) SELECT * FROM t", "DROP TABLE images",
-    "COPY images TO 'x'", "SET x = 1", "VALUES (1)",
-    # functions, aggregates, windows
-    "read_csv('/etc/passwd') = 1", "place IN read_csv('x')", "scan_parquet('x')",
-    "__import__('os').system('id')", "eval('1') = place", "max(place) = 1", "count(*) = 1",
-    "count(place) > 0", "sum(place) OVER () = 1", "rank() OVER (PARTITION BY place) = 1",
-    "lag(place) = 1", "coalesce(place, 0) = 1", "log(place) > 0", "exp(place) > 0",
-    "sqrt(place) > 0", "length(place) > 0", "random() > 0", "now() > place", "ln(2, place) > 0",
-    "ln() > 0", "ln(DISTINCT place) > 0", "abs(*) > 0", "abs(place ORDER BY y) > 0",
-    "ln(place) FILTER (WHERE y = 1) > 0", "unseen(place) OVER ()", "unseen(place) IGNORE NULLS",
-    "{fn ln(place)} > 0",
-    # unseen takes one column
-    "unseen()", "unseen(place, y)", "unseen(1)", "unseen('place')", "unseen(place + 1)",
-    "unseen(ln(place))", "unseen(*)", "unseen(DISTINCT place)",
-    # area and present take one class
-    "area() > 0", "area(road, sky) > 0", "area('road') > 0", "area(road + 1) > 0", "area(*) > 0",
-    "present()", "present(1)", "present('sky')", "present(area(sky))", "present(sky) OVER ()",
-    "present(DISTINCT sky)", "share(road) > 0",
-    # syntax outside the language
-    "*", "* = 1", "images.* = 1", "images.place = 1", "a.b.c = 1", "columns('a.*') = 1",
-    "columns(*) = 1", "CASE WHEN place = 1 THEN TRUE END",
-    "CASE place WHEN 1 THEN TRUE ELSE FALSE END", "CAST(place AS INT) = 1",
-    "TRY_CAST(place AS INT) = 1", "place::int = 1", "place > DATE '2013-01-01'",
-    "place > INTERVAL '1' DAY", "EXTRACT(year FROM place) = 2013", "place > CURRENT_DATE",
-    "place LIKE 'a%'", "place NOT LIKE 'a%'", "place ILIKE 'a%'", "place SIMILAR TO 'a'",
-    "place RLIKE 'a'", "place ~ 'a'", "place || 'a' = 'b'", "'a' 'b' = place",
-    "place COLLATE x = 'a'", "place AT TIME ZONE 'UTC' = 1", "place & 1 = 1", "place | 1 = 1",
-    "place ^ 1 = 1", "place << 1 = 1", "~place = 1", "place // 2 = 1", "place DIV 2 = 1",
-    "place MOD 2 = 1", "place <=> 1", "place IS DISTINCT FROM 1", "place IS TRUE",
-    "place IS NOT FALSE", "place IS 1", "place IS y", "place IS UNKNOWN", "place ISNULL",
-    "y >= place ISNULL", "place NOTNULL", "place XOR y", "place = NULL", "NULL",
-    "place IN (1, NULL)", "place IN (y)", "place IN (1 + 1)", "place IN ((1))", "place IN ()",
-    "place IN 1", "place IN y", "place IN UNNEST([1])", "place BETWEEN 1",
-    "place BETWEEN SYMMETRIC 2 AND 1", "(place, y) = (1, 1)", "(place, y)", "ROW(place) = 1",
-    "ARRAY[place] = 1", "[place] = 1", "place[0] = 1", "{'a': place} = 1", "STRUCT(place) = 1",
-    "MAP {'a': 1} = place", "x -> x + 1", "(x) => x = 1", "place = ?", "place = ?1",
-    "place = :name", "place = @name", "place = $1", "place = #1", "{{ place }} = 1",
-    "{% if place %} = 1", "`place` = 1", "[place = 1]", "place := 1", "if(place = 1, TRUE, FALSE)",
-    "if = 1",
-    # chained comparisons would read as (0 < place) < 2
-    "0 < place < 2", "place = y = 1", "place = 1 IS NULL", "place = NOT y",
-    # comments and hints
-    "-- place = 1", "/* place */", "place = 1 -- 0", "place = 1 /* and */", "place /* x */ = 1",
-    "/*+ hint */ place = 1", "place--1 = 0", "# place\nplace = 1", "{# c #} place = 1",
-    # literals of other dialects
-    "place = N'a'", "place = x'1f'", "place = 0x1f", "place = b'1'", "place = e'\\n'",
-    "place = $$a$$", "place = 1_000", "place = 1e", "place = 1.2.3", "place = 1e999",
-    "place = 18446744073709551616", "place = -9223372036854775809",
-    # unicode in the place of signs, digits and spaces
-    "place ＝ 1", "place = １", "place = ²", "place = ٣", "place ≠ y", "pla\u200bce = 1",
-    "place\u202e = 1", "（place = 1）", "place = ‘a’", "place = 1\x00", "place = '\ud800'",
-    "\ufeffplace = 1",
-    # nothing that an image could change
-    "TRUE", "1 = 1", "'a' < 'b'",
-    # depth and length
-    "(" * (MAX_DEPTH + 1) + "place = 1" + ")" * (MAX_DEPTH + 1),
-    "(" * 900 + "place = 1" + ")" * 900, "NOT " * 400 + "place = 1",
-    "NOT (" * 300 + "place = 1" + ")" * 300, "- " * 900 + "place = 1",
-    "abs(" * 300 + "place" + ")" * 300 + " = 1", "CASE WHEN " * 190,
-    "+".join(["place"] * 300) + " = 1", "(" * 1999, "place = " + "1" * MAX_LENGTH,
-    " OR ".join(["place = 1"] * 2000),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("text", REFUSED, ids=lambda text: repr(text[:40]))
-def test_refused(text):
-    with pytest.raises(ParameterError) as caught:
-        parse(text)
-    assert caught.value.where == "phi"
-    assert caught.value.allowed
-    assert caught.value.remedy
-
-
-@pytest.mark.parametrize("value", [None, 1, b"place = 1", ["place = 1"]])
-def test_phi_must_be_text(value):
-    refused(lambda: Attribute(value), "empty")
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("max(place) = 1", r"'MAX\(place\)'[\s\S]*unseen\(column\)"),
-        ("place > DATE '2013-01-01'", r"CAST[\s\S]*YYYY-MM-DD"),
-        ("place LIKE 'a%'", r"LIKE[\s\S]*IN \('a', 'b'\)"),
-        ("place IN (SELECT 1)", r"SELECT 1[\s\S]*the values themselves"),
-        ("place = NULL", r"IS NOT NULL"),
-        ("place IS TRUE", r"name = TRUE"),
-        ("0 < place < 2", r"chains comparisons[\s\S]*AND x < b"),
-        ("images.place = 1", r"'\.'"),
-        ("place = 1; DROP TABLE x", r"';'"),
-        ("place--1 = 0", r"comment[\s\S]*space"),
-        ("place = 1 extra", r"cannot be read"),
-        ("- " * 900 + "place = 1", r"nests too deeply[\s\S]*32 levels"),
-        ("y" + " % 7" * 13 + " = 1", "nests %, BETWEEN or IN too often"),
-        ("place = " + "1" * 30000, r"30008 characters[\s\S]*20000"),
-        ("place = 1e999", r"1\.7e308"),
+ANY = ""
+# part of the message -> what is refused with it
+REFUSED = {
+    "is empty": ["", "   "],
+    "cannot be read": [
+        "place = 1 place = 0", "place = 1 AS x", "place alias", "place = ", "place = 1 AND",
+        "(place = 1", "place = 1)", "place = 'open", 'place = "open', "place = 1 extra",
+        "place BETWEEN 1", "place = 1 LIMIT 1",
     ],
-)
-def test_errors_say_what_and_what_instead(text, message):
-    with pytest.raises(ParameterError, match=message):
-        parse(text)
+    # statements, sub-queries, functions, aggregates, windows
+    ANY: [
+        "SELECT 1", "(SELECT 1) = place", "place = ANY (SELECT 1)", "place > ALL (1, 2)",
+        "EXISTS (SELECT 1)", "place = 1 UNION SELECT 2", "WITH t AS (SELECT 1) SELECT * FROM t",
+        "DROP TABLE images", "COPY images TO 'x'", "SET x = 1", "VALUES (1)",
+        "place IN read_csv('x')", "count(*) = 1", "sum(place) OVER () = 1", "now() > place",
+        "ln() > 0", "ln(DISTINCT place) > 0", "ln(2, place) > 0", "abs(*) > 0",
+        "abs(place ORDER BY y) > 0", "ln(place) FILTER (WHERE y = 1) > 0", "unseen(place) OVER ()",
+        "unseen(place) IGNORE NULLS", "{fn ln(place)} > 0",
+        # unseen takes one column; area and present take one class
+        "unseen()", "unseen(place, y)", "unseen(1)", "unseen('place')", "unseen(place + 1)",
+        "unseen(ln(place))", "unseen(*)", "unseen(DISTINCT place)", "area(road, sky) > 0",
+        "area('road') > 0", "present()", "present(area(sky))", "present(sky) OVER ()",
+        "present(DISTINCT sky)", "share(road) > 0",
+        # syntax outside the language
+        "*", "* = 1", "a.b.c = 1", "columns('a.*') = 1", "CASE place WHEN 1 THEN TRUE END",
+        "TRY_CAST(place AS INT) = 1", "place::int = 1", "place > INTERVAL '1' DAY",
+        "EXTRACT(year FROM place) = 2013", "place > CURRENT_DATE", "place ILIKE 'a%'",
+        "place SIMILAR TO 'a'", "place ~ 'a'", "place || 'a' = 'b'", "'a' 'b' = place",
+        "place COLLATE x = 'a'", "place AT TIME ZONE 'UTC' = 1", "place & 1 = 1", "~place = 1",
+        "place << 1 = 1", "place // 2 = 1", "place DIV 2 = 1", "place <=> 1", "place XOR y",
+        "place IS DISTINCT FROM 1", "place IS y", "place IS UNKNOWN", "place ISNULL",
+        "y >= place ISNULL", "place NOTNULL", "NULL", "place IN (1, NULL)", "place IN (y)",
+        "place IN (1 + 1)", "place IN 1", "place IN ((1))", "place IN ()", "place IN UNNEST([1])",
+        "place BETWEEN SYMMETRIC 2 AND 1", "(place, y) = (1, 1)", "(place, y)", "ROW(place) = 1",
+        "ARRAY[place] = 1", "place[0] = 1", "{'a': place} = 1", "STRUCT(place) = 1", "x -> x + 1",
+        "place = ?", "place = :name", "place = @name", "place = $1", "{{ place }} = 1",
+        "`place` = 1", "place := 1", "if(place = 1, TRUE, FALSE)", "if = 1",
+        # literals of other dialects; unicode in the place of signs, digits and spaces
+        "place = N'a'", "place = x'1f'", "place = 0x1f", "place = e'\\n'", "place = $$a$$",
+        "place = 1_000", "place = 1e", "place = 1.2.3", "place ＝ 1", "place = １", "place = ²",
+        "place = ٣", "pla\u200bce = 1", "（place = 1）", "place = ‘a’", "place = 1\x00",
+        "\ufeffplace = 1", "CASE WHEN " * 190,
+    ],
+    "has ';'": [";", "place = 1;", "place = 1; DROP TABLE images"],
+    "has '.'": ["images.place = 1", "images.* = 1"],
+    "half a character": ["place = '\ud800'"],
+    "the functions are": ["coalesce(place, 0) = 1", "max(place) = 1", "random() > 0"],
+    "YYYY-MM-DD": ["place > DATE '2013-01-01'", "CAST(place AS INT) = 1"],
+    "name IN ('a', 'b')": ["place LIKE 'a%'", "place IN (SELECT 1)"],
+    "write it with AND, OR and NOT": ["CASE WHEN place = 1 THEN TRUE END"],
+    "write IS NULL or IS NOT NULL": ["place = NULL"],
+    "name = TRUE": ["place IS TRUE", "place IS 1"],
+    # chained comparisons would read as (0 < place) < 2
+    "chains comparisons": ["0 < place < 2", "place = y = 1", "place = 1 IS NULL", "place = NOT y"],
+    "comment": ["place = 1 -- 0", "place /* x */ = 1", "/*+ hint */ place = 1", "place--1 = 0",
+                "{# c #} place = 1"],
+    "up to 1.7e308": ["place = 1e999", "place = 18446744073709551616",
+                      "place = -9223372036854775809"],
+    "is the same for every image": ["TRUE", "1 = 1", "'a' < 'b'"],
+    f"up to {MAX_DEPTH} levels": [
+        "(" * (MAX_DEPTH + 1) + "place = 1" + ")" * (MAX_DEPTH + 1), "NOT " * 400 + "place = 1",
+        "(" * 900 + "place = 1" + ")" * 900, "- " * 900 + "place = 1", "(" * 1999,
+        "abs(" * 300 + "place" + ")" * 300 + " = 1", "+".join(["place"] * 300) + " = 1",
+    ],
+    "nests %, BETWEEN or IN too often": ["y" + " % 7" * 13 + " = 1"],
+    f"up to {MAX_LENGTH}": ["place = " + "1" * MAX_LENGTH, " OR ".join(["place = 1"] * 2000)],
+}  # fmt: skip
 
 
-def test_refusing_is_silent(caplog, capsys):
-    with caplog.at_level(logging.DEBUG):
-        for text in REFUSED:
-            with pytest.raises(ParameterError):
-                parse(text)
+@pytest.mark.parametrize("message", REFUSED)
+def test_refused(message, caplog, capsys):
+    """In silence, with what is allowed and what to write instead."""
+    caplog.set_level(logging.DEBUG)
+    for text in REFUSED[message]:
+        said = refused(lambda text=text: parse(text), "phi: ", message, "allowed: ", "remedy: ")
+        assert len(said) < 1000, text
     assert not caplog.records
     assert capsys.readouterr() == ("", "")
+
+
+def test_phi_must_be_text():
+    for value in (None, 1, b"place = 1", ["place = 1"]):
+        refused(lambda value=value: Attribute(value), "empty")
 
 
 @given(st.text(max_size=80) | st.text("ab1'\" ()<>=!+-*/%,;.:?[]{}#@$\\\n", max_size=80))
@@ -203,11 +167,11 @@ TEMPLATES = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ODD_NAMES)
-def test_identifier_reads_as_that_name_everywhere(name):
-    word = identifier(name)
-    for template in TEMPLATES:
-        assert set(parse(template.replace("{}", word)).names) - {"other"} == {name}
+def test_identifier_reads_as_that_name_everywhere():
+    for name in ODD_NAMES:
+        for template in TEMPLATES:
+            text = template.replace("{}", identifier(name))
+            assert set(parse(text).names) - {"other"} == {name}, text
     assert identifier("place") == "place"
 
 
@@ -422,8 +386,12 @@ def marks(text, data):
     return fitted.phi(data, "car").tolist()
 
 
-def check(tree, table):
-    """Compare phi with the evaluator: where it is null, where true, and that null is an error."""
+COMPARISONS = st.tuples(st.sampled_from(sorted(COMPARE)), numbers(2), numbers(1))
+
+
+@given(conditions(3) | COMPARISONS, st.lists(rows(), min_size=1, max_size=6))
+@settings(deadline=None, max_examples=200)
+def test_phi_agrees_with_a_naive_evaluator(tree, table):
     text, data = written(tree), dataset(table)
     expected = [naive(tree, row) for row in table]
     # the part with "i" makes sure that the condition looks at an image at all
@@ -435,18 +403,3 @@ def check(tree, table):
         fails(lambda: marks(f"(i IS NULL AND FALSE) OR ({text})", data), "no value for")
     else:
         assert marks(f"{text} OR i IS NULL AND FALSE", data) == expected
-
-
-@given(conditions(3), st.lists(rows(), min_size=1, max_size=6))
-@settings(deadline=None, max_examples=160)
-def test_phi_agrees_with_a_naive_evaluator(tree, table):
-    check(tree, table)
-
-
-COMPARISONS = st.tuples(st.sampled_from(sorted(COMPARE)), numbers(2), numbers(1))
-
-
-@given(COMPARISONS, st.lists(rows(), min_size=3, max_size=6))
-@settings(deadline=None, max_examples=160)
-def test_arithmetic_agrees_with_a_naive_evaluator(tree, table):
-    check(tree, table)
