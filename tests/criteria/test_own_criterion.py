@@ -12,7 +12,7 @@ from refusals import refused
 from nooch.criteria import Summable
 from nooch.data import Dataset, divide, load_dataset, save_dataset
 from nooch.suites import load_suite
-from nooch.suites.asked_criteria import AskedCriteria
+from nooch.suites.criterion_options import CriterionOptions
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -71,7 +71,7 @@ def test_without_its_fitted_class_it_is_not_read_back(folder, run_cli, monkeypat
 
     _find(run_cli, folder, "whole", "one")
     monkeypatch.delattr(own_hour.Hour, "fitted")
-    options = AskedCriteria({}, None, None, None, load_suite(folder / "one"))
+    options = CriterionOptions({}, None, None, None, load_suite(folder / "one"))
     words = "does not name its fitted class", "fitted ="
     refused(lambda: options.make("own_hour:Hour"), *words)
 

@@ -98,13 +98,18 @@ def find_command(
     from nooch.criteria.presences import COLUMNS
     from nooch.data import open_dataset
     from nooch.suites import load_suite
-    from nooch.suites.asked_criteria import AskedCriteria, needed_names, parse_tau, preset_text
+    from nooch.suites.criterion_options import (
+        CriterionOptions,
+        needed_names,
+        parse_tau,
+        preset_text,
+    )
     from nooch.suites.find import find
     from nooch.suites.search import recorded_path
 
     base, combined = needed_names(criterion)
     thresholds = parse_tau(tau, base)
-    options = AskedCriteria(
+    options = CriterionOptions(
         ce | {"cues": shared.parse_cues(ce.get("cues"))}, thresholds,
         attribute.get("phi") or preset_text(phi_preset, shared.split_names(columns), values),
         scores.get("column"), None if fitted is None else load_suite(fitted),

@@ -1,4 +1,4 @@
-"""Settings of a find, as a user names them -> the criteria."""
+"""Options of each kind of criterion, as a command line has them -> the criteria."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _WITH_TAU = {"context": "log odds", "gist": "a cosine", "scores": "a score"}
 
 
 @dataclass
-class AskedCriteria:
+class CriterionOptions:
     """Settings of each kind of criterion; ``suite`` is the one whose fitted criteria are used."""
 
     ce: Mapping[str, Any]
