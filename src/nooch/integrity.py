@@ -190,7 +190,7 @@ def _array(kind: ArrayKind) -> tuple[str, Callable[[FolderCheck, str], None], st
         with checked.checking(kind.array, again):
             open_array(checked.folder, kind, verify=True)
 
-    return kind.name, check, f"{kind.make} `overwrite`"
+    return kind.name, check, f"make it again, over this folder, with nooch {kind.make.path}"
 
 
 def _export(checked: FolderCheck, again: str) -> None:
@@ -200,11 +200,11 @@ def _export(checked: FolderCheck, again: str) -> None:
 
 
 _KINDS: dict[str, tuple[str, Callable[[FolderCheck, str], None], str]] = {
-    DATASET_MARKER: ("dataset", _dataset, "import again with nooch import and `overwrite`"),
-    SUITE_MARKER: ("suite", _suite, "find again with nooch find and `overwrite`"),
+    DATASET_MARKER: ("dataset", _dataset, "import it again with nooch import, over this folder"),
+    SUITE_MARKER: ("suite", _suite, "find it again with nooch find, over this folder"),
     RUNS_MARKER: ("runs", _runs, "run the same nooch train bench command again"),
     FEATURES.marker: _array(FEATURES),
     PIXELS.marker: _array(PIXELS),
-    EXPORT_MARKER: ("export", _export, "export again with nooch export and `overwrite`"),
+    EXPORT_MARKER: ("export", _export, "export it again with nooch export, over this folder"),
 }
 """File that marks a kind of folder -> its name, what checks it, and how it is made again."""

@@ -91,7 +91,7 @@ def test_a_frame_is_made_a_dataset_first():
 def test_options_of_tables_are_about_annotations(folder, run_cli, tmp_path):
     command = f"check {folder / 'dataset'} {folder / 'model.csv'} --out {tmp_path / 'out'}"
     for hint in ("--label car", "--split-values 0=train", "--blank-is-no"):
-        run_cli(f"{command} {hint}").refused("is a dataset", "leave the options of tables out")
+        run_cli(f"{command} {hint}").refused("is a dataset", "leave out --")
     assert not (tmp_path / "out").exists()
 
 

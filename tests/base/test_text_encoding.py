@@ -51,7 +51,7 @@ def test_tables_and_lists_with_a_mark(tmp_path, encoding):
 def test_other_text_is_refused_until_its_encoding_is_named(tmp_path):
     file = tmp_path / "t.csv"
     file.write_bytes(TEXT.encode("latin-1"))
-    words = ("t.csv: line 2 is not UTF-8; cp1252 would read 'Café'", "`encoding` cp1252")
+    words = ("t.csv: line 2 is not UTF-8; cp1252 would read 'Café'", "encoding='cp1252'")
     reads = [
         lambda: read_table(file),
         lambda: read_long_table(file, Columns("image_id"), "class"),

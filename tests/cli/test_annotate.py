@@ -91,9 +91,9 @@ def test_a_table_of_labels_takes_the_hints_of_an_import(photos, run_cli):
     both = f"{command} {hints} --split 50/50 --overwrite"
     run_cli(both).refused("--split and --split-column exclude")
     alone = "annotate photos other --segmenter model --split-values 0=train"
-    run_cli(alone).refused("options of tables are about --labels", "also give --labels")
+    run_cli(alone).refused("options of tables are about --labels", "give --labels")
     given = "annotate photos other --segmenter model --labels data --label cow"
-    run_cli(given).refused("--labels: is a dataset", "leave the options of tables out")
+    run_cli(given).refused("--labels: is a dataset", "leave out --label")
 
 
 def test_a_full_disk_loses_nothing(photos, run_cli):

@@ -116,7 +116,9 @@ def test_results_that_lack_some_are_completed(run_cli, command, requests, read_b
 def test_results_that_are_refused(command, requests, read_back, tmp_path):
     results = [result(request) for request in requests]
     for more in ("--template Any?{task}", "--max-side 9", "--no-logprobs", "--max-tokens 9"):
-        read_back(results, more=more).refused("48 results of other requests", "--to-batch wrote")
+        read_back(results, more=more).refused(
+            "48 results of other requests", "the requests were written"
+        )
     read_back(results, results[:1]).refused("a second time", "each once")
     read_back(requests).refused("record 1 has no custom_id or no response")
     read_back([{"custom_id": 3, "response": None}]).refused("1 result of other requests: 3")

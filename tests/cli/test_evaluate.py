@@ -195,7 +195,7 @@ def test_the_dataset_is_found_or_given(here, run_cli):
     words = "evaluate suite a.parquet --by place --format json"
     run_cli(words).ok()
     (here / "dataset").rename(here / "moved")
-    _refused(run_cli(words), "--by needs the dataset", here)
+    _refused(run_cli(words), "not found at its recorded path", here)
     run_cli(f"{words} --dataset moved").ok()
     _refused(run_cli(f"{words} --dataset nowhere"), "is not a dataset", here)
 

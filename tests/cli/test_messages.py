@@ -4,6 +4,7 @@ import sys
 
 import pytest
 
+from nooch.base.errors import Command
 from nooch.cli.main import app
 from nooch.cli.terminal import as_typed, note, print_json, speak_for, with_flags
 
@@ -71,6 +72,13 @@ def test_notes_are_shown_so_on_both_outputs(shown, capsys):
         ("find ds", {"match": None, "tau": 0.5}, "leave out --match, and give --tau 0.5"),
         ("export suite", {"suite": ..., "dataset": ...}, "give SUITE and --dataset DATASET"),
         ("download coco-stuff f", {"keep_zips": False}, "give --no-keep-zips"),
+        ("import label-maps m", {"void": [0, 255]}, "give --void 0 --void 255"),
+        ("train bench dataset", {"data": ...}, "give DATASET"),
+        (
+            "evaluate suite p.csv",
+            Command("find", data="d s", splits=["valid"]),
+            "nooch find 'd s' --out OUT --split valid",
+        ),
     ],
 )
 def test_what_to_give_is_shown_as_it_is_typed(shown, words, give, expected):

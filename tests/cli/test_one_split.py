@@ -26,7 +26,7 @@ def run(run_cli, folder, monkeypatch, tmp_path):
     return lambda words: run_cli(words.replace("OUT", str(tmp_path)))
 
 
-DIVIDE = "or divide its images: nooch import auto with --split 60/20/20"
+DIVIDE = "or nooch import auto PATH DATASET --split 60/20/20 first"
 TRAIN = ("allowed: train", f"give --split train; {DIVIDE}")
 
 
@@ -43,7 +43,7 @@ def test_every_command_names_the_split_and_takes_it(run):
         run(f"{words} --split test").refused("'test' is not a split of the dataset", *TRAIN)
         run(f"{words} --split train").ok()
     run("predict OUT/data --model a:B --out OUT/p.csv --split test").refused("'test' is", *TRAIN)
-    again = "give --split train; or find the suite again with --split test"
+    again = "give --split train; or nooch find DATASET --out OUT --split test first"
     for words in (
         "evaluate OUT/s p.csv", "validity OUT/s p.csv --out OUT/v.csv",
         "audit OUT/s --predictions p.csv --out OUT/a", "export OUT/s OUT/e --to ids",

@@ -91,7 +91,9 @@ def test_an_onnx_file_with_options_and_a_limit_for_a_first_try(suite, run_cli, t
     onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), tmp_path / "own.onnx")
     (tmp_path / "names.txt").write_text("car\nwater bird\nstreet\n")
     command = "predict suite --model own.onnx --out {} --classes names.txt --std 0.2,0.2,0.2"
-    run_cli(command.format("p.csv")).refused("its input is unknown", "--mean and --std")
+    run_cli(command.format("p.csv")).refused(
+        "its input is unknown", "--mean 0.485,0.456,0.406 and --std"
+    )
     command += " --mean 0.5,0.5,0.5"
     both = "give --outputs independent if", "give --outputs exclusive if"
     run_cli(command.format("p.csv")).refused("labels of the dataset do not", *both)

@@ -9,12 +9,17 @@ import shlex
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
-from refusals import ONLY_TYPED, calls_of, with_given
+from refusals import ONLY_TYPED, calls_of, same_error, with_given
 
-from nooch.base.errors import NoochError
-from nooch.cli.terminal import options_typed
+from nooch.base.errors import Command, NoochError
+from nooch.cli.main import app
+from nooch.cli.terminal import as_typed, options_typed
+from nooch.cli.tree import commands_of
+
+COMMANDS = dict(commands_of(app))
 
 REFUSED = {
     "scored: evaluate suite a.parquet --out out.parquet {}": """
@@ -74,11 +79,11 @@ REFUSED = {
 --alpha 0.1 --beta 0.1 --split tset -> did you mean test
 """,
     "scored: paper figures {} --out out": """
-fig4 -> give --runs RUNS --suite SUITE
-fig3 --suite suite -> give --predictions FILE, or --runs RUNS
-fig12 -> give --sweep SWEEP
-fig11 --sweep sweep -> --tau
-fig13 --dataset dataset -> give --predictions FILE
+fig4 -> give --runs RUNS and --suite SUITE
+fig3 --suite suite -> give --predictions PREDICTIONS, or give --runs RUNS
+fig12 -> then give --sweep SWEEP; or give --dataset DATASET
+fig11 --sweep sweep -> counts over tau
+fig13 --dataset dataset -> give --predictions PREDICTIONS
 fig27 -> 'fig27' is not a figure
 all -> no figure can be drawn
 fig10 --dataset dataset --formats gif -> 'gif' is not a figure format
@@ -121,7 +126,7 @@ fig4 --paper --criteria ce -> is not a pair
 --criterion 'ce and gist' -> 'ce and gist' is not a criterion
 --criterion gist -> needs an encoder
 --criterion gist --encoder no-such-model -> no-such-model
---criterion attribute -> needs --phi or --preset
+--criterion attribute -> give --phi PHI, or give --preset
 --criterion attribute --phi 'y = (SELECT 1)' -> phi
 --criterion attribute --phi 'random() < 1' -> phi
 --criterion attribute --phi 'place != y' -> place
@@ -250,22 +255,32 @@ def _rows():
             yield world, command.format(typed.strip()), message
 
 
-GIVEN = {
-    "annotations": "train.json", "captions": "captions.json", "criterion": "ce", "dataset": "ds",
-    "images": ".", "ids": "ids.txt", "stuff": "stuff.json", "class_column": "bird",
-    "questions": "q.jsonl", "split": "test", "things": "train.json", "classes": "names.txt",
-    "suite": "suite", "runs": "runs", "predictions": "p.csv", "sweep": "sweep",
+WORDS = {
+    "criterion": "ce", "images": ".", "split": "test", "splits": "test", "class_column": "bird",
+    "tau": 0.5, "out": "again", "phi": "y = 1", "phi_preset": "attribute", "rule": "worst-hard",
 }  # fmt: skip
-"""What a user gives where an error cannot know the value."""
+FILES = {
+    "annotations": "train.json", "captions": "captions.json", "dataset": "ds|dataset",
+    "data": "ds|dataset", "ids": "ids.txt", "stuff": "stuff.json", "questions": "q.jsonl",
+    "things": "train.json", "classes": "names.txt", "suite": "suite", "suites": "suite",
+    "runs": "runs", "predictions": "p.csv|predictions.csv", "sweep": "sweep", "path": "train.json",
+    "encoder": "e.npz",
+}  # fmt: skip
+"""What a user gives where an error cannot know the value; the files of all worlds."""
 
 
 def _completed(give, folder):
-    known = {
-        n: p for n, p in GIVEN.items() if p in ("ce", ".", "test", "bird") or (folder / p).exists()
-    }
-    if {name for name, value in give.items() if value is ...} - known.keys():
+    """A way out with the values that only the user has; None where the world lacks one."""
+    needed = [name for name, value in give.items() if value is ...]
+    if isinstance(give, Command):
+        needed += [p.name for p in COMMANDS[give.path].params if p.required and p.name not in give]
+    there = {name: [word for word in words.split("|") if (folder / word).exists()]
+             for name, words in FILES.items()}  # fmt: skip
+    known = {name: words[0] for name, words in there.items() if words} | WORDS
+    if {*needed} - known.keys():
         return None
-    return {name: known[name] if value is ... else value for name, value in give.items()}
+    values = {**give, **{name: known[name] for name in needed}}
+    return Command(give.path, **values) if isinstance(give, Command) else values
 
 
 def _retyped(command, give):
@@ -280,11 +295,29 @@ def _retyped(command, give):
     return " ".join([shlex.join(words), *added])
 
 
+def _with_what_was_made(command, error, folder):
+    """The command that reads ``again`` in place of what was wrong with it; None: it reads none."""
+    words = shlex.split(command)
+    wrong = [n for n, word in enumerate(words) if Path(str(error.where)).name == word]
+    read = wrong + [n for n, word in enumerate(words) if (folder / word).exists()]
+    return shlex.join([*words[: read[0]], "again", *words[read[0] + 1 :]]) if read else None
+
+
 def _helps(given, command, done, run_cli, folder, copy):
     """What an error recommends is done in a copy, and leads to success or to another error."""
     shutil.copytree(folder, copy)
-    again = run_cli(_retyped(command, given), cwd=copy)
-    return again.code == 0 or str(again.error) != str(done.error)
+    if isinstance(given, Command):
+        made = run_cli(as_typed(given).removeprefix("nooch "), cwd=copy)
+        if made.code:
+            return False
+        typed = _with_what_was_made(command, done.error, folder)
+        if typed is None or command.startswith(given.path.partition(" ")[0]):
+            return True
+    else:
+        typed = _retyped(command, given)
+    again = run_cli(typed, cwd=copy)
+    is_error = isinstance(again.error, NoochError) and not same_error(again.error, done.error)
+    return again.code == 0 or is_error
 
 
 @pytest.mark.parametrize(("world", "command", "message"), [*_rows()])
@@ -298,22 +331,24 @@ def test_it_ends_with_code_2_says_why_and_leaves_nothing(
     assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == before
     for number, give in enumerate(getattr(done.error, "give", ())):
         given = _completed(give, folder)
+        if given is None and isinstance(give, Command):
+            continue
         assert given is not None, f"this world has no {[*give]}"
         assert _helps(given, command, done, run_cli, folder, tmp_path / f"{number}")
         called = [*calls_of(done.error)]
-        if called and not give.keys() & ONLY_TYPED:
-            calls = [call for call in (with_given(call, given) for call in called) if call]
-            assert calls, f"no function takes {give}"
+        if called and not give.keys() & ONLY_TYPED and not isinstance(give, Command):
             copy = shutil.copytree(folder, tmp_path / f"{number} in Python")
             with contextlib.chdir(copy):
-                assert _error_of(calls[0]) != str(done.error)
+                calls = [call for call in (with_given(call, given) for call in called) if call]
+                assert calls, f"no function takes {give}"
+                assert not same_error(_error_of(calls[0]), done.error)
 
 
 def _error_of(call):
     try:
         call()
     except NoochError as error:
-        return str(error)
+        return error
     return None
 
 

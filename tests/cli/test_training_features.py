@@ -77,7 +77,7 @@ def test_what_is_refused(data, weights, run_cli, tmp_path):
     header = json.loads((tmp_path / "px" / "pixels.json").read_bytes())
     header["blocks"] = ["0" * 64]
     write_header(tmp_path / "px" / "pixels.json", header)
-    run_cli(of_pixels).refused("was altered", "nooch train pixels DATASET")
+    run_cli(of_pixels).refused("was altered", "nooch train pixels")
     run_cli("train pixels dataset --out px").refused("exists already", "--overwrite")
     run_cli("train pixels dataset --out out --codec quick").refused("'quick' is not a codec")
     (tmp_path / "images" / "002.jpg").unlink()

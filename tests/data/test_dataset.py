@@ -209,7 +209,7 @@ def test_select_by_split_rows_and_ids():
         "test, train",
         "pass split='train' or pass split='test'",
     )
-    refused(lambda: data.select("valid"), *words, "nooch import auto with `split` 60/20/20")
+    refused(lambda: data.select("valid"), *words, "nooch import auto with split='60/20/20'")
     refused(lambda: data.select(image_ids=[1, 8]), "there is no image with id 8")
 
 

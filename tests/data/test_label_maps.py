@@ -131,7 +131,7 @@ NOT_ANNOTATED += ["void/unknown", "ignore label", "other (void)", "rest [Unlabel
 def test_a_class_that_names_what_was_not_annotated_asks_for_void(tmp_path, name):
     _save(tmp_path / "maps", "1.png", np.array([[0, 1, 255, 255]], np.uint8))
     listed = write(tmp_path / "classes.txt", f"0 sky\n1 void deck\n255 {name}\n")
-    parts = f"255 '{name.replace(' ', '_')}'", "allowed: void: 255", "remedy: add `void` 255"
+    parts = f"255 '{name.replace(' ', '_')}'", "allowed: void: 255", "remedy: pass void=[255]"
     act = partial(read_label_maps, tmp_path / "maps", listed)
     refused(act, str(listed), *parts)
     data = read_label_maps(tmp_path / "maps", listed, void=[255])
@@ -143,7 +143,7 @@ def test_names_by_position_are_checked_too(tmp_path):
     _save(tmp_path / "maps", "1.png", np.array([[0, 1]], np.uint8))
     listed = write(tmp_path / "classes.txt", "unlabeled\nsky\nvoid\n")
     act = partial(read_label_maps, tmp_path / "maps", listed)
-    refused(act, "`void` 0 `void` 2")
+    refused(act, "void=[0, 2]")
     assert read_label_maps(tmp_path / "maps", listed, void=[0, 2]).classes == ("sky",)
 
 

@@ -300,7 +300,7 @@ def test_tables_whose_values_are_explained_and_text_ids(tmp_path):
         ),
         ("night", ["test"], "the suite", "remedy: pass split='test'"),
         ("tset", ["train", "test"], "the dataset", "remedy: did you mean test?"),
-        ("test", [], "the dataset", "divide its images"),
+        ("test", [], "the dataset", "nooch import auto with split"),
     ],
 )
 def test_a_split_that_is_not_there_says_which_are_and_how_to_get_it(split, splits, owner, words):

@@ -279,7 +279,7 @@ def test_arrays_with_ids_and_classes(tmp_path, kind):
         (same,) = load_predictions(file, SUITE, **options)
         assert same.scale == "probability"
         assert ("an array with values from 0 to 1" in same.read) == bool(scale)
-    fails(lambda: load_predictions(file, SUITE, **scale), "`ids` and `classes`")
+    fails(lambda: load_predictions(file, SUITE, **scale), "with its ids and classes")
     fails(lambda: load_predictions(file, SUITE, ids=IDS[1:].tolist(), classes=TASKS, **scale),
           "values have shape")  # fmt: skip
 

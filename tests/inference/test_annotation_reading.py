@@ -283,7 +283,7 @@ def test_an_embedding_takes_the_place_of_captions(photos, tmp_path):
         ({"min_area": 20}, "did you mean 0.2?"),
         ({"min_confidence": 2.0}, "`min_confidence`: is 2.0"),
         ({"tasks": ["cow"]}, "`tasks` are classes of `labels`"),
-        ({"bf16": True}, "a custom model takes no `bf16`"),
+        ({"bf16": True}, "a custom model takes no bf16"),
         ({"segmenter": "own_annotators:Nobody"}, "cannot be imported"),
         ({"segmenter": "own_annotators:Mute"}, "names no classes"),
     ],

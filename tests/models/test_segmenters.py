@@ -205,7 +205,7 @@ def test_an_onnx_file_takes_its_input_and_labels_from_options(tmp_path):
     file = (folder / "model.onnx").rename(tmp_path / "own.onnx")
     labels = (folder / "labels.txt").rename(tmp_path / "names.txt")
     choice = ModelChoice(str(file), mean=tuple(PREPROCESSOR["image_mean"]), classes=labels)
-    fails(lambda: load_onnx_segmenter(choice), "its input is unknown", "`mean` and `std`")
+    fails(lambda: load_onnx_segmenter(choice), "its input is unknown", "`mean`", "`std`")
     given = replace(choice, std=tuple(PREPROCESSOR["image_std"]))
     annotator = load_onnx_segmenter(given)
     assert (annotator.name, annotator.classes, annotator.size) == ("own", CLASSES, (32, 32))

@@ -212,7 +212,12 @@ def test_code_of_a_model_is_run_only_if_asked(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("kind", "classes", "trust", "parts"),
     [
-        ("internvl_chat", ["AutoModel", "AutoModelForCausalLM"], False, ["-hf", "`trust_remote"]),
+        (
+            "internvl_chat",
+            ["AutoModel", "AutoModelForCausalLM"],
+            False,
+            ["-hf", "`trust_remote_code`"],
+        ),
         ("phi4mm", ["AutoModelForCausalLM"], False, ["type phi4mm needs code", "`endpoint`"]),
         ("own", ["AutoModel"], False, ["type own needs code that comes with it"]),
         ("own", ["AutoModel"], True, ["has none of AutoModelForImageTextToText, AutoModelForC"]),
@@ -238,7 +243,7 @@ def test_quantized_weights_are_loaded_where_they_are_used(folders, tmp_path, met
     assert loading_options(found, "cuda:1", Loading()) == {"device_map": {"": "cuda:1"}}
     assert loading_options(found, "cuda", Loading(device_map="auto")) == {"device_map": "auto"}
     act = lambda: loading_options(found, "cuda", Loading(quantize="4bit"))  # noqa: E731
-    refused(act, "`quantize`: has no effect: the weights are quantized already", method)
+    refused(act, "`quantize`", "has no effect: the weights are quantized already", method)
     if find_spec(package) is None:
         fails(lambda: load_vlm(found, "cpu"), "cannot be loaded", package)
 

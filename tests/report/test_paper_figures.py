@@ -98,7 +98,7 @@ def test_a_figure_has_data_a_drawing_and_words(name, sources):
 
 @pytest.mark.parametrize("name", FIGURES)
 def test_what_a_figure_needs_is_named_with_the_option_that_gives_it(name):
-    refused(lambda: figure_data(name, Sources()), f"{name} (", "needs ", "remedy: give `")
+    refused(lambda: figure_data(name, Sources()), f"{name} (", "needs ", "pass ")
 
 
 @pytest.mark.parametrize("name", FIGURES)
@@ -169,7 +169,7 @@ def test_two_kinds_of_ece_are_never_in_one_figure(next_to_paper):
     cells = both.results.cells.filter(pl.col("metric") != "ece_paper")
     object.__setattr__(both, "results", replace(both.results, cells=cells))
     fails(
-        lambda: figure_data("fig7", both), "no ece_paper", "train score again", kind=UndefinedError
+        lambda: figure_data("fig7", both), "no ece_paper", "nooch train score", kind=UndefinedError
     )
 
 
@@ -208,7 +208,7 @@ def test_runs_next_to_the_paper(next_to_paper):
     refused(lambda: figure_data("fig3", replace(sources, method="irm")), "'irm' is not a method")
     one = figure_data("fig4", replace(sources, paper=False, tasks=["car"]))
     assert one["tasks"].unique().to_list() == [1]
-    refused(lambda: figure_data("fig13", sources), "`dataset`")
+    refused(lambda: figure_data("fig13", sources), "`data`")
     given = replace(sources, data=small_data())
     refused(lambda: figure_data("fig13", given), "`predictions`")
 
@@ -247,7 +247,7 @@ def test_a_sweep_is_taken_before_the_dataset(sources, tmp_path):
     refused(lambda: figure_data("fig12", other), "'train' is not a split of the sweep")
     # tau was not swept: the dataset is, where it is there
     assert figure_data("fig11", replace(sources, sweep=loaded)).height
-    refused(lambda: figure_data("fig11", Sources(sweep=loaded)), "`sweep`", "`dataset`")
+    refused(lambda: figure_data("fig11", Sources(sweep=loaded)), "`sweep`", "`data`")
 
 
 def test_a_dataset_of_one_split_is_drawn_as_it_is(tmp_path):

@@ -296,7 +296,7 @@ def test_other_suites_and_datasets_are_refused(runs, suite, tmp_path):
     edited = data.images.with_columns(pl.lit(1).alias("edition"))
     version = small_suite(type(data).build(edited, data.classes, data.areas))
     refused(lambda: read_results(runs.path, [version]), "another version of it")
-    refused(lambda: read_results(runs.path), "`suite`")
+    refused(lambda: read_results(runs.path), "`suites`")
     # out of several the right one is found
     assert read_results(runs.path, [other, suite]).notes == []
     fails(lambda: read_results(tmp_path, [suite]), "contains no results")

@@ -379,9 +379,9 @@ def _ranked(
     names = [run.run for run in runs]
     if not names or len({*names, *_PAIR, "score"}) < len(names) + 4:
         problem = f"the sources of evidence are {', '.join(names) or 'none'}"
-        raise InputError(
-            problem, remedy="give `predictions`, `captions` or `dataset`; rename files of one name"
-        )
+        ways = () if names else ({"predictions": ...}, {"captions": ...}, {"data": ...})
+        remedy = "give each file of predictions and captions another name" if names else None
+        raise InputError(problem, remedy=remedy, give=ways)
     for run in runs:
         of_tasks = [
             values_of(run, frame["task"][0], frame["image_id"]) for frame in frames if len(frame)

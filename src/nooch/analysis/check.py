@@ -18,7 +18,7 @@ from nooch.analysis.confusions import Confusions, find_confusions
 from nooch.analysis.slices import Slices, find_slices
 from nooch.base.calls import Count, Progress, Seed, Share, checked, no_progress
 from nooch.base.display import DisplayTable
-from nooch.base.errors import InputError, check_one_of, giving, some_of
+from nooch.base.errors import Command, InputError, check_one_of, giving, some_of
 from nooch.base.files import DATASET_MARKER, is_address, write_folder
 from nooch.criteria import CE, Context, Gist
 from nooch.criteria.context_fit import no_context
@@ -434,9 +434,9 @@ def _with_enough(suite: Suite, split: str, min_hard: int, n_tasks: int) -> tuple
         largest = max(hard.values(), default=0)
         raise InputError(
             f"no task has {min_hard} hard {what} on a side; the most is {largest}",
-            remedy="use more images; the context criterion has more in `find` with `lift` 1, whose"
-            " suite evaluate and slices take",
-            give={"min_hard": largest} if largest else (),
+            remedy="use more images; {} finds more, and evaluate and slices take its suite",
+            give=[Command("find", criterion="context", lift=1)]
+            + ([{"min_hard": largest}] if largest else []),
         )
     count = f"{len(kept)} of {n_tasks} tasks"
     note = f"split {split}; {count} have at least {min_hard} {what} in a misleading context"

@@ -353,7 +353,7 @@ def _check_questions(entry: _RankedModel, said: pl.DataFrame, asked: pl.DataFram
         problem = f"has {counted(strange, 'answer')} to questions that were not asked"
         raise _refused(entry, problem, give={"questions": ...})
     if (joined["weight"] != joined["asked"]).any():
-        remedy = "leave weights as `ask` and `export` write them"
+        remedy = "leave weights as nooch ask and nooch export write them"
         raise _refused(entry, "has other weights than the questions", remedy)
 
 

@@ -12,10 +12,18 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager
 from numbers import Real
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 Give = Mapping[str, object]
 """Parameter -> value that cures an error."""
+
+
+class Command(dict[str, object]):
+    """A way out by another command first: ``Command("import auto", split="70/10/20")``."""
+
+    def __init__(self, path: str, /, **give: object) -> None:
+        super().__init__(give)
+        self.path = path
 
 
 class NoochError(Exception):
@@ -33,8 +41,8 @@ class NoochError(Exception):
         where: the file, record or argument that it concerns.
         allowed: what would have been accepted.
         remedy: what to do about it.
-        give: parameter of the public function that was called -> value; or one such mapping for
-            each of several ways out.
+        give: parameter of the public function that was called -> value, or a ``Command``; or one
+            such mapping for each of several ways out.
     """
 
     def __init__(
@@ -58,6 +66,12 @@ class NoochError(Exception):
         text = re.sub(r"\{\}", lambda gap: next(ways, gap[0]), self.remedy or "")
         remedy = ", or ".join(filter(None, [text, *ways]))
         return "\n  ".join([*lines, f"remedy: {remedy}"] if remedy else lines)
+
+    def changed(self, **fields: Any) -> Self:
+        """The same error with another ``problem``, ``where``, ``allowed`` or ``remedy``."""
+        names = ("problem", "where", "allowed", "remedy", "give")
+        words = {name: getattr(self, name) for name in names} | fields
+        return type(self)(words.pop("problem"), **words)
 
     def __reduce__(self) -> tuple[Any, ...]:
         # errors travel from worker processes, regardless of their constructor's signature
@@ -111,6 +125,8 @@ def joined_ways(given: Iterable[str], left_out: Iterable[str], verb: str) -> str
 def _as_keywords(give: Give) -> str:
     written = {name: _literal(value) for name, value in give.items() if value is not None}
     given = [f"{name}={text}" for name, text in written.items()]
+    if isinstance(give, Command):
+        return " ".join(filter(None, [f"nooch {give.path}", joined_ways(given, (), "with")]))
     return joined_ways(given, [name for name in give if name not in written], "pass")
 
 
@@ -129,8 +145,11 @@ def giving(parameter: str, names: Collection[str] | Mapping[str, str]) -> Iterat
     try:
         yield
     except NoochError as error:
-        ways = []
+        ways: list[Give] = []
         for give in error.give:
+            if isinstance(give, Command):
+                ways.append(give)
+                continue
             inner = {name: value for name, value in give.items() if name in names}
             if isinstance(names, Mapping):
                 inner = {names[name]: value for name, value in inner.items()}

@@ -113,12 +113,14 @@ def _refused(
     word = next((w for w, end in zip(words, ends, strict=True) if column < end), line).strip()
     if encoding is not None:
         problem = f"line {number} is not text in {encoding}"
-        return InputError(problem, where=where, remedy="save it as UTF-8, or give its `encoding`")
+        return InputError(problem, where=where, remedy="save it as UTF-8", give={"encoding": ...})
     if b"\0" in word:
         problem = f"line {number} contains zero bytes, as UTF-16 without a mark does"
-        remedy = "save it as UTF-8, or give `encoding` utf-16-le or utf-16-be"
+        encodings = ["utf-16-le", "utf-16-be"]
     else:
         shown = word.decode("cp1252", "replace")[:60]
         problem = f"line {number} is not UTF-8; cp1252 would read {shown!r}"
-        remedy = "save it as UTF-8; or give `encoding` cp1252 if that is right, else the file's"
-    return InputError(problem, where=where, allowed="UTF-8, or UTF-16 with a mark", remedy=remedy)
+        encodings = ["cp1252"]
+    ways, allowed = [{"encoding": name} for name in encodings], "UTF-8, or UTF-16 with a mark"
+    remedy = "save it as UTF-8"
+    return InputError(problem, where=where, allowed=allowed, remedy=remedy, give=ways)

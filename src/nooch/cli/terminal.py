@@ -20,7 +20,7 @@ from rich.markup import escape
 
 from nooch.base.calls import Progress, no_progress
 from nooch.base.display import DisplayTable
-from nooch.base.errors import Give, NoochError, OutputError, joined_ways
+from nooch.base.errors import Command, Give, NoochError, OutputError, joined_ways
 from nooch.base.words import UNPRINTABLE, cell_text, printable
 from nooch.cli.options import Format
 from nooch.cli.tree import Group, commands_of
@@ -146,6 +146,8 @@ def with_flags(text: str) -> str:
 
 def as_typed(give: Give) -> str:
     """A way out of an error as it is typed: "give --box-format xywh", "leave out --match"."""
+    if isinstance(give, Command):
+        return " ".join(["nooch", give.path, *options_typed(give)[0]])
     return joined_ways(*options_typed(give), "give")
 
 
@@ -154,24 +156,36 @@ def options_typed(give: Give) -> tuple[list[str], list[str]]:
     # what is part of a mapping in Python is an option here
     parts = [value if isinstance(value, Mapping) and name in _PARTS else {name: value}
              for name, value in give.items()]  # fmt: skip
-    give = {name: value for part in parts for name, value in part.items()}
-    options = _options_for(give) if _all_commands is not None else {}
+    values = {_TYPED.get(name, name): value for part in parts for name, value in part.items()}
+    if isinstance(give, Command):
+        options = _parameters(give.path.split())
+        # what that command needs and this one does not know is left to the user
+        values = dict.fromkeys(n for n, entry in options.items() if entry.required) | values
+        values = {name: ... if value is None else value for name, value in values.items()}
+    else:
+        options = _options_for(values) if _all_commands is not None else {}
     given: list[str] = []
     left_out: list[str] = []
-    for name, value in give.items():
-        option = options.get("dataset" if name == "data" else name)
-        flag = _typed(option, f"--{name.replace('_', '-')}", is_on=value is not False)
+    for name, value in values.items():
+        flag = _typed(options.get(name), f"--{name.replace('_', '-')}", is_on=value is not False)
         if value is None:
             left_out.append(flag)
-        elif isinstance(value, bool) or not flag.startswith("-"):
+        elif isinstance(value, bool) or (value is ... and not flag.startswith("-")):
             given.append(flag)
         else:
-            given.append(f"{flag} {name.upper() if value is ... else shlex.quote(_text(value))}")
+            # numbers are given one by one, names with commas
+            several = isinstance(value, Sequence) and {*map(type, value)} == {int}
+            each: Any = value if several else [value]
+            texts = [name.upper()] if value is ... else [*map(_text, each)]
+            typed = [text if value is ... else shlex.quote(text) for text in texts]
+            given.append(" ".join(f"{flag} {t}" if flag.startswith("-") else t for t in typed))
     return given, left_out
 
 
 _PARTS = ("reading", "hints", "settings")
 """Parameters whose values have several options."""
+_TYPED = {"data": "dataset", "suites": "suite"}
+"""Parameter -> its name on the command line, where all commands have another than Python."""
 
 
 def _text(value: object) -> str:
@@ -188,12 +202,7 @@ _PARAMETER = re.compile(r"(?<!field )`([a-z]\w*)`")
 
 def _options_for(names: Iterable[str]) -> dict[str, Any]:
     """Parameters of the running command by name; of all commands, where it lacks one of these."""
-    running = _all_commands
-    for word in sys.argv[1:]:
-        inner = running.get_command(None, word) if isinstance(running, Group) else None
-        running = inner or running
-    # an underscore behind a name keeps it from being a word of Python's own
-    options = {parameter.name.rstrip("_"): parameter for parameter in running.params}
+    options = _parameters(sys.argv[1:])
     if options.keys() >= set(names):
         return options
     # an option that a message recommends is another command's: now all are made
@@ -201,6 +210,16 @@ def _options_for(names: Iterable[str]) -> dict[str, Any]:
     listed = [parameter for command in every for parameter in command.params]
     others = [parameter for parameter in listed if parameter.param_type_name == "option"]
     return {parameter.name.rstrip("_"): parameter for parameter in others} | options
+
+
+def _parameters(words: Iterable[str]) -> dict[str, Any]:
+    """Parameters by name of the command that these words start with."""
+    running = _all_commands
+    for word in words:
+        inner = running.get_command(None, word) if isinstance(running, Group) else None
+        running = inner or running
+    # an underscore behind a name keeps it from being a word of Python's own
+    return {parameter.name.rstrip("_"): parameter for parameter in running.params}
 
 
 def _typed(parameter: Any, otherwise: str, *, is_on: bool = True) -> str:

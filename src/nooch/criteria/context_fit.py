@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from nooch.base.errors import InputError, some_of
+from nooch.base.errors import Command, InputError, some_of
 from nooch.criteria.presences import LABELS, Presences
 from nooch.data import Dataset
 
@@ -87,8 +87,9 @@ def _no_context(state: Presences, n_classes: int) -> InputError | None:
         problem,
         where="context",
         allowed="images with several labels",
-        remedy="import more labels per image; take attribute columns as the context (`source`"
-        " columns); or predict areas of road, grass or sea with `annotate`",
+        remedy="import more labels per image; or take attribute columns as the context: {}; or"
+        " predict areas of road, grass or sea: {}",
+        give=({"source": "columns"}, Command("annotate")),
     )
 
 

@@ -15,6 +15,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from nooch.base.errors import (
+    Command,
     FormatError,
     InputError,
     ParameterError,
@@ -93,11 +94,10 @@ def require_areas(data: Dataset) -> None:
     """Raise InputError if an area of the dataset is unknown."""
     if not data.has_areas:
         problem = "areas are unknown: the annotations name classes, and not how large they are"
-        remedy = (
-            "use the context criterion, if images have several labels; or gist or attribute; or"
-            " import segmentations, label maps or boxes; or predict areas with `annotate`"
-        )
-        raise InputError(problem, where="ce", remedy=remedy)
+        remedy = "{} if images have several labels; import segmentations, label maps or boxes; or"
+        remedy += " predict areas: {}"
+        give = ({"criterion": "context"}, Command("annotate"))
+        raise InputError(problem, where="ce", remedy=remedy, give=give)
 
 
 class Fitted(ABC):

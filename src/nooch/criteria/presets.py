@@ -54,7 +54,7 @@ def phi_preset(name: str, columns: Sequence[str] = (), values: Sequence[object] 
         given["value"] = literal_text(_at_most_one("value", values, _VALUE[name]))
     elif values:
         problem = f"takes no values, and has {len(values)}"
-        raise ParameterError(problem, where=f"preset {name}", remedy="leave them out")
+        raise ParameterError(problem, where=f"preset {name}", give={"values": None})
     if name != "imagenet-a":
         columns = [_at_most_one("column", columns, _COLUMN[name])]
     columns = columns or [_COLUMN[name]]

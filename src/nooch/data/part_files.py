@@ -25,7 +25,7 @@ import polars as pl
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from nooch.base.errors import FormatError, InputError, unreadable
+from nooch.base.errors import Command, FormatError, InputError, unreadable
 from nooch.base.files import DATASET_MARKER, inside, place, read_bytes, sha256_of, sha256_once
 from nooch.data.arrays import load_embedding
 from nooch.data.coverage import KNOWN, UNKNOWN, pairs_matrix, rows_of
@@ -93,7 +93,7 @@ def read_header(folder: str | Path) -> Header:
         Header,
         name="dataset",
         version=FORMAT_VERSION,
-        make="make one with nooch import",
+        make=Command("import auto"),
         again=IMPORT_AGAIN,
     )
 

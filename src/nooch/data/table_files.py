@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 from nooch.base.download import zips
 from nooch.base.errors import (
+    Command,
     FormatError,
     InputError,
     MissingExtraError,
@@ -482,9 +483,10 @@ class _BaseHeader(msgspec.Struct):
 
 
 def load_header(
-    path: str | Path, kind: type[_T], *, name: str, version: int, make: str, again: str
+    path: str | Path, kind: type[_T], *, name: str, version: int, make: str | Command, again: str
 ) -> _T:
-    """Contents of a folder's header file."""
+    """Contents of a folder's header file; ``make`` and ``again``: how to make one, or it again."""
+    remedy: Any = {"give": make} if isinstance(make, Command) else {"remedy": make}
     broken = partial(unreadable, path, kind=FormatError, remedy=again)
     with broken(errors=(OSError,)):
         try:
@@ -492,11 +494,11 @@ def load_header(
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
             if not isinstance(path, Path):
                 raise FormatError(
-                    f"is not a {name} folder: nothing is there", where=path, remedy=make
+                    f"is not a {name} folder: nothing is there", where=path, **remedy
                 ) from error
             local_path(path)
             raise FormatError(
-                f"is not a {name} folder: it has no {path.name}", where=path.parent, remedy=make
+                f"is not a {name} folder: it has no {path.name}", where=path.parent, **remedy
             ) from error
 
     def decoded(kind: type[_Kind]) -> _Kind:
@@ -505,7 +507,7 @@ def load_header(
 
     if isinstance(whole := decoded(Any), dict) and "format" not in whole:
         problem = f"is not a {name} folder: nooch did not write its {Path(str(path)).name}"
-        raise FormatError(problem, where=path, remedy=make)
+        raise FormatError(problem, where=path, **remedy)
     # first what every version has, so that a newer version is reported as such
     base = decoded(_BaseHeader)
     if base.format != f"nooch-{name}" or base.version > version:
@@ -623,8 +625,7 @@ def unpacked(path: Path) -> Iterator[Path]:
         except InputError as error:
             # what is in the packed file, not where it was unpacked
             where = str(error.where).replace(str(file), str(path))
-            raise type(error)(error.problem, where=where, allowed=error.allowed,
-                              remedy=error.remedy, give=error.give) from error  # fmt: skip
+            raise error.changed(where=where) from error
 
 
 TABLE_FILES: dict[str, Callable[[pl.DataFrame], bytes]] = {

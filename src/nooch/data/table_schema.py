@@ -15,7 +15,9 @@ import polars as pl
 from scipy.sparse import csr_array
 
 from nooch.base.errors import (
+    Command,
     FormatError,
+    Give,
     InputError,
     ParameterError,
     check_one_of,
@@ -64,15 +66,15 @@ def check_split(split: str | None, splits: Collection[str], owner: str = "the da
     """
     if split in splits:
         return str(split)
-    is_suite, remedies, give = owner == "the suite", list[str](), list[dict[str, object]]()
+    is_suite, give, remedies = owner == "the suite", list[Give](), list[str]()
     if splits and (split != "train" or is_suite):
         give = [{"split": name} for name in splits]
         remedies.append(" or ".join(["{}"] * len(give)))
     if split is None or split in SPLITS:
-        again = f"find the suite again with `splits` {split}"
-        divide = "divide its images: nooch import auto with `split` 60/20/20"
-        remedies.append(again if is_suite else divide)
-    remedy = "; or ".join(remedies) or None
+        again = Command("find", splits=split or ...)
+        give.append(again if is_suite else Command("import auto", split="60/20/20"))
+        remedies.append("{} first")
+    remedy = "; or ".join(remedies)
     if split is None:
         problem = f"{owner} has neither a test nor a valid split"
         raise ParameterError(problem, allowed=", ".join(splits), remedy=remedy, give=give)
@@ -272,7 +274,7 @@ def check_unique(ids: pl.Series, where: object) -> None:
 def check_file_names(names: pl.Series, where: object = None) -> None:
     """Raise InputError for names that lead out of the folder of images."""
     table = names.alias("file_name").to_frame()
-    remedy = "correct the names, or give the folder where these files are as `images`"
+    remedy = "correct the names, and import the folder where these files are"
     check_columns(table, {"file_name": IMAGES["file_name"]}, where, remedy, InputError)
 
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
-from nooch.base.errors import InputError, ParameterError, some_of, unreadable
+from nooch.base.errors import Command, InputError, ParameterError, some_of, unreadable
 from nooch.base.text_encoding import decoded
 from nooch.base.words import counted_are
 from nooch.data import ImageNames, name_column
@@ -253,7 +253,8 @@ def read_raw_answers(
                 "contains questions or captions, which have an image, and no answers",
                 where=path,
                 allowed="answers of a model",
-                remedy="give questions as `questions`, and captions to nooch captions",
+                remedy="for questions, name the answers too, and {}; for captions, {}",
+                give=({"questions": path}, Command("captions", captions=path)),
             )
         problem = "contains no answers that are recognized: its first record has"
         raise InputError(f"{problem} {', '.join(sorted(fields))}", where=path, allowed=_RECORDS)

@@ -39,7 +39,7 @@ def answers_as_predictions(answers: Answers, unknown: str = "wrong") -> Predicti
     frame = said.filter(~pl.col("skipped"))
     if not frame.height:
         problem = "no answer is left without those that are neither yes nor no"
-        raise ParameterError(problem, where="`unknown`", allowed="wrong, or another `rule`")
+        raise ParameterError(problem, where="`unknown`", give=({"unknown": "wrong"}, {"rule": ...}))
     in_words = bool(frame["probability"].has_nulls())
     said = said.with_columns(value=decided.cast(pl.Float64) if in_words else probability)
     kind = f"answers in words ({answers.rule}" if in_words else "answers with probabilities ("

@@ -528,7 +528,7 @@ ARRAY_ENDINGS = (".npz", ".npy")
 _ARRAY_SCALES = {"logits": "logit", "probabilities": "probability"}
 _ARRAYS = (
     "image_ids (n,), tasks (t,), and logits or probabilities: (n, t), or (r, n, t) with runs (r,);"
-    " or one array (n, t), with `ids` and `classes`"
+    " or one array (n, t) with its ids and classes"
 )
 
 

@@ -14,7 +14,7 @@ import polars as pl
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from nooch.base.errors import InputError, check_one_of, some_of
+from nooch.base.errors import Give, InputError, check_one_of, some_of
 from nooch.base.words import counted, counted_are, plural
 from nooch.criteria import Context
 from nooch.criteria.context import FOLDS
@@ -277,22 +277,22 @@ def checked_values(owner: _Run) -> _Run:
     """
     values, notes = owner.values, owner.notes
     wrong = ~np.isfinite(values)
-    what, allowed = "NaN or infinite", "finite numbers"
+    what, allowed, give = "NaN or infinite", "finite numbers", list[Give]()
     if not wrong.any() and owner.scale == "probability":
         wrong = (values < -ROUNDING) | (values > 1 + ROUNDING)
         if not wrong.any() and (values.min() < 0 or values.max() > 1):
             notes += rounded(values, "probability")
-        what, allowed = (
-            "not a probability",
-            "0 to 1; logits go into a column logit (or `scale` logit)",
-        )
+        what, allowed, give = "not a probability", "0 to 1", [{"scale": "logit"}]
     if wrong.any():
         task, image = np.argwhere(wrong)[0]
         problem = (
             f"{counted_are(int(wrong.sum()), 'value')} {what}, such as {values[task, image]} for"
             f" image {owner.image_ids[int(image)]}, task {owner.tasks[task]}"
         )
-        raise InputError(problem, where=f"run {owner.run}", allowed=allowed)
+        remedy = "if they are logits, {}" if give else None
+        raise InputError(
+            problem, where=f"run {owner.run}", allowed=allowed, remedy=remedy, give=give
+        )
     return replace(owner, notes=notes)
 
 
@@ -605,7 +605,7 @@ class KnownImages:
             problem = f"{len(unknown)} of {len(run.image_ids)} images are not in the {owner}:"
             problem += f" {some_of(unknown.sort())}{lacks}"
             splits = "" if self.suite is None else f" of {', '.join(self.suite.splits)}"
-            allowed = f"images{splits}: their ids, or file names of the `dataset`"
+            allowed = f"images{splits}: their ids, or file names"
             give = {"ignore_unknown": True}
             raise InputError(problem, where=f"run {run.run}", allowed=allowed, give=give)
 

@@ -13,7 +13,7 @@ import polars as pl
 from msgspec import Meta
 
 from nooch.base.display import DisplayTable, TabularResult
-from nooch.base.errors import ParameterError, check_one_of
+from nooch.base.errors import Command, ParameterError, check_one_of
 from nooch.base.words import counted
 from nooch.evaluation.averages import AVERAGE
 from nooch.evaluation.bootstrap import FEWEST, MOST_RESAMPLES
@@ -148,7 +148,7 @@ class Scores(TabularResult):
         keys, value = ["run", "criterion", "task", "split"], pl.col("value")
         grouped = rows.filter(pl.col("group").is_not_null())
         if not grouped.height:
-            raise ParameterError("the scores have no groups", remedy="evaluate with by=COLUMN")
+            raise ParameterError("the scores have no groups", give=Command("evaluate", by=...))
         split = pl.col("group").str.split_exact("=", 1).struct.rename_fields(["attribute", "level"])
         wide = (
             grouped.with_columns(split.alias("parts"))

@@ -358,7 +358,7 @@ class AnnotationReading(Options):
         super().__post_init__()
         if self.labels is None and (self.tasks is not None or self.hints is not None):
             what = "options of tables are about" if self.tasks is None else "`tasks` are classes of"
-            raise ParameterError(f"{what} `labels`", remedy="also give `labels`")
+            raise ParameterError(f"{what} `labels`", give={"labels": ...})
 
     def files(self) -> list[tuple[str, Path]]:
         """None beyond the images, which ``dependencies`` has."""

@@ -152,8 +152,8 @@ def ask(
 def _temperature(sample: int | None, temperature: float | None) -> float | None:
     """The temperature of samples, if there are any. ParameterError if it has no effect."""
     if sample is None and temperature is not None:
-        problem, remedy = "`temperature` has no effect without `sample`", "give both, or none"
-        raise ParameterError(problem, remedy=remedy)
+        problem = "`temperature` has no effect without `sample`"
+        raise ParameterError(problem, give=({"sample": ...}, {"temperature": None}))
     return None if sample is None else temperature or 1.0
 
 

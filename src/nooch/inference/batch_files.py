@@ -122,8 +122,9 @@ def batch_replies(
     if lacking and not endpoint.allow_unanswered:
         reasons = some_of(f"{key}: {reason}" for key, reason in lacking.items())
         problem = f"{len(lacking):,} of {len(requests):,} requests have no reply: {reasons}"
-        remedy = "with `to_batch` these are written again, `allow_unanswered` does without them"
-        raise InputError(problem, where=files[0], remedy=remedy)
+        remedy = "{} to write these again, or {} to do without them"
+        give = ({"to_batch": ..., "from_batch": None}, {"allow_unanswered": True})
+        raise InputError(problem, where=files[0], remedy=remedy, give=give)
     return replies
 
 
@@ -154,7 +155,7 @@ def _read(
                 replies[key] = reply
         if foreign:
             problem = f"{counted(len(foreign), 'result')} of other requests: {some_of(foreign)}"
-            remedy = "give the options with which `to_batch` wrote the requests"
+            remedy = "give the options with which the requests were written"
             raise InputError(problem, where=file, remedy=remedy)
     lacking = {key: failed.get(key, "no result") for key in keys.values() if key not in replies}
     return [*replies.values()], lacking

@@ -71,7 +71,7 @@ class LocalModel(Options):
         source = find_vlm(str(self.model), trust_remote_code=self.trust_remote_code)
         if self.device_map and self.device != "auto":
             problem = "`device` has no effect with `device_map`"
-            raise ParameterError(problem, remedy="leave one of the two out")
+            raise ParameterError(problem, give=({"device": None}, {"device_map": None}))
         warm, device = asking.temperature, choose_device(self.device)
         usual = CAPTION_TOKENS if asking.describe else YES_NO_TOKENS if warm else 1
         precision = "float32" if device == "cpu" else "bf16"

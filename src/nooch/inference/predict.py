@@ -12,7 +12,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from nooch.base.calls import Count, StepProgress, checked, no_progress
-from nooch.base.errors import InputError, ParameterError, check_one_of
+from nooch.base.errors import Command, InputError, ParameterError, check_one_of
 from nooch.base.limits import spread, usable_cpus
 from nooch.data import Dataset, as_dataset
 from nooch.data.objects import BOX
@@ -39,7 +39,7 @@ def tasks_to_predict(suite: Suite | Dataset, tasks: Sequence[str] | None = None)
     task_names = tasks or with_sets
     if not task_names:
         problem = "the suite has no challenge set to predict for"
-        raise ParameterError(problem, remedy="find one: nooch find")
+        raise ParameterError(problem, give=Command("find"))
     return [task for task in suite.tasks if task in task_names]
 
 

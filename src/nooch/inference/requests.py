@@ -150,7 +150,7 @@ def plan_requests(
     idle = given if questions else [name for name in given if rewords and name == "template"]
     if idle:
         problem = f"`{idle[0]}` has no effect with given questions or prompts"
-        raise ParameterError(problem, remedy="leave one of the two out")
+        raise ParameterError(problem, give={idle[0]: None})
     for prompt in () if describe else prompts:
         check_template(prompt, "`prompts`")
     own = () if questions else (check_template(template),)

@@ -126,7 +126,8 @@ def load_onnx_detector(source: str, options: InputOptions, device: str) -> Detec
         raise InputError(
             f"gives outputs {shapes}, and has {n_labels} labels: not the ones of a detector",
             where=name, allowed=LAYOUTS,
-            remedy="give `classes` with a label for each score, or write package.module:Name",
+            remedy="{} with a label for each score, or write a class of yours: package.module:Name",
+            give={"classes": ...},
         )  # fmt: skip
     is_usual = inputs.preprocessing == replace(IMAGENET.unnormalized(), size=size)
     if layout.is_yolox and is_usual and options.mean is None and options.std is None:
@@ -288,8 +289,8 @@ def custom_detector(source: str, model: Any, identity: str) -> Detector:
     classes = getattr(model, "classes", None)
     named = classes if isinstance(classes, Mapping) else dict(enumerate(classes or ()))
     if not callable(model) or not named:
-        problem = "is not called with images, or has no `classes` or no `size`"
-        allowed = "an object with `classes` that is called with images: a detector; or with `size`"
+        problem = "cannot be called with images, or lacks the attribute classes or size"
+        allowed = "an object with classes that is called with images: a detector; or also with size"
         raise ParameterError(problem, where=source, allowed=allowed)
     labels = [str(label) for label in named.values()]
     places = {key: place for place, key in enumerate(named)} | {

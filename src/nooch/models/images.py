@@ -301,8 +301,11 @@ def black_image(
     import torch
 
     problem = f"gives no {what} for images of {size[0]} x {size[1]}"
-    remedy = f"give the size that it was trained with (`size`), or another {other}"
-    with torch.inference_mode(), as_input_error(problem, remedy=remedy, **place):
+    remedy = f"{{}}, the one that it was trained with, or another {other}"
+    with (
+        torch.inference_mode(),
+        as_input_error(problem, remedy=remedy, give={"size": ...}, **place),
+    ):
         yield np.zeros((1, *size, 3), np.uint8)
 
 

@@ -72,8 +72,8 @@ class InputOptions:
         """Raise ParameterError for options that a source other than ONNX does not take."""
         for name in names or ("mean", "std", "classes"):
             if getattr(self, name) is not None:
-                problem, remedy = f"`{name}` is for networks as ONNX", "leave it out"
-                raise ParameterError(problem, where=where, remedy=remedy)
+                problem = f"`{name}` is for networks as ONNX"
+                raise ParameterError(problem, where=where, give={name: None})
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,11 +183,11 @@ def _both(first: Callable[[], _A], second: Callable[[], _B]) -> tuple[_A, _B]:
             second()
         except InputError as other:
             if other.where == error.where:
-                problem, remedy = (
-                    f"{error.problem}; {other.problem}",
-                    f"{error.remedy}; {other.remedy}",
-                )
-                raise InputError(problem, where=error.where, remedy=remedy) from None
+                raise error.changed(
+                    problem=f"{error.problem}; {other.problem}",
+                    remedy=f"{error.remedy}; {other.remedy}",
+                    give=(*error.give, *other.give),
+                ) from None
         raise
     return found, second()
 
@@ -213,14 +213,17 @@ def _preprocessing(
         raise InputError(
             f"has no {PREPROCESSOR} next to it, so its input is unknown",
             where=file,
-            remedy=f"give {'`size`, ' if unsized else ''}`mean` and `std`, of pixels from 0 to 1,"
-            " such as 0.485,0.456,0.406 and 0.229,0.224,0.225 of ImageNet; or write them into"
+            remedy=f"{{}}, of pixels from 0 to 1 (these are ImageNet's), or write them into"
             f" {PREPROCESSOR}",
+            give=({"size": ...} if unsized else {})
+            | {"mean": (0.485, 0.456, 0.406), "std": (0.229, 0.224, 0.225)},
         )
     if recorded is None:
         if unsized:
-            remedy = f"give `size` in pixels, or write it into {PREPROCESSOR}"
-            raise InputError("takes images of any size", where=file, remedy=remedy)
+            remedy = f"{{}} in pixels, or write it into {PREPROCESSOR}"
+            raise InputError(
+                "takes images of any size", where=file, remedy=remedy, give={"size": ...}
+            )
         recorded = usual or IMAGENET
         recorded = replace(recorded, size=fixed) if options.size is None else recorded
     if options.mean is not None or options.std is not None:
@@ -263,7 +266,7 @@ def labels_of_outputs(
         listed = list(usual)
     if listed is None:
         problem = f"has no {LABELS_FILE} next to it, so its outputs have no names"
-        raise InputError(problem, where=file, remedy=f"give `classes`, {allowed}")
+        raise InputError(problem, where=file, remedy=f"{{}}, {allowed}", give={"classes": ...})
     broken, problem = (TypeError, ValueError, AttributeError), "labels cannot be read"
     with unreadable(given or file, allowed, broken, problem=problem):
         named = (
@@ -359,8 +362,8 @@ def _session(model: Path, device: str) -> Any:
     provider = "CPUExecutionProvider" if kind == "cpu" else "CUDAExecutionProvider"
     if provider not in onnxruntime.get_available_providers():
         problem = f"onnxruntime cannot use {device} here"
-        remedy = "install onnxruntime-gpu instead of onnxruntime, or use `device` cpu"
-        raise ParameterError(problem, where="`device`", remedy=remedy)
+        remedy = "install onnxruntime-gpu instead of onnxruntime"
+        raise ParameterError(problem, where="`device`", remedy=remedy, give={"device": "cpu"})
     where = {} if kind == "cpu" else {"device_id": int(number or 0)}
     with as_input_error("cannot be loaded", where=model, allowed="a network as ONNX"):
         return onnxruntime.InferenceSession(str(model), options, providers=[(provider, where)])

@@ -105,12 +105,15 @@ def custom_annotator(choice: ModelChoice) -> Annotator:
     """
     choice.options.refuse(choice.source)
     if choice.bf16 or choice.size is not None or choice.merge or choice.outputs is not None:
-        problem = "a custom model takes no `bf16`, `size`, `merge` or `outputs`"
-        raise ParameterError(problem, allowed="what its own class sets")
+        names = ("bf16", "size", "merge", "outputs")
+        problem = (
+            f"a custom model takes no {', '.join(names[:-1])} or {names[-1]}: its class sets them"
+        )
+        raise ParameterError(problem, give={n: None for n in names if getattr(choice, n)})
     model = imported(choice.source, f"`segmenter` {choice.source!r}")()
     classes = tuple(getattr(model, "classes", ()))
     if not callable(model) or not classes:
-        allowed = "an object with `classes` that is called with pixels"
+        allowed = "an object with the attribute classes that is called with pixels"
         raise ParameterError("names no classes", where=choice.source, allowed=allowed)
 
     def predict(pixels: NDArray[np.uint8]) -> PredictedClasses:
@@ -244,8 +247,8 @@ def _segmenter(
                     raise InputError(problem, where=name, allowed=allowed)
                 if not torch.isfinite(values).all():
                     problem = "gives probabilities that are not finite"
-                    remedy = "check its weights, or leave `bf16` out"
-                    raise InputError(problem, where=name, remedy=remedy)
+                    give = {"bf16": None} if choice.bf16 else ()
+                    raise InputError(problem, where=name, remedy="check its weights", give=give)
                 parts.append(assigned(values, places, len(classes)))
         return PredictedClasses(*map(np.concatenate, zip(*parts, strict=True)))
 
@@ -321,7 +324,7 @@ def load_onnx_segmenter(choice: ModelChoice) -> Annotator:
     """
     if choice.bf16:
         problem = "an ONNX network computes in the precision that it was exported in"
-        raise ParameterError(problem, where="`bf16`", remedy="leave it out")
+        raise ParameterError(problem, give={"bf16": None})
     network = load_onnx(choice.source, choice.options, choice.device)
     name, own = network.source.name, described(network.source.name, network.ends)
     if own is None and (rest := [label for label in network.labels if _is_no_class(label)]):

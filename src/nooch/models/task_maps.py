@@ -7,7 +7,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from nooch.base.errors import InputError, ParameterError, check_one_of, some_of
+from nooch.base.errors import Give, InputError, ParameterError, check_one_of, some_of
 from nooch.base.yaml_files import read_yaml
 from nooch.data import class_name
 
@@ -138,8 +138,7 @@ def find_labels(
         if not skip_unmapped or len(lacking) == len(tasks):
             problem = f"no label of {owner} is a synonym of {some_of(lacking, 12)}"
             allowed = f"labels such as {some_of(labels, 8)}"
-            remedy = f"give `task_map` FILE.yaml; or {_narrow(tasks, lacking)}"
-            raise InputError(problem, allowed=allowed, remedy=remedy)
+            raise InputError(problem, allowed=allowed, give=_ways(tasks, lacking))
         inside = {task: places for task, places in inside.items() if places}
     return inside
 
@@ -163,20 +162,21 @@ def _by_name(
     if skip_unmapped and len(lacking) < len(tasks):
         return {task: places for task, places in inside.items() if task not in lacking}
     if lacking:
-        imagenet = len(labels) in {1000, 1001}
-        ready = "; `task_map` imagenet for ImageNet's 1,000 classes" if imagenet else ""
+        ways = _ways(tasks, lacking)
+        ways += [{"task_map": "imagenet"}] if len(labels) in {1000, 1001} else []
         raise InputError(
             f"no label or several labels of {owner} are called {some_of(lacking, 12)}",
             allowed=f"labels such as {some_of(labels, 8)}",
-            remedy=f"give `task_map` FILE.yaml with the labels that stand for each task{ready}; "
-            f"or {_narrow(tasks, lacking)}",
+            remedy="{}, a YAML file with the labels that stand for each task",
+            give=ways,
         )
     return inside
 
 
-def _narrow(tasks: Sequence[str], lacking: Sequence[str]) -> str:
-    rest = ",".join(task for task in tasks if task not in lacking)
-    return f"predict only the others: `tasks` {rest}" if rest else "give a map of the suite's tasks"
+def _ways(tasks: Sequence[str], lacking: Sequence[str]) -> list[Give]:
+    """A map, or only the other tasks."""
+    rest = [task for task in tasks if task not in lacking]
+    return [{"task_map": ...}, *([{"tasks": rest}] if rest else [])]
 
 
 def _trouble(word: str | int, places: set[int], labels: Sequence[str]) -> str:
@@ -244,7 +244,7 @@ def _check_complete(tasks: Sequence[str], words: Mapping[str, TaskWords]) -> Non
             f"the map has no {some_of(lacking, 12)}",
             where="`task_map`",
             allowed=some_of(sorted(words), 12),
-            remedy=_narrow(tasks, lacking),
+            give=_ways(tasks, lacking),
         )
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nooch.base.calls import imported
-from nooch.base.errors import InputError, ParameterError, check_one_of, some_of, unreadable
+from nooch.base.errors import Command, InputError, ParameterError, check_one_of, some_of, unreadable
 from nooch.models.detectors import (
     Detect,
     ImageBoxes,
@@ -356,8 +356,8 @@ def load_own(request: Asked) -> TaskModel:
     model = request.own
     labels, size = list(getattr(model, "classes", ())), request.size or getattr(model, "size", None)
     if not callable(model) or not labels or size is None:
-        problem = "is not called with images, or has no `classes` or no `size`"
-        allowed = "an object with `classes` and `size` that is called with images"
+        problem = "cannot be called with images, or lacks the attribute classes or size"
+        allowed = "an object with classes and size that is called with images"
         raise ParameterError(problem, where=request.source, allowed=allowed)
     plain = Preprocessing(check_size(size), 1.0, 0.0, (0.0,) * 3, (1.0,) * 3)
 
@@ -597,5 +597,6 @@ def load_task_model(
             raise InputError(f"gives outputs of shape {shape}", where=model.name, allowed=allowed)
         return model
     problem = f"a model of type {request.resolved.config['model_type']} answers no tasks by itself"
-    remedy = "train heads on its features: nooch train features, then nooch train bench"
-    raise InputError(problem, where=request.resolved.name, remedy=remedy)
+    steps = Command("train features", backbone=request.resolved.name), Command("train bench")
+    remedy = "train heads on its features: {}, then {}"
+    raise InputError(problem, where=request.resolved.name, remedy=remedy, give=steps)

@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from nooch.base.errors import InputError, ParameterError
+from nooch.base.errors import Command, Give, InputError, ParameterError
 from nooch.models.devices import require_packages
 from nooch.models.sources import (
     ModelSource,
@@ -66,17 +66,20 @@ def find_vlm(source: str, *, trust_remote_code: bool = False) -> ModelSource:
         if trust_remote_code and runs:
             return resolved
         problem = f"a model of type {kind} needs code that comes with it, which is not run"
-        remedy = "use weights made for transformers (their names often end in -hf), or ask it on a"
-        remedy += " server: `endpoint`"
+        remedy = "use weights made for transformers (their names often end in -hf); or ask it on a"
+        remedy += " server: {}"
+        give: list[Give] = [{"endpoint": ...}]
         if trust_remote_code:
             problem = f"the code of this model of type {kind} has none of {', '.join(_OWN_CODE)}"
         elif runs:
-            remedy += "; `trust_remote_code` runs that code, which can do anything: read it before"
-        raise InputError(problem, where=source, allowed=allowed, remedy=remedy)
+            remedy += "; or {} to run that code, which can do anything: read it before"
+            give.append({"trust_remote_code": True})
+        raise InputError(problem, where=source, allowed=allowed, remedy=remedy, give=give)
     if not known:
         problem = f"a model of type {kind} answers no questions about images"
-        remedy = "nooch predict takes image classifiers, and models such as CLIP"
-        raise InputError(problem, where=source, allowed=allowed, remedy=remedy)
+        remedy = "{}, for image classifiers and models such as CLIP"
+        make = Command("predict", model=source)
+        raise InputError(problem, where=source, allowed=allowed, remedy=remedy, give=make)
     return resolved
 
 
@@ -138,7 +141,7 @@ def loading_options(resolved: ModelSource, device: str, loading: Loading) -> dic
         if quantized:
             method = quantized.get("quant_method", "some method")
             problem = f"has no effect: the weights are quantized already, by {method}"
-            raise ParameterError(problem, where="`quantize`", remedy="leave it out")
+            raise ParameterError(problem, give={"quantize": None})
         options["quantization_config"] = config(**{f"load_in_{loading.quantize}": True})
     if loading.device_map or loading.quantize or quantized:
         options["device_map"] = loading.device_map or {"": device}

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from nooch.base.calls import checked
-from nooch.base.errors import ParameterError, UndefinedError, check_one_of
+from nooch.base.errors import Command, Give, ParameterError, UndefinedError, check_one_of
 from nooch.base.files import check_output_file
 from nooch.base.words import counted
 from nooch.data import ALL, csv_bytes
@@ -90,12 +90,11 @@ class SheetPreset:
         source = SheetSource(sources)
         root = sources.images or source.data.image_root
         if root is None or not Path(root).is_dir():
-            remedy = "give `images` DIR where the folder that the dataset records is missing"
-            raise MissingSourceError("needs the dataset's images", remedy=remedy)
+            raise MissingSourceError("needs the dataset's images", give={"images": ...})
         if len(sources.image_losses.methods) < self.methods:
-            remedy = "give `runs` RUNS of nooch train bench, or `predictions` FILE"
+            give = ({"runs": ...}, {"predictions": ...})
             problem = f"needs losses of {counted(self.methods, 'method')}"
-            raise MissingSourceError(problem, remedy=remedy)
+            raise MissingSourceError(problem, give=give)
         groups = self.groups(source, tasks)
         if not any(len(group.chosen.rows) for group in groups):
             raise UndefinedError("there is no such image", where=self.shows)
@@ -117,8 +116,8 @@ def _criterion(source: SheetSource, kind: str) -> str:
     for name, record in source.suite.header.criteria.items():
         if record.kind == kind:
             return name
-    remedy = f"give `suite` SUITE of nooch find `criterion` {kind}"
-    raise MissingSourceError(f"needs a criterion of kind {kind}", remedy=remedy)
+    give = Command("find", criterion=kind)
+    raise MissingSourceError(f"needs a criterion of kind {kind}", give=give)
 
 
 def _images(source: SheetSource, task: str, methods: Sequence[str], **kind: str) -> PanelImages:
@@ -259,8 +258,8 @@ def _level_points(sources: Sources, metric: str) -> pl.DataFrame:
         cells = sources.results.cells
         metrics = cells["metric"].unique(maintain_order=True)
         if metric not in metrics:
-            remedy = "run nooch train score again"
-            raise UndefinedError(f"the results have no {metric}", remedy=remedy)
+            make = Command("train score")
+            raise UndefinedError(f"the results have no {metric}", give=make)
         parts.append(level_points(cells, metric, subsets=subsets))
     elif sources.suite is not None and sources.outputs:
         parts.append(points_of_scores(sources.scores, metric, subsets=subsets))
@@ -270,8 +269,8 @@ def _level_points(sources: Sources, metric: str) -> pl.DataFrame:
         shown = parts[0]["criterion"] if parts and parts[0].height else of_paper["criterion"]
         parts.append(of_paper.filter(pl.col("criterion").is_in(shown.implode())))
     if not parts:
-        remedy = "give `runs` RUNS `suite` SUITE, `predictions` FILE `suite` SUITE, or `paper`"
-        raise MissingSourceError("needs scores of methods", remedy=remedy)
+        ways: list[Give] = [{name: ..., "suite": ...} for name in ("runs", "predictions")]
+        raise MissingSourceError("needs scores of methods", give=[*ways, {"paper": True}])
     points = pl.concat(parts)
     order = {name: place for place, name in enumerate(in_order(points["method"]))}
     place = pl.col("method").replace_strict(order, default=None, return_dtype=pl.Int64)
@@ -353,7 +352,7 @@ def figure_tables(names: Sequence[str], sources: Sources) -> dict[str, pl.DataFr
     allowed = [*ALL_FIGURES, "all"]
     figures = [check_one_of("figure", name, allowed) for name in names]
     sheets = [name for name, sheet in SHEETS.items() if sheet.there(sources)]
-    tables, remedies = {}, []
+    tables = {}
     for name in dict.fromkeys([*figures, *FIGURES, *sheets] if "all" in figures else figures):
         if name == "all":
             continue
@@ -362,14 +361,14 @@ def figure_tables(names: Sequence[str], sources: Sources) -> dict[str, pl.DataFr
             tables[name] = ALL_FIGURES[name].data(sources)
         except MissingSourceError as error:
             if name in figures:
-                raise MissingSourceError(error.problem, where=where, remedy=error.remedy) from error
-            remedies.append(str(error.remedy))
+                raise error.changed(where=where) from error
             continue
         if not tables[name].height:
             raise UndefinedError("there is nothing to draw", where=where)
     if not tables:
-        remedy = "; ".join(dict.fromkeys(remedies)) or f"name some of {', '.join(ALL_FIGURES)}"
-        raise ParameterError("no figure can be drawn from this", remedy=remedy)
+        ways: list[Give] = [{name: ..., "suite": ...} for name in ("runs", "predictions")]
+        ways += [{"data": ...}, {"paper": True}]
+        raise ParameterError("no figure can be drawn from this", give=ways)
     return tables
 
 

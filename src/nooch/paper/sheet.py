@@ -87,9 +87,10 @@ def paper_sheet(
     )
     if not of_results:
         if paired or methods or by_sight:
+            given = {"paired": paired, "methods": methods, "by_sight": by_sight}
             raise ParameterError(
                 f"{', '.join(names)} have no methods",
-                remedy="leave out `paired`, `methods` and `by_sight`",
+                give={name: None for name, value in given.items() if value},
             )
         return ResultSheet([], notes, sets=sets)
     runs = [source for source in sources if not _is_suite(source)]
@@ -148,7 +149,7 @@ def _tables_of_sets(
     suites |= trained
     if not suites and PAPER not in sources:
         problem = f"there is no suite for {', '.join(names)}"
-        raise ParameterError(problem, remedy="give a suite as SOURCE, or `suite`")
+        raise ParameterError(problem, remedy="name one as a source", give={"suite": ...})
     tables: list[SetsShown] = []
     notes: list[str] = []
     for folder, suite in suites.items():

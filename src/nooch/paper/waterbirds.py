@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 
-from nooch.base.errors import ParameterError
+from nooch.base.errors import Command, ParameterError
 from nooch.data.dataset import Dataset, as_dataset
 from nooch.data.readers.waterbirds import GROUP, TASK
 from nooch.evaluation import CELLS, Distribution, Scores, evaluate
@@ -102,8 +102,8 @@ def waterbirds_table(scores: Scores) -> pl.DataFrame:
     """
     table = scores.table.filter(pl.col("cue").is_null(), task=TASK)
     if not table["group"].drop_nulls().str.starts_with(f"{GROUP}=").any():
-        remedy = f"evaluate with `by` {GROUP}, `average` train and uniform"
-        raise ParameterError(f"the scores of {TASK} have no groups", remedy=remedy)
+        again = Command("evaluate", by=GROUP, average=("train", "uniform"))
+        raise ParameterError(f"the scores of {TASK} have no groups", give=again)
     table = with_worst_hard(table.select(pl.exclude("low", "high")))
     result = table.select(_KEYS).unique(maintain_order=True)
     for name, (metric, rows, count) in QUANTITIES.items():
@@ -117,5 +117,5 @@ def waterbirds_table(scores: Scores) -> pl.DataFrame:
 def _group_column(data: Dataset) -> str:
     if GROUP not in data.attributes or TASK not in data.classes:
         problem = f"the dataset has no task {TASK} with an attribute {GROUP}"
-        raise ParameterError(problem, remedy="import it with nooch import waterbirds")
+        raise ParameterError(problem, give=Command("import waterbirds"))
     return GROUP

@@ -83,9 +83,8 @@ class CriterionOptions:
 
     def _attribute(self) -> criteria.Attribute:
         if self.phi is None:
-            raise ParameterError(
-                "the attribute criterion needs `phi` or `phi_preset`", allowed="`phi` 'place != y'"
-            )
+            problem = "the attribute criterion is a condition, such as 'place != y'"
+            raise ParameterError(problem, give=({"phi": ...}, {"phi_preset": ...}))
         return criteria.Attribute(self.phi)
 
     def _scores(self) -> criteria.ContextScores:
@@ -130,7 +129,7 @@ def parse_tau(text: str | None, base: Sequence[str]) -> SuiteThresholds | criter
             else f"no criterion takes it: {', '.join(base)}",
             where="`tau`",
             allowed="`criterion` context, gist or scores, each in a find of its own",
-            remedy="use `match`, or two finds" if kinds else None,
+            give={"tau": None, "match": "ce"} if "ce" in base else {"tau": None},
         )
     if text.startswith(_FROM):
         place, colon, split = text.removeprefix(_FROM).rpartition(":")

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from nooch.base.calls import Map, StepProgress, checked, no_progress
 from nooch.base.disk import make_folder, sync
-from nooch.base.errors import InputError, OutputError, ParameterError
+from nooch.base.errors import Command, InputError, OutputError, ParameterError
 from nooch.base.files import RESUME, link, writing
 from nooch.base.limits import limited_threads
 from nooch.base.own_folders import remove_ours
@@ -31,13 +31,13 @@ from nooch.data import Dataset, as_dataset, embedding_precision, open_dataset
 from nooch.data.arrays import check_embedding_name, read_array
 from nooch.data.dataset_folder import add_embedding_files, rows_of_parts
 from nooch.data.part_files import file_record
+from nooch.models import encoders
 from nooch.models.encoders import (
     Encoder,
     caption_means,
     distinct_captions,
     embed_captions,
     encode_texts,
-    encoder,
     load_embedding,
     open_embedding,
 )
@@ -94,7 +94,8 @@ def embed(
     if not isinstance(source, Path) and not data.has_captions:
         raise InputError(
             "the dataset has no captions to take a gist from",
-            remedy="import with `captions`, or give embeddings of images (`encoder` FILE.npz)",
+            remedy="import them: {}; or give embeddings of images: {}",
+            give=(Command("import coco", captions=...), {"encoder": "FILE.npz"}),
         )
     if data.folder is None or (note is not None and isinstance(source, Path) and data.n_parts == 1):
         return _in_memory(data, source, progress)
@@ -113,25 +114,25 @@ def embed(
 
 
 def asked_embedding(
-    name: str | None, embeddings: Collection[str], precision: str | None = None
+    encoder: str | None, embeddings: Collection[str], precision: str | None = None
 ) -> str | Path | Encoder:
     """The embedding, the file or the encoder that an encoder's name means for a dataset."""
-    if name is None:
+    if encoder is None:
         if len(embeddings) == 1:
             return _checked(next(iter(embeddings)), precision)
         problem = "the gist criterion needs an encoder of captions"
         own = f"one of the dataset's embeddings: {', '.join(embeddings) or 'none'}"
-        remedy = "give `encoder`, such as all-MiniLM-L6-v2 or lexical"
-        raise ParameterError(problem, allowed=f"an encoder, a folder, or {own}", remedy=remedy)
-    if name in embeddings:
-        return _checked(name, precision)
-    path = Path(name)
+        ways = [{"encoder": name} for name in ("all-MiniLM-L6-v2", "lexical")]
+        raise ParameterError(problem, allowed=f"an encoder, a folder, or {own}", give=ways)
+    if encoder in embeddings:
+        return _checked(encoder, precision)
+    path = Path(encoder)
     if path.suffix in (".npz", ".parquet") and path.exists():
         if precision is not None:
             problem = f"precision is {precision}, but a file's embeddings are taken as they are"
-            raise ParameterError(problem, where=path, remedy="leave the precision out")
+            raise ParameterError(problem, where=path, give={"precision": None})
         return path
-    made = encoder(name, **({} if precision is None else {"precision": str(precision)}))
+    made = encoders.encoder(encoder, **({} if precision is None else {"precision": str(precision)}))
     return made.identity if made.identity in embeddings else made
 
 
@@ -140,8 +141,8 @@ def _checked(name: str, precision: str | None) -> str:
     own = embedding_precision(name)
     if precision not in (None, own):
         problem = f"precision is {precision}, but embedding {name} has precision {own}"
-        remedy = "name the encoder, to embed the captions again, or leave the precision out"
-        raise ParameterError(problem, remedy=remedy)
+        remedy = "name the encoder, to embed the captions again"
+        raise ParameterError(problem, remedy=remedy, give={"precision": None})
     return name
 
 
@@ -328,7 +329,7 @@ def _embed_part(
 @lru_cache(maxsize=1)
 def _loaded_encoder(name: str, options: tuple[tuple[str, Any], ...]) -> Encoder:
     """The encoder of a name: a worker loads a model once, not for every part."""
-    return encoder(name, **dict(options))
+    return encoders.encoder(name, **dict(options))
 
 
 def _all_vectors(

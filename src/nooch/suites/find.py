@@ -22,7 +22,7 @@ import polars as pl
 from msgspec import Meta
 
 from nooch.base.calls import Map, Progress, checked, no_progress, tracked
-from nooch.base.errors import InputError, ParameterError, check_one_of
+from nooch.base.errors import Command, InputError, ParameterError, check_one_of
 from nooch.base.files import (
     SUITE_MARKER,
     check_output,
@@ -415,7 +415,8 @@ def _check_fitting(data: Dataset, name: str, criterion: Criterion, tasks: Sequen
         raise ParameterError(
             f"{name} cannot be fitted on several parts: it has no partial, merge and finish",
             allowed="a built-in or a fitted criterion, or one with these three methods",
-            remedy="fit it on a dataset of one part, and give that suite with `fitted`",
+            remedy="fit it on a dataset of one part, and {}, that suite",
+            give={"fitted": ...},
         )
     cues = getattr(criterion, "cues", {})
     # cues by hand need no training image; A(C, Y) is then unknown
@@ -430,9 +431,9 @@ def training_part(data: Dataset, name: str) -> Dataset:
     raise InputError(
         f"the split train is empty: {name} is fitted on training images",
         allowed=f"splits: {', '.join(f'{s} {n}' for s, n in data.splits.items())}",
-        remedy="import again with a training split (nooch import auto with `split` 70/10/20), give"
-        " cues by hand for every task"
-        " (ce), or a criterion fitted elsewhere (`fitted` SUITE)",
+        remedy="import again with a training split: {}; give cues by hand for every task (ce): {};"
+        " or take a criterion fitted elsewhere: {}",
+        give=(Command("import auto", split="70/10/20"), {"cues": ...}, {"fitted": ...}),
     )
 
 

@@ -147,14 +147,14 @@ class Search:
             if self.match in (None, name):
                 raise ParameterError(
                     f"{name} has no thresholds of its own",
-                    remedy="{}, to match the counts of another criterion, or give it a `tau`",
-                    give={"match": "ce"},
+                    remedy="{}, to match the counts of another criterion",
+                    give=({"match": "ce"}, {"tau": ...}),
                 )
         if self.match is not None and not unbounded:
             raise ParameterError(
                 f"`match` {self.match} has no effect: no criterion measures support without"
                 " thresholds",
-                allowed="a criterion without thresholds, such as gist without `tau`",
+                allowed="a criterion without thresholds, such as gist without its tau",
                 give={"match": None},
             )
         for name, criterion in self.criteria.items():
@@ -341,7 +341,8 @@ def refuse_if_most_missing(rows: Iterable[tuple[str, int, int]], what: str, whol
             f" {some_of(few, 6)}",
             allowed=f"at most half of a {whole}",
             remedy="import the annotation files of the other images too, or only the images that"
-            " were annotated; with `allow_unannotated` the rest is used as it is",
+            " were annotated; or {} to use the rest as it is",
+            give={"allow_unannotated": True},
         )
 
 

@@ -15,7 +15,14 @@ from msgspec import UNSET, UnsetType
 from numpy.typing import NDArray
 
 from nooch.base.display import Displayed, DisplayTable, parameters_text
-from nooch.base.errors import FormatError, InputError, NoochError, ParameterError, check_one_of
+from nooch.base.errors import (
+    Command,
+    FormatError,
+    InputError,
+    NoochError,
+    ParameterError,
+    check_one_of,
+)
 from nooch.base.files import SUITE_MARKER
 from nooch.base.words import counted, unit_notes
 from nooch.criteria import FITTED, Fitted
@@ -468,7 +475,8 @@ class Suite(Displayed):
             raise ParameterError(
                 "there is no such challenge set in the suite"
                 + (f" ({reasons[0]})" if reasons else ""),
-                remedy="nooch show SUITE lists the sets",
+                remedy="{} lists the sets",
+                give=Command("show"),
             )
         return keys
 
@@ -485,8 +493,7 @@ class Suite(Displayed):
         if split is None and len(self.splits) != 1 and "test" not in self.splits:
             raise ParameterError(
                 "which split is to be scored?",
-                allowed=", ".join(self.splits),
-                remedy="`split` NAME",
+                give=[{"split": name} for name in self.splits],
             )
         if split is None:
             split = "test" if "test" in self.splits else self.splits
@@ -500,11 +507,12 @@ class Suite(Displayed):
         dataset = self.found_in() if data is None else as_dataset(data)
         if dataset is None:
             problem = "the dataset of the suite is needed, but was not found at its recorded path"
-            raise ParameterError(problem, remedy="give `dataset`")
+            raise ParameterError(problem, give={"data": ...})
         if dataset.fingerprint != self.header.dataset.fingerprint:
             raise ParameterError(
                 "the dataset is not the one that the suite was found in: their fingerprints differ",
-                remedy="give that one, or find the suite again",
+                remedy="{}, that one; or {} to find the suite again",
+                give=({"data": ...}, Command("find")),
             )
         return dataset
 

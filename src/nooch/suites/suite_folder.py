@@ -21,7 +21,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from nooch.base.errors import FormatError, unreadable, wrong_type
+from nooch.base.errors import Command, FormatError, unreadable, wrong_type
 from nooch.base.files import SUITE_MARKER, sha256_of, write_folder
 from nooch.base.version import __version__
 from nooch.data import ALL, SPLITS, Dataset, load_header, sealed_header
@@ -200,7 +200,7 @@ def _load_file(folder: Path) -> _SuiteFile:
         _SuiteFile,
         name="suite",
         version=FORMAT_VERSION,
-        make=f"make one with nooch find, or take one that comes with nooch: {', '.join(SHIPPED)}",
+        make=Command("find"),
         again=_AGAIN,
     )
     for name, record in file.header.criteria.items():

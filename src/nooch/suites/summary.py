@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 from scipy.special import expit
 
-from nooch.base.errors import FormatError, ParameterError
+from nooch.base.errors import Command, FormatError, ParameterError
 from nooch.base.files import DATASET_MARKER, SUITE_MARKER
 from nooch.criteria import FittedContext
 from nooch.criteria.cue_stability import CueStability
@@ -199,8 +199,8 @@ def suite_or_dataset(
                 "is neither a suite nor a dataset",
                 where=folder,
                 allowed="a folder that nooch find or nooch import wrote; nooch-coco",
-                remedy="import annotations or a folder of images first: nooch import auto PATH"
-                " DATASET",
+                remedy="import annotations or a folder of images first: {}",
+                give=Command("import auto"),
             )
         return suite_with_dataset(folder, place)
     if place is not None:

@@ -341,4 +341,4 @@ def _limits(batch: int, n_networks: int, what: str) -> Iterator[None]:
         if n_networks < 2 or type(error) is not NoochError:
             raise
         fewer = f"fewer networks at once, such as `set` networks={n_networks // 2}"
-        raise NoochError(error.problem, remedy=f"{error.remedy}, or {fewer}") from error
+        raise error.changed(remedy=f"{error.remedy}, or {fewer}") from error

@@ -23,7 +23,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from nooch.base.disk import locked, make_folder
-from nooch.base.errors import FormatError, InputError, OutputError
+from nooch.base.errors import Command, FormatError, InputError, OutputError
 from nooch.base.files import local_path, replace_file, write_folder, writing
 from nooch.base.limits import BROKEN_JSON
 from nooch.base.own_folders import remove_ours
@@ -125,7 +125,7 @@ class RunsFolder:
         Raises FormatError if there is none, or it is of a newer version.
         """
         path = Path(path)
-        file, make = path / RUNS_MARKER, "make one with nooch train bench"
+        file, make = path / RUNS_MARKER, Command("train bench")
         again = "start again"
         header = load_header(file, RunsHeader, name="runs", version=VERSION, make=make, again=again)
         if not {"dataset", "suite"} <= header.data.keys():

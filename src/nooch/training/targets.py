@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nooch.base.errors import InputError, ParameterError, some_of
+from nooch.base.errors import Command, InputError, ParameterError, some_of
 from nooch.training.network_settings import TuneSettings
 from nooch.training.objectives import Objective
 
@@ -54,8 +54,8 @@ def check_rows(rows: Mapping[str, NDArray[np.intp]], n_images: int) -> None:
     for split in ("train", "valid"):
         images = np.asarray(rows.get(split, ()))
         if not len(images):
-            remedy = "import the dataset with `split` 70/10/20"
-            raise InputError(f"there are no images in split {split}", remedy=remedy)
+            give = Command("import auto", split="70/10/20")
+            raise InputError(f"there are no images in split {split}", give=give)
         low, high = images.min(), images.max()
         if low < 0 or high >= n_images:
             allowed = f"0 to {n_images - 1}"

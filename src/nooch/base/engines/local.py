@@ -384,7 +384,8 @@ def _places(processes: int | None, gpus: int) -> list[dict[str, str]]:
             + (f" ({', '.join(visible)})" if visible else ""),
             where="`engine` local",
             allowed=f"at most {most} jobs at a time" if most else None,
-            remedy=f"look at nvidia-smi and {GPUS_VARIABLE}, or use `device` cpu",
+            remedy=f"look at nvidia-smi and {GPUS_VARIABLE}",
+            give={"device": "cpu"},
         )
     starts = range(0, (processes or most) * gpus, gpus)
     return [{GPUS_VARIABLE: ",".join(visible[start : start + gpus])} for start in starts]

@@ -27,8 +27,7 @@ R = TypeVar("R")
 _OWN = "local"
 _TRIES = "RAY_gcs_server_port_wait_time_s"
 _BEGIN = (
-    "start a cluster with ray start --head, and give its address as `engine` ray:ADDRESS; if it"
-    " asks for a token, set RAY_AUTH_MODE=token"
+    "start a cluster with ray start --head, and {}; if it asks for a token, set RAY_AUTH_MODE=token"
 )
 _MEMORY = "look at the logs of the cluster's nodes; give workers more memory"
 _ALIKE = "install the same packages on every node"
@@ -112,6 +111,7 @@ class RayEngine:
                 f"cannot connect to Ray: {error}",
                 where=None if address == _OWN else address,
                 remedy=_BEGIN,
+                give={"engine": "ray:ADDRESS"},
             ) from error
 
 
@@ -184,8 +184,8 @@ def _check_room(nodes: Sequence[dict[str, float]], gpus: int) -> None:
             f"none of the cluster's {len(nodes)} nodes has {request} for a job"
             + (f"; {most} GPUs are the most that one has" if gpus else ""),
             where="`engine` ray",
-            remedy="start nodes with ray start --num-cpus N --num-gpus N"
-            + (", or use `device` cpu" if gpus else ""),
+            remedy="start nodes with ray start --num-cpus N --num-gpus N",
+            give={"device": "cpu"} if gpus else (),
         )
 
 

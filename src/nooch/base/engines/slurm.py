@@ -96,7 +96,8 @@ class SlurmEngine:
         except RuntimeError as error:
             raise NoochError(
                 f"there is no Slurm here: {error}",
-                remedy="run on a login node, or use `engine` local or ray",
+                remedy="run on a login node",
+                give=({"engine": "local"}, {"engine": "ray"}),
             ) from error
         self._executor.update_parameters(
             timeout_min=minutes, cpus_per_task=cpus, name="nooch", **settings, **(more or {})

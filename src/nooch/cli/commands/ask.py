@@ -123,7 +123,7 @@ def _server(
         idle |= {"endpoint": url, "rate_limit": serving.get("rate_limit")}
     for name in (name for name, value in idle.items() if value is not None):
         problem = f"`{name}` has no effect {f'with `{mode}`' if mode else 'without `endpoint`'}"
-        raise ParameterError(problem, remedy="leave it out")
+        raise ParameterError(problem, give={name: None})
     return Endpoint(url or BATCH_URL, model, **serving) if mode else None
 
 

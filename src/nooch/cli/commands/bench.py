@@ -56,9 +56,8 @@ def bench_command(
             "what is trained?", allowed="--features FOLDER, --embedding NAME, or --pixels FOLDER"
         )
     if pixels is None and backbone is not None:
-        raise ParameterError(
-            "--backbone is for fine-tuning", remedy="give --pixels, or leave it out"
-        )
+        problem = "--backbone is for fine-tuning"
+        raise ParameterError(problem, give=({"pixels": ...}, {"backbone": None}))
     if pixels is None and (engine or "").partition(":")[0] == "local":
         # workers get ready meanwhile; the plan of heads itself needs no torch
         LocalEngine.warm("scipy.sparse", "torch")

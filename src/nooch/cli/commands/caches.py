@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from typer import Option
 
 from nooch.base.engines import LocalEngine
-from nooch.base.errors import ParameterError, check_one_of
+from nooch.base.errors import Command, ParameterError, check_one_of
 from nooch.base.files import check_output
 from nooch.base.words import counted
 from nooch.cli import options as shared
@@ -144,6 +144,6 @@ def _cache_of_size(pixels: Path, data: Dataset, size: int | None) -> PixelCache:
         raise ParameterError(
             f"--size {size}, but --pixels contains {cache.size[0]} x {cache.size[1]}",
             where=pixels,
-            remedy=f"omit --size, or run nooch train pixels DATASET --size {size} --out PIXELS",
+            give=({"size": None}, Command("train pixels", size=size)),
         )
     return cache

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from nooch.base.errors import ParameterError
 from nooch.cli import options as shared
 from nooch.cli.commands.evaluate import conditions_met, end_if_met
 from nooch.cli.commands.import_data import hints_of, with_hints
@@ -92,16 +91,13 @@ def slices_command(
     from nooch.data.table_files import result_files
     from nooch.evaluation import run_notes
     from nooch.evaluation.findings import checked_split
+    from nooch.suites import load_suite
     from nooch.suites.summary import suite_or_dataset
 
     if out is not None:
         result_files(out, "slices file", overwrite=overwrite)
     challenge_suite, data = suite_or_dataset(suite, dataset)
-    if data is None:
-        raise ParameterError(
-            "slices need the dataset, which was not found at its recorded path",
-            remedy="give --dataset",
-        )
+    data = data or load_suite(suite).require_dataset(None)
     runs = read_predictions(predictions, reading, challenge_suite, data)
     note(*run_notes(runs))
     split = settings.pop("split", None)

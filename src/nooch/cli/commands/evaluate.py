@@ -52,11 +52,8 @@ def evaluate_command(
     scored, data, by = load_suite(suite), None, settings.get("by")
     if by or dataset is not None:
         scored, data = suite_with_dataset(suite, dataset)
-    if by and data is None:
-        raise ParameterError(
-            "--by needs the dataset, which was not found at its recorded path",
-            remedy="give --dataset",
-        )
+    if by:
+        data = data or scored.require_dataset(None)
     metrics = settings.get("metrics", [])
     of_suite = scored.found_in if data is None else data
     runs = read_predictions(predictions, reading, scored, of_suite)

@@ -120,7 +120,7 @@ def find_command(
         options.set_context(context, matched=settings.get("match") not in (None, "context"))
     elif idle := [f"--{name}" for name in context if name != "source"]:
         problem = "has no effect without the context criterion"
-        raise ParameterError(problem, where=", ".join(idle), remedy="give --criterion context")
+        raise ParameterError(problem, where=", ".join(idle), give={"criterion": "context"})
     note(*getattr(thresholds, "notes", ()))
     if context.get("source") == COLUMNS:
         note(*open_dataset(dataset).id_notes)

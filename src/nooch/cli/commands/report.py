@@ -176,12 +176,7 @@ def gallery_command(
     check_output_file(path, overwrite=overwrite)
     check_one_of("ending of an image sheet", path.suffix.lower().removeprefix("."), SHEET_FORMATS)
     sets, data = suite_with_dataset(suite, dataset)
-    if data is None:
-        raise ParameterError(
-            "the dataset was not found at its recorded path",
-            where=str(suite),
-            remedy="give --dataset DATASET",
-        )
+    data = data or sets.require_dataset(None)
     given = Sources(
         suite=sets, data=data, runs=runs or (),
         predictions=read_predictions(predictions, reading, sets, data), **sources,

@@ -132,10 +132,7 @@ def waterbirds_command(
 
     scored, data = suite_with_dataset(suite, dataset)
     check_split(split, scored.splits, "the suite")
-    if data is None:
-        raise ParameterError(
-            "the dataset was not found at its recorded path", remedy="give --dataset"
-        )
+    data = data or scored.require_dataset(None)
     scores = score_waterbirds(
         scored, read_predictions(predictions, reading, scored, data), data, split=split
     )

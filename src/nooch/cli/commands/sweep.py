@@ -46,9 +46,8 @@ def sweep_command(
     texts = {name: settings.pop(name, None) for name in ("alpha", "beta", "tau", "lift")}
     grids = shared.parse_grids(**texts)
     if encoder is not None and not grids["tau"]:
-        raise ParameterError(
-            "an encoder is for the gist criterion", where="--encoder", remedy="give --tau"
-        )
+        problem, give = "an encoder is for the gist criterion", {"tau": "0:1:6"}
+        raise ParameterError(problem, where="--encoder", give=give)
     import polars as pl
 
     from nooch.data import open_dataset

@@ -62,7 +62,7 @@ def attribute_table(
     key, others, ids = _images(data, table, image_columns(table, id, where), where)
     roles = Columns(key, "file_name" if "file_name" in others else None, attributes=columns)
     roles.check(table.schema, where)
-    names = roles.attribute_names(table.columns, others, where, "")
+    names = roles.attribute_names(table.columns, others, where)
     if not names:
         allowed = "a column for each attribute"
         raise InputError("the table has no column but the ids", where=where, allowed=allowed)

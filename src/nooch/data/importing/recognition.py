@@ -11,7 +11,14 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nooch.base.errors import InputError, NoochError, ParameterError, some_of, unreadable
+from nooch.base.errors import (
+    Command,
+    InputError,
+    NoochError,
+    ParameterError,
+    some_of,
+    unreadable,
+)
 from nooch.base.files import DATASET_MARKER
 from nooch.base.words import counted
 from nooch.data.image_names import IMAGE_ENDINGS, MAP_ENDINGS, is_image, is_junk
@@ -96,13 +103,13 @@ def recognize(
     problem = f"annotations are not called *{place.suffix}" if place.suffix else "has no ending"
     if place.is_dir():
         problem = f"contains {files_seen(place)}, and nothing that is recognized as annotations"
-    raise InputError(problem, where=path, allowed=_KNOWN, remedy=_NAME_IT)
+    raise InputError(problem, where=path, allowed=_KNOWN, remedy=_NAME_IT, give=_OWN)
 
 
 _NAME_IT = (
-    "name the format: nooch import coco, label-maps, boxes or table; or read it by a class of"
-    " yours, `reader` package.module:Name"
+    "name the format: nooch import coco, label-maps, boxes or table; or {} to read it by your class"
 )
+_OWN = {"reader": "package.module:Name"}
 _KNOWN = (
     "COCO JSON, a YOLO data.yaml or label folder, Pascal VOC XML, an Open Images CSV, label maps"
     " with classes.txt, a table with a column of ids, or a folder of images for each class"
@@ -162,7 +169,7 @@ def _coco(files: list[Path], images: Path | None, why: str) -> Recognized:
             f"{some_of(file.name for file in files)}: captions, which name no classes",
             where=files[0].parent,
             allowed="captions together with instances or stuff",
-            remedy="nooch import coco `things` INSTANCES.json `captions` CAPTIONS.json",
+            give=Command("import coco", captions=files[0], things=...),
         )
     alike = len(names) < len(files)
     read = some_of(
@@ -229,7 +236,8 @@ def _table(
             "is a list of detections (COCO's format of results), which are predictions",
             where=file,
             allowed=f"annotations: COCO with images, annotations and categories; {JSON_TABLES}",
-            remedy="give it as predictions, with a dataset of the labels",
+            remedy="give it as predictions, with a dataset of the labels: {}",
+            give=Command("check", predictions=file),
         )
     names = {name.lower(): name for name in table.columns}
     if {"imageid", "labelname", "xmin", "xmax"} <= set(names):
@@ -248,8 +256,12 @@ def _other_file(file: Path, _: Hints) -> None:
     """Refuse a file of a format that is known and not read."""
     refuse_other(file)
     if is_image(file.name):
-        remedy = "give the folder of images, or the file of their labels with `images`"
-        raise InputError("is an image, not annotations", where=file, remedy=remedy)
+        raise InputError(
+            "is an image, not annotations",
+            where=file,
+            remedy="give the folder of images; or the file of their labels: {}",
+            give=Command("import auto", images=file.parent),
+        )
     if file.suffix.lower() == ".txt":
         raise InputError(
             f"is a text: {head_of(file).decode(errors='replace').splitlines()[:1]}",
@@ -388,8 +400,8 @@ def _unnamed_maps(folder: Path, _: Hints) -> Recognized | None:
         f" {some_of(sorted(values), 8)}, but there is no list of classes",
         where=folder,
         allowed=f"one of {', '.join(_CLASSES)}, next to {maps[0].name}: 'value name' on each line",
-        remedy=f"add it, or name it: nooch import label-maps {maps[0]} `classes` LIST.txt `images`"
-        f" {photos}",
+        remedy="add it, or name it: {}",
+        give=Command("import label-maps", maps=maps[0], classes=..., images=photos),
     )
 
 
@@ -435,12 +447,12 @@ def _table_folder(folder: Path, hints: Hints, pictures: Path | None = None) -> R
     if len(tables) > 1:
         names_of = [file.relative_to(folder).as_posix() for file in tables]
         one = next((file for file in tables if _is_read(file, hints, pictures)), tables[0])
-        images_too = f", with `images` {folder}" if images else ""
         raise InputError(
             f"has {len(tables)} tables: {some_of(names_of)}",
             where=folder,
             allowed="one table, which names all images, with a column split if there are splits",
-            remedy=f"join them; or name one: nooch import auto {one}{images_too}",
+            remedy="join them, or name one: {}",
+            give=Command("import auto", path=one, **({"images": images} if images else {})),
         )
     tables = tables or [*sorted(folder.glob("*.json")), *sorted(folder.glob("*/*.json"))]
     if len(tables) != 1:
@@ -470,13 +482,16 @@ def _only_images(folder: Path, _: Hints) -> None:
         _classes_below(folder)[0],
         [p.name for p in folder.iterdir() if is_image(p.name)],
     )
+    inner = _inner(folder)
     if signs:
+        named = [*_maps_named(folder), *inner]
         raise InputError(
             f"contains images, such as {example}, and what looks like their annotations, in a"
             f" layout that is not known: {'; '.join(signs)}",
             where=folder,
             allowed=_KNOWN,
-            remedy=f"{_maps_named(folder)}{_inner(folder)}{_NAME_IT}",
+            remedy=f"{'{}; or ' * len(named)}{_NAME_IT}",
+            give=[*named, _OWN],
         )
     if loose and classes and not {place.name.lower() for place in classes} & NO_CLASSES:
         raise InputError(
@@ -490,35 +505,44 @@ def _only_images(folder: Path, _: Hints) -> None:
         f"contains images, such as {example}, and no annotations; it has {files_seen(folder)}",
         where=folder,
         allowed="a table of labels, COCO JSON, boxes, label maps, or a folder for each class"
-        " (those called after splits, or images, labels and the like, are classes only with"
-        " `reader` image-folder)",
-        remedy=f"{_inner(folder)}label them with a model: nooch annotate {folder} `segmenter`"
-        " MODEL; or give the file of labels, with this folder as `images`",
+        " (those called after splits, or images, labels and the like, are none)",
+        remedy=f"{'import its folders as classes: {}; or ' * len(inner)}{{}} to label them with a"
+        " model; or import the file of labels: {}; or {} if each folder is a class",
+        give=(
+            *inner,
+            Command("annotate", images=folder, segmenter=...),
+            Command("import auto", images=folder),
+            {"reader": "image-folder"},
+        ),
     )
 
 
-def _inner(folder: Path) -> str:
+def _inner(folder: Path) -> list[Command]:
     """The way out where the only folder of a folder has the classes; empty without one."""
     tops = _with_images(sorted(folder.iterdir()))
     try:
         is_one = len(tops) == 1 and _image_folder(tops[0], Hints()) is not None
     except InputError:
         is_one = False
-    return f"import its folders as classes: nooch import auto {tops[0]}; or " if is_one else ""
+    return [Command("import auto", path=tops[0])] if is_one else []
 
 
-def _maps_named(folder: Path) -> str:
+def _maps_named(folder: Path) -> list[Command]:
     """The way out where label maps are called as images, with a suffix; else empty."""
     listed = [Path(file) for file in _listed(folder, IMAGE_ENDINGS)]
     if (pair := map_of(listed)) is None or pair[0].parent == pair[1].parent:
-        return ""
+        return []
     photo, label_map = pair
     texts = [*folder.glob("*.txt")]
-    return (
-        f"nooch import label-maps {label_map.parent}"
-        f" `classes` {texts[0] if len(texts) == 1 else 'LIST.txt'}"
-        f" `suffix` {label_map.stem.removeprefix(photo.stem)} `images` {photo.parent}; or "
-    )
+    return [
+        Command(
+            "import label-maps",
+            maps=label_map.parent,
+            classes=texts[0] if len(texts) == 1 else ...,
+            suffix=label_map.stem.removeprefix(photo.stem),
+            images=photo.parent,
+        )
+    ]
 
 
 def _classes_below(folder: Path) -> tuple[list[Path], bool]:

@@ -18,7 +18,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from nooch.base.calls import Options
-from nooch.base.errors import InputError, ParameterError, check_one_of, some_of
+from nooch.base.errors import Give, InputError, ParameterError, check_one_of, some_of
 from nooch.base.words import counted
 from nooch.data.box_columns import (
     FORMATS,
@@ -128,11 +128,16 @@ class Hints(Options):
 HINTS = [field.name for field in fields(Hints)]
 
 
+def _left_out(hints: Hints) -> Give:
+    return {name: None for name in HINTS if getattr(hints, name) != getattr(Hints(), name)}
+
+
 def refuse_hints(hints: Hints | None, where: str) -> None:
     """Raise ParameterError for hints about a dataset, the parameter ``where``."""
     if hints is not None:
         problem = "is a dataset: it has no columns to choose, or splits to name"
-        raise ParameterError(problem, where=f"`{where}`", remedy="leave the options of tables out")
+        given = {name: None for name in HINTS if getattr(hints, name) != getattr(Hints(), name)}
+        raise ParameterError(problem, where=f"`{where}`", give=given)
 
 
 def named_roles(hints: Hints) -> tuple[Columns, TableLayout] | None:

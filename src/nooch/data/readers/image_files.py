@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, UnidentifiedImageError
 
-from nooch.base.errors import InputError, ParameterError, some_of, unreadable
+from nooch.base.errors import Command, InputError, ParameterError, some_of, unreadable
 from nooch.base.limits import usable_cpus
 from nooch.base.words import counted
 from nooch.data.dataset import Dataset, ImageId
@@ -59,8 +59,8 @@ class ImageIndex:
         """
         root = images or data.image_root
         if root is None:
-            remedy = f"import it with `images`, or give {option}"
-            raise InputError("the dataset records no folder of images", remedy=remedy)
+            problem = "the dataset records no folder of images"
+            raise InputError(problem, give=({option: ...}, Command("import auto", images=...)))
         return cls(root, follow=images is not None)
 
     def all_of(
@@ -81,7 +81,8 @@ class ImageIndex:
                 f"{len(missing)} of {len(names)} images are not there: {some_of(missing)}{left}",
                 where=self.root,
                 allowed=f"image files below this folder, under the dataset's file names{linked}",
-                remedy=f"give the folder that the dataset's file names are relative to as {option}",
+                remedy="{}, the folder that the dataset's file names are relative to",
+                give={option: ...},
             )
         return [self.root / str(name) for name in names]
 
@@ -196,7 +197,7 @@ def files_of(
     by_name = index.by_file_names([file_names.get(i) for i in ids])
     paths = [path or index.by_id(i) for path, i in zip(by_name, ids, strict=True)]
     path_names = [path or file_names.get(i) for path, i in zip(paths, ids, strict=True)]
-    return index.all_of(ids, path_names, "`images`")
+    return index.all_of(ids, path_names, "images")
 
 
 @dataclass
@@ -337,7 +338,7 @@ def image_paths(data: Dataset, images: str | Path | None = None) -> list[Path]:
     if not len(data):
         raise InputError("the dataset has no images")
     ids, names = (data.images[name].to_list() for name in ("image_id", "file_name"))
-    return ImageIndex.from_dataset(data, images, "`images`").all_of(ids, names, "`images`")
+    return ImageIndex.from_dataset(data, images, "images").all_of(ids, names, "images")
 
 
 PHOTOGRAPHS = ("JPEG", "PNG", "BMP", "WEBP", "TIFF", "GIF", "PPM")

@@ -304,9 +304,7 @@ class ScannedRows:
                 **content,
             )
         except InputError as error:
-            raise InputError(
-                error.problem, where=self.where, allowed=error.allowed, remedy=error.remedy
-            ) from error
+            raise error.changed(where=self.where) from error
         return _rescaled(data), counts
 
     def images(self, rows: pl.DataFrame) -> pl.DataFrame:

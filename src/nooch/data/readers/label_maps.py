@@ -16,7 +16,7 @@ import numpy as np
 import polars as pl
 
 from nooch.base.calls import Map, StepProgress
-from nooch.base.errors import InputError, ParameterError, some_of, unreadable
+from nooch.base.errors import Give, InputError, ParameterError, some_of, unreadable
 from nooch.base.limits import BROKEN_JSON
 from nooch.base.split_plan import SplitPlan
 from nooch.base.text_encoding import text_lines
@@ -122,20 +122,20 @@ def _map_classes(classes: str | Path, void: Sequence[int]) -> tuple[dict[int, st
         listed = ", ".join(f"{value} {labeled[value]!r}" for value in meant)
         problem = f"the class list gives {listed}, which names pixels that were not annotated"
         allowed = f"void: {some_of(meant, len(meant))}"
-        remedy = (
-            f"add {' '.join(f'`void` {value}' for value in meant)} (or give a class that is"
-            " annotated another name)"
-        )
-        raise ParameterError(problem, where=classes, allowed=allowed, remedy=remedy)
+        remedy = "{}; or give a class that is annotated another name"
+        give = {"void": sorted({*void, *meant})}
+        raise ParameterError(problem, where=classes, allowed=allowed, remedy=remedy, give=give)
     values = [] if is_preset else sorted(labeled)
     among = sorted({*values, *(value for value in ignored if value < max(values, default=0))})
     gaps = [(a + 1, b - 1) for a, b in pairwise(among) if b - a > 1 and a >= values[0]]
     if gaps:
         missing = some_of(str(a) if a == b else f"{a} to {b}" for a, b in gaps)
         problem = f"lists values from {values[0]} to {values[-1]}, but not {missing}"
-        remedy = "add the lines that are missing, or `void` VALUE for what is not a class"
+        between = sorted({value for a, b in gaps for value in range(a, b + 1)})
+        remedy = "add the lines that are missing; or, if they are not classes, {}"
         allowed = "every value in between, each once"
-        raise InputError(problem, where=classes, allowed=allowed, remedy=remedy)
+        ways: Give = {"void": sorted({*void, *between}) if len(between) < 20 else ...}
+        raise InputError(problem, where=classes, allowed=allowed, remedy=remedy, give=ways)
     return labeled, ignored
 
 

@@ -82,8 +82,9 @@ def _count(
             classes, void = some_of(sorted(columns), 8), some_of(sorted(ignored)) or "none"
             problem = f"{count} pixels have value {value}, which is not a class"
             allowed = f"{classes}; ignored: {void}"
-            remedy = "add the value to the class list, or name it with `void`"
-            raise InputError(problem, where=where, allowed=allowed, remedy=remedy)
+            remedy = "add the value to the class list; or, if it is not a class, {}"
+            give = {"void": sorted({*ignored, value})}
+            raise InputError(problem, where=where, allowed=allowed, remedy=remedy, give=give)
     ordered = sorted(pixels)
     counted = [pixels[column] for column in ordered]
     areas = [count / (width * height) for count in counted]

@@ -34,6 +34,10 @@ SLICE = 1 << 20
 """Number of values that are processed at once."""
 
 
+_ROLES = {"image_id": "id", "file_name": "file_name", "split": "split_column"}
+"""Name that a dataset has for a column -> the parameter that a column of a table is given as."""
+
+
 @dataclass(frozen=True)
 class Columns:
     """The roles of a table's columns.
@@ -56,10 +60,8 @@ class Columns:
         names: Iterable[str],
         taken: Sequence[str],
         path: object,
-        roles: str = "; or name their role: `id`, `file_name`, `split_column`",
     ) -> list[str]:
-        """The attributes among a table's columns; ``taken`` columns have classes and areas, and
-        ``roles`` names the other roles for errors.
+        """The attributes among a table's columns; ``taken`` columns have classes and areas.
 
         Raises:
             InputError: a name that nooch uses itself.
@@ -70,10 +72,13 @@ class Columns:
         reserved = {*CORE_COLUMNS, *ANNOTATED} - {"width", "height"}
         reserved -= {"file_name"} if self.file_name == "file_name" else set()
         if clash := [name for name in columns if name in reserved]:
+            rest = [name for name in columns if name not in clash]
+            roles = {_ROLES[name]: name for name in clash if name in _ROLES}
             raise InputError(
                 f"columns {', '.join(clash)} have a name that nooch uses itself",
                 where=path,
-                remedy=f"leave them out of `attributes`, or rename them{roles}",
+                remedy="rename them",
+                give=[*([roles] if roles else []), *([{"attributes": rest}] if rest else [])],
             )
         return [name for name in columns if name != "file_name"]
 
@@ -189,7 +194,9 @@ class TableOfImages:
             names += _classes_of(label, values, self._positive(label, values), path).items()
         if not names:
             problem = f"columns are blank in all rows: {some_of(self.labels)}"
-            raise InputError(problem, where=path, remedy="leave them out of `label`")
+            raise InputError(
+                problem, where=path, remedy="name other columns: {}", give={"label": ...}
+            )
         check_classes([name for _, name in names], path)
         return dict(names)
 
@@ -234,8 +241,9 @@ def _classes_of(
     if distinct.dtype.is_nested() or distinct.dtype == pl.Binary:
         problem = f"label {label} contains {distinct.dtype}"
         allowed = "one text or number in each row"
-        remedy = "give a long table with a row for each (image, class), and `class_column`"
-        raise InputError(problem, where=path, allowed=allowed, remedy=remedy)
+        remedy = "write a table with a row for each (image, class), and {}"
+        give = {"label": None, "class_column": ...}
+        raise InputError(problem, where=path, allowed=allowed, remedy=remedy, give=give)
     if distinct.dtype.is_float() and not are_exact_integers(distinct).all():
         problem = f"label {label} contains fractions, NaN, infinity or numbers beyond 2^53"
         raise InputError(problem, where=path, allowed="0/1, or one value for each class")

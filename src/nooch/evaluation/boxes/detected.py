@@ -11,7 +11,7 @@ import polars as pl
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from nooch.base.errors import InputError, ParameterError, some_of
+from nooch.base.errors import Command, InputError, ParameterError, some_of
 from nooch.base.words import readable
 from nooch.data import Dataset
 from nooch.data.objects import BOX, needed_objects, objects_table
@@ -300,7 +300,8 @@ def _in_units_of(
         problem = f"{len(np.unique(found.image[unknown]))} images have no known size, and the boxes"
         raise InputError(
             f"{problem} are in pixels", where=f"run {run}",
-            remedy="import the dataset with its `images`, or give boxes as fractions of the image",
+            remedy="{}, or give boxes as fractions of the image",
+            give=Command("import auto", images=...),
         )  # fmt: skip
     return found
 

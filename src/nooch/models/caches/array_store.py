@@ -24,7 +24,7 @@ from blake3 import blake3
 from numpy.typing import NDArray
 
 from nooch.base.disk import sync
-from nooch.base.errors import FormatError, InputError, NoochError, ParameterError, some_of
+from nooch.base.errors import Command, FormatError, InputError, NoochError, ParameterError, some_of
 from nooch.base.files import check_output, replacing, sha256_of, write_folder, writing
 from nooch.base.limits import usable_cpus
 from nooch.base.version import __version__
@@ -66,7 +66,7 @@ class ArrayKind:
 
     name: str
     version: int
-    make: str
+    make: Command
 
     @property
     def marker(self) -> str:
@@ -265,9 +265,15 @@ def open_array(
 
     Raises FormatError: no such folder, of a newer version, incomplete or altered.
     """
-    again = f"make it again: {kind.make}"
-    names = {"name": kind.name, "make": kind.make, "again": again}
-    header = load_header(folder / kind.marker, ArrayHeader, version=kind.version, **names)
+    again = f"make it again with nooch {kind.make.path}"
+    header = load_header(
+        folder / kind.marker,
+        ArrayHeader,
+        name=kind.name,
+        version=kind.version,
+        make=kind.make,
+        again=again,
+    )
     images = _images(folder, header, again)
     array = _map(folder / kind.array, header, again)
     if verify:

@@ -13,7 +13,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from nooch.base.calls import Count, StepProgress, checked, no_progress
-from nooch.base.errors import InputError, ParameterError, some_of
+from nooch.base.errors import Command, InputError, ParameterError, some_of
 from nooch.base.limits import usable_cpus
 from nooch.data import Dataset
 from nooch.data.arrays import float_array
@@ -30,9 +30,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-FEATURES = ArrayKind(
-    "features", 1, "nooch train features DATASET `backbone` BACKBONE `out` FEATURES"
-)
+FEATURES = ArrayKind("features", 1, Command("train features", backbone=...))
 BATCH = 32
 """Images in a batch."""
 
@@ -248,6 +246,6 @@ def _checked(
     unusable = np.flatnonzero(~np.isfinite(values).all(axis=1)) + rows.start
     if len(unusable):
         which = f"{len(unusable)} images are not finite {dtype} numbers: rows {some_of(unusable)}"
-        remedy = "keep float32 (without `half`) and compute in float32, or take another backbone"
+        remedy = "compute in float32 and keep it, or take another backbone"
         raise InputError(f"features of {which}", where=backbone.name, remedy=remedy)
     return values

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from nooch.base.calls import Map, StepProgress, no_progress
+from nooch.base.errors import Command
 from nooch.data import Dataset
 from nooch.data.readers.image_files import image_paths
 from nooch.models.caches.array_store import ArrayKind, MappedRows, Unfinished, making, write_block
@@ -21,7 +22,7 @@ from nooch.models.images import (
     use_one_thread,
 )
 
-PIXELS = ArrayKind("pixels", 1, "nooch train pixels DATASET `out` PIXELS")
+PIXELS = ArrayKind("pixels", 1, Command("train pixels"))
 SIZE = 321
 """Height and width in pixels, the paper's."""
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from nooch.base.calls import StepProgress, no_progress
-from nooch.base.errors import InputError, UndefinedError
+from nooch.base.errors import Command, InputError, UndefinedError
 from nooch.base.work_folder import Steps, key_of
 from nooch.data import Dataset
 
@@ -83,7 +83,8 @@ def distinct_captions(parts: Iterable[Dataset]) -> pl.Series:
     if not len(texts):
         raise UndefinedError(
             "the dataset has no captions, so nothing can be embedded",
-            remedy="give the caption files at import (`captions`), or a custom embedding",
+            remedy="import them: {}; or give embeddings of images: {}",
+            give=(Command("import coco", captions=...), {"encoder": "FILE.npz"}),
         )
     return texts.sort()
 

@@ -46,14 +46,16 @@ def export_coco(
     """
     subset_names = check_subsets(subsets)
     if no_annotations and annotations:
-        raise ParameterError("`annotations` and `no_annotations` exclude each other")
+        problem = "`annotations` and `no_annotations` exclude each other"
+        raise ParameterError(problem, give=({"annotations": None}, {"no_annotations": None}))
     sources = [] if content.data is None else content.data.provenance.get("sources") or []
     recorded = [s for s in sources if s.get("role") in {"things", "stuff"} and "file" in s]
     if not no_annotations and not annotations:
         names = some_of(source["file"] for source in recorded)
         files = f"for each of them ({names})" if recorded else "for each of them"
         problem = "the annotation files are not known: a dataset keeps only their names and hashes"
-        raise ParameterError(problem, allowed=f"`annotations` FILE {files}, or `no_annotations`")
+        ways = ({"annotations": ...}, {"no_annotations": True})
+        raise ParameterError(problem, allowed=f"a file {files}, or none", give=ways)
 
     # the annotation files are large: quick checks come first
     check_output(out, overwrite=overwrite, marker=MARKER)

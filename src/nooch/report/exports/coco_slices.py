@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import polars as pl
 
-from nooch.base.errors import InputError, some_of
+from nooch.base.errors import Command, InputError, some_of
 from nooch.data import Dataset, ImageId
 from nooch.data.objects import BOX, needed_objects
 from nooch.evaluation.boxes.detected import MatchedRun
@@ -93,7 +93,7 @@ def _check_sizes(data: Dataset, objects: pl.DataFrame) -> None:
     ids = objects["image_id"].unique().sort()
     if len(lost := ids.filter(ids.is_in(unsized.implode()))):
         problem = f"{len(lost)} images with boxes have no known size: {some_of(lost)}"
-        raise InputError(problem, remedy="import the dataset again, with its `images`")
+        raise InputError(problem, give=Command("import auto", images=...))
 
 
 def _images_of_sides(content: Content) -> dict[tuple[str, str, str], dict[str, list[ImageId]]]:

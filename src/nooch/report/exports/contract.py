@@ -171,7 +171,7 @@ def need_integers(challenge: ChallengeSet, whose: str) -> None:
     """Raise InputError if image ids are text."""
     if challenge.image_ids.dtype != pl.Int64:
         problem = f"image ids are text, and {whose} are integers"
-        raise InputError(problem, remedy="export with `to` ids, csv or hf")
+        raise InputError(problem, give=[{"to": name} for name in ("ids", "csv", "hf")])
 
 
 Categories = dict[str, tuple[int, str]]
@@ -340,5 +340,6 @@ class Names:
         other = self._owner.setdefault(file.casefold(), owner)
         if other != owner:
             problem = f"{other} and {owner} would both be written to {file}"
-            raise ParameterError(problem, remedy="choose one with `criterion` or `tasks`")
+            ways = ({"criterion": ...}, {"tasks": ...})
+            raise ParameterError(problem, remedy="choose one: {} or {}", give=ways)
         return file

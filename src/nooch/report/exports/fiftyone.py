@@ -106,7 +106,7 @@ def _apply(
     missing = sorted(image_ids - set(sample_of), key=str)
     if image_ids and len(missing) == len(image_ids):
         problem = f"no sample is an image of the sets, such as {some_of(missing, 3)}"
-        raise InputError(problem, remedy="name the field of image ids with `id_field`")
+        raise InputError(problem, remedy="name the field of image ids: {}", give={"id_field": ...})
     tagged = dataset.count_sample_tags()
     present = [t.name for t in plan if t.name in tagged or dataset.has_saved_view(t.view)]
     if present and not overwrite:

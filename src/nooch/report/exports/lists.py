@@ -110,7 +110,8 @@ def _rows(challenge: ChallengeSet, data: Dataset, runs: Sequence[Predictions]) -
     rows = table_of(challenge).join(names, on="image_id", how="left", maintain_order="left")
     if len(nameless := rows.filter(pl.col("filename").is_null())["image_id"]):
         problem = f"{len(nameless)} images of split {challenge.split} have no file name"
-        raise InputError(f"{problem}: {some_of(nameless)}", remedy="export with `to` ids or hf")
+        ways = ({"to": "ids"}, {"to": "hf"})
+        raise InputError(f"{problem}: {some_of(nameless)}", give=ways)
     return rows.select(
         pl.lit(challenge.split).alias("split"),
         "filename",

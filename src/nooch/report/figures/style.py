@@ -110,7 +110,7 @@ def one_of(kind: str, name: str | None, column: pl.Series) -> str:
     """The name that was given, or the only one in the column."""
     values = column.unique(maintain_order=True).to_list()
     if name is None and len(values) > 1:
-        raise ParameterError(f"which {kind}?", allowed=", ".join(values), remedy=f"`{kind}` NAME")
+        raise ParameterError(f"which {kind}?", give=[{kind: value} for value in values])
     return str(values[0]) if name is None else check_one_of(kind, name, values)
 
 

@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from nooch.base.errors import FormatError, InputError, UndefinedError, check_one_of
+from nooch.base.errors import Command, FormatError, InputError, UndefinedError, check_one_of
 from nooch.base.files import SWEEP_MARKER, write_folder
 from nooch.base.version import __version__
 from nooch.data import encode_header, load_header, read_table
@@ -297,7 +297,7 @@ def load_sweep(folder: str | Path) -> Sweep:
         _Header,
         name="sweep",
         version=_VERSION,
-        make="make one with nooch sweep",
+        make=Command("sweep", alpha="0:0.1:5", beta="0:0.5:6"),
         again="sweep again",
     )
     tables = {

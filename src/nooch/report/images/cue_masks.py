@@ -52,7 +52,8 @@ def cue_masks(
     }
     if any(not isinstance(image_id, int) for image_id in ids.values()):
         problem = "image ids are text, but integers in `annotations`"
-        raise InputError(problem, remedy="give a folder of label maps, or leave `annotations` out")
+        remedy = "give a folder of label maps there"
+        raise InputError(problem, remedy=remedy, give={"annotations": None})
     of_image = object_masks(data, annotations, set(ids.values()), cues)
     order = {cue: place for place, cue in enumerate(cues)}
 

@@ -71,8 +71,8 @@ class SheetSource:
 
     def __init__(self, sources: Sources) -> None:
         self.sources = sources
-        self.suite: Suite = needed(sources.suite, "a suite", "give `suite` SUITE")
-        self.data: Dataset = needed(sources.data, "the suite's dataset", "give `dataset` DATASET")
+        self.suite: Suite = needed(sources.suite, "a suite", {"suite": ...})
+        self.data: Dataset = needed(sources.data, "the suite's dataset", {"data": ...})
         self.suite.require_dataset(self.data)
         self.split = sources.of_split
         self.images = SplitImages.from_split(self.suite, self.split, self.data)

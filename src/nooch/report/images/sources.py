@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import polars as pl
 
 from nooch.base.calls import Options, Progress, Seed, no_progress
-from nooch.base.errors import ParameterError, check_one_of
+from nooch.base.errors import Command, Give, ParameterError, check_one_of, giving
 from nooch.base.split_plan import LOSS_SPLIT
 from nooch.data import Dataset
 from nooch.data.readers.image_files import ValueRange, check_range, display_range
@@ -34,11 +34,15 @@ class MissingSourceError(ParameterError):
     """Something that a figure is drawn from is not given; ``all`` leaves the figure out."""
 
 
-def needed(value: T | None, what: str, remedy: str) -> T:
+def needed(value: T | None, what: str, *give: Give) -> T:
     """A source that is given."""
     if value is None:
-        raise MissingSourceError(f"needs {what}", remedy=remedy)
+        raise MissingSourceError(f"needs {what}", give=give)
     return value
+
+
+_GRIDS = {"alpha": "0:0.1:5", "beta": "0:0.5:6", "tau": "0:1:6"}
+"""Examples of thresholds to sweep over."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,7 +145,7 @@ class Sources(Options):
 
     @property
     def _suite(self) -> Suite:
-        return needed(self.suite, "a suite", "give `suite` SUITE")
+        return needed(self.suite, "a suite", {"suite": ...})
 
     @cached_property
     def class_losses(self) -> pl.DataFrame:
@@ -155,8 +159,8 @@ class Sources(Options):
         if self.outputs:
             return class_losses(suite, self.outputs, split=self.of_split)
         if len(self.folders) != 1:
-            remedy = "give `predictions` FILE, or `runs` RUNS of nooch train bench, one folder"
-            raise MissingSourceError("needs outputs of a model", remedy=remedy)
+            give = ({"predictions": ...}, {"runs": ...})
+            raise MissingSourceError("needs outputs of a model or one folder of runs", give=give)
         return losses_by_class(suite, self.folders[0], split=self.of_split, method=self.method)
 
     @cached_property
@@ -165,7 +169,9 @@ class Sources(Options):
         about: dict[str, Any] = {"rule": self.rule, "split": self.of_split, "roles": self.roles}
         about |= {"strict": self.strict, "progress": self.progress}
         suites = [] if self.suite is None else [self.suite]
-        return [read_results(folder, suites, **about).select(self.tasks) for folder in self.folders]
+        with giving("", {"suites": "suite"}):
+            read = [read_results(folder, suites, **about) for folder in self.folders]
+        return [results.select(self.tasks) for results in read]
 
     @cached_property
     def results(self) -> Results | None:
@@ -241,12 +247,18 @@ class Sources(Options):
 
     @property
     def _data(self) -> Dataset:
-        return needed(self.data, "the dataset", "give `dataset` DATASET")
+        return needed(self.data, "the dataset", {"data": ...})
 
     def _swept(self, *names: str) -> Sweep:
-        options = " ".join(f"`{name}`" for name in names)
-        sweep = f"`sweep` SWEEP of nooch sweep {options}"
-        data = needed(self.data, "counts over thresholds", f"give {sweep}, or `dataset` DATASET")
+        what = f"counts over {' and '.join(names)}"
+        if self.data is None:
+            encoder = {"encoder": ...} if "tau" in names else {}
+            make = Command("sweep", **{name: _GRIDS[name] for name in names}, **encoder)
+            then = () if self.sweep is not None else ({"sweep": ...},)
+            remedy = "{}, then {}; or {}" if then else "{}; or {}"
+            give = (make, *then, {"data": ...})
+            raise MissingSourceError(f"needs {what}", remedy=remedy, give=give)
+        data = self.data
         grids: dict[str, Any] = {name: getattr(self, name) for name in names}
         if "tau" in names:
             grids["embedding"] = self._embedding
@@ -261,7 +273,7 @@ class Sources(Options):
     def _losses(self, **grids: Any) -> Sweep:
         return sweep_losses(
             self._data,
-            needed(self._predictions, "outputs of a model", "give `predictions` FILE"),
+            needed(self._predictions, "outputs of a model", {"predictions": ...}),
             tasks=self.tasks,
             split=self.of_split,
             scale=self.scale,
@@ -278,9 +290,8 @@ class Sources(Options):
     def _embedding(self) -> str:
         names = list(self._data.embeddings)
         if not names:
-            raise MissingSourceError(
-                "needs an embedding of the dataset", remedy="make one with nooch tools embed"
-            )
+            problem = "needs an embedding of the dataset"
+            raise MissingSourceError(problem, give=Command("tools embed"))
         if self.embedding is not None or len(names) == 1:
             return check_one_of("embedding", self.embedding or names[0], names, owner="the dataset")
         problem = f"the dataset has {len(names)} embeddings"

@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from nooch.base.errors import InputError, UndefinedError, some_of
+from nooch.base.errors import Command, InputError, UndefinedError, some_of
 from nooch.evaluation import AVERAGE
 from nooch.evaluation.averages import named_tasks, over_seeds, over_tasks, with_worst_hard
 from nooch.training.methods import METHODS
@@ -57,14 +57,14 @@ def cells_of(
     chosen_jobs = selected.filter(rule=rule).select(*_CHOSEN, n_worse="worse_than_constant")
     if not chosen_jobs.height:
         rules = some_of(selected["rule"].unique().sort()) or None
-        remedy = f"collect with `rules` {rule}, or take another rule"
-        raise UndefinedError(f"no setting was chosen by {rule}", allowed=rules, remedy=remedy)
+        give = ({"rule": ...}, Command("train score", rules=rule))
+        raise UndefinedError(f"no setting was chosen by {rule}", allowed=rules, give=give)
     scored = with_setting(table).filter(pl.col("task") != AVERAGE)
     own = scored.filter(split=split).join(chosen_jobs, on=_CHOSEN, how="semi")
     values = own.select(*_RUN, "value", "n", "n_positive", "reason")
     if not values.height or values.select(_RUN).is_duplicated().any():
         problem = "scores and chosen settings do not belong together, or a run is there twice"
-        raise InputError(problem, remedy="run nooch train score again")
+        raise InputError(problem, remedy="collect again: {}", give=Command("train score"))
     values = with_worst_hard(values)
     grid = places.join(values.select("metric", "subset").unique(maintain_order=True), how="cross")
     left: dict[str, Any] = {"how": "left", "maintain_order": "left"}

@@ -125,7 +125,7 @@ def _usable(rules: Sequence[str], settings: pl.DataFrame, runs: RunsFolder) -> l
     usable = [rule for rule in rules if rule != "worst-environment" or not blind]
     if not usable:
         problem = "rule worst-environment: no job has environments"
-        raise UndefinedError(problem, where=runs.path, remedy="choose by another rule")
+        raise UndefinedError(problem, where=runs.path, give={"rules": "worst-hard"})
     return usable
 
 

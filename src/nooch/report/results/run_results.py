@@ -189,8 +189,8 @@ def suite_of(runs: RunsFolder, suites: Sequence[Suite]) -> Suite:
         if identity_of(suite) == runs.header.data["suite"]:
             return suite
     if not suites:
-        remedy = "give `suite` SUITE"
-        raise ParameterError("which suite was trained for?", where=runs.path, remedy=remedy)
+        problem = "which suite was trained for?"
+        raise ParameterError(problem, where=runs.path, give={"suites": ...})
     trained, problems = runs.header.data["dataset"], []
     for suite in suites:
         own = suite.header.dataset.fingerprint

@@ -131,7 +131,7 @@ def write_report(
         >>> nooch.write_report(sources, "site").path.name
         'site'
     """
-    suite = needed(sources.suite, "a suite", "give `suite` SUITE")
+    suite = needed(sources.suite, "a suite", {"suite": ...})
     data, progress = sources.data, sources.progress
     check_output(out, overwrite=overwrite, marker=SITE_MARKER)
     if data is not None:

@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from nooch.base.errors import InputError, ParameterError, UndefinedError, check_one_of
+from nooch.base.errors import Command, InputError, ParameterError, UndefinedError, check_one_of
 from nooch.base.work_folder import key_of
 from nooch.criteria import CE, FittedCE
 from nooch.data import Dataset
@@ -152,7 +152,7 @@ def plan_finetune(
     for job in jobs:
         if job.kind.frozen:
             problem = f"method {job.method} is for frozen features"
-            raise ParameterError(problem, remedy="leave it out, or give `features`")
+            raise ParameterError(problem, remedy="leave it out", give={"features": ...})
         if settings.auxiliary and job.task not in training.environments:
             problem = f"task {job.task} has no context cue that an auxiliary output could predict"
             raise UndefinedError(problem, remedy="leave the task out, or set auxiliary to 0")
@@ -213,9 +213,9 @@ def rows_of_splits(data: Dataset) -> dict[str, NDArray[np.intp]]:
     for split in ("train", "valid", "test"):
         rows[split] = np.flatnonzero((data.images["split"] == split).to_numpy())
         if not len(rows[split]):
-            remedy = "import with `split` 70/10/20"
+            give = Command("import auto", split="70/10/20")
             problem = f"the dataset has no split {split}"
-            raise InputError(problem, allowed="train, valid and test", remedy=remedy)
+            raise InputError(problem, allowed="train, valid and test", give=give)
     return rows
 
 
@@ -241,7 +241,7 @@ def _within(
         raise ParameterError(
             "the suite has no sets of the training split",
             where=f"within: {criterion}",
-            remedy="find with `splits` train,valid,test",
+            give=Command("find", splits=("train", "valid", "test")),
         )
     rows = {task: _in_context(data, suite, criterion, task, training) for task in training.labels}
     return lambda task: replace(training, rows={**training.rows, "train": rows[task]})
@@ -276,7 +276,7 @@ def _environments(
         except UndefinedError as error:
             if task in needed:
                 problem = f"method {needed[task]}: {error.problem}"
-                raise UndefinedError(problem, remedy=error.remedy) from error
+                raise error.changed(problem=problem) from error
     return of_tasks
 
 

@@ -148,8 +148,10 @@ def training_device(device: str, engine: str | None) -> str:
         return choose_device(device)
     if device not in {"cpu", "cuda", "auto"}:
         raise ParameterError(
-            f"`device` {device} with `engine`",
+            f"jobs of an engine do not run on {device}",
+            where="`device`",
             allowed="auto, cpu, or cuda: each job has a GPU to itself",
+            give=({"device": "auto"}, {"engine": None}),
         )
     require_packages()
     if device == "auto":

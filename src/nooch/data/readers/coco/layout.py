@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from nooch.base.errors import InputError, some_of
+from nooch.base.errors import Command, InputError, some_of
 from nooch.base.files import sha256_of
 from nooch.data.image_names import MAP_ENDINGS
 from nooch.data.readers.coco.reader import CocoReading
@@ -69,9 +69,8 @@ def find_coco(root: str | Path) -> CocoLayout:
     """
     root = Path(root)
     if not root.is_dir():
-        raise InputError(
-            "no such folder", where=root, remedy="nooch download coco-stuff gets the files"
-        )
+        make = Command("download coco-stuff", root=root)
+        raise InputError("no such folder", where=root, remedy="{} gets the files", give=make)
     things, stuff, captions = (_files(root, role) for role in ("instances", "stuff", "captions"))
     if not things:
         raise _missing(root, [f"instances_{part}.json" for part in PARTS])
@@ -126,12 +125,12 @@ def _same(file: Path, other: Path) -> bool:
 
 def _missing(root: Path, names: list[str], also: str = "") -> InputError:
     places = [os.path.relpath(place, root) for place in _places(root, _ANNOTATIONS)]
-    command = f"nooch download coco-stuff {root}"
     return InputError(
         f"neither of {', '.join(names)} is there" if len(names) > 1 else f"{names[0]} is not there",
         where=root,
         allowed=f"looked for in {some_of(dict.fromkeys(places), 20)}{also}",
-        remedy=f"{command} gets the files; nooch import coco reads them from anywhere",
+        remedy="{} gets the files; {} reads them from anywhere",
+        give=(Command("download coco-stuff", root=root), Command("import coco")),
     )
 
 
@@ -159,8 +158,8 @@ def _check_alone(folders: list[Path]) -> None:
                 f"contains images next to {' and '.join(folder.name for folder in folders)},"
                 f" such as {stray.name}, that would be counted as pixel maps",
                 where=parent,
-                remedy="move the two folders of maps into a folder of their own and name it with"
-                " nooch import coco `stuff_maps`",
+                remedy="move the two folders of maps into a folder of their own, and name it: {}",
+                give=Command("import coco", stuff_maps=...),
             )
 
 
