@@ -13,27 +13,14 @@ import polars as pl
 
 from nooch.base.errors import Give, InputError, some_of
 from nooch.base.words import counted, counted_are
-from nooch.data.readers.table_layouts import YES_NO
+from nooch.data.readers.table_layouts import YES_NO, texts_of
 from nooch.data.splits import SPLIT_NAMES
-from nooch.data.table_files import are_exact_integers
 
 
 def pair_of(column: pl.Series) -> tuple[str, str] | None:
     """The pair of values, such as no and yes, that the cells of a column are, blanks left out."""
     texts = texts_of(column)
     return next((pair for pair in YES_NO if texts and texts <= set(pair)), None)
-
-
-def texts_of(column: pl.Series) -> set[str]:
-    """A few different values of a column in small letters; none of one that has no labels."""
-    if column.dtype.is_nested() or column.dtype == pl.Binary:
-        return set()
-    values = column.drop_nulls()
-    if column.dtype.is_float():
-        if not are_exact_integers(values).all():
-            return set()
-        values = values.cast(pl.Int64)
-    return set(values.unique().head(5).cast(pl.String).str.to_lowercase())
 
 
 def columns_seen(table: pl.DataFrame) -> str:

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 import polars as pl
@@ -45,7 +45,6 @@ from nooch.data.importing.table_questions import (
     pair_of,
     question,
     record_of,
-    texts_of,
 )
 from nooch.data.objects import LEEWAY
 from nooch.data.readers.table_layouts import (
@@ -61,8 +60,10 @@ from nooch.data.readers.table_layouts import (
     has_image,
     has_lists,
     is_unnamed,
+    rows_with,
     states_absence,
     tags_of,
+    texts_of,
 )
 from nooch.data.splits import SPLIT_NAMES
 from nooch.data.table_files import as_numbers
@@ -209,25 +210,25 @@ def table_roles(
     columns = _columns(key, file_name, split, hints)
     taken = {key, split, file_name, *hints.attributes} - {*hints.label, hints.class_column}
     boxes, note = _boxes(table, names, where, hints, (file_name or key, images))
-    box = boxes.get("box", ())
     class_column = hints.class_column or _class_column(
-        table, key, names, {*taken, *box}, where, hints, _rows_with(table, box)
+        table, key, names, {*taken, *boxes.box}, where, hints, rows_with(table, boxes.box)
     )
     _check_layout(hints, class_column)
-    one = _one_class(table, key, class_column, box, taken, where, hints)
+    one = _one_class(table, key, class_column, boxes.box, taken, where, hints)
     if one is not None:
-        class_column, one_class = one
-        long = LongTable(class_column, **boxes, one_class=one_class)
-        why = f"a row for each box of {key}, all of class {one_class}: {', '.join(long.columns)}"
-        why += note
+        long = replace(boxes, class_column=one[0], one_class=one[1])
+        why = f"a row for each box of {key}, all of class {one[1]}: {', '.join(long.columns)}{note}"
     elif class_column is None:
-        layout, why = _wide(table, {*taken, *box}, where, hints, key)
-        why += f"; boxes, in {', '.join(box)}, are attributes: no column has their classes" * bool(
-            box
-        )
+        layout, why = _wide(table, {*taken, *boxes.box}, where, hints, key)
+        if boxes.box:
+            listed = ", ".join(boxes.box)
+            why += f"; boxes, in {listed}, are attributes: no column has their classes"
         return columns, layout, why, is_file
     else:
-        long, why = _long(table, names, key, class_column, where, hints, (boxes, note))
+        area = hints.area_column or names.get("area")
+        long, why = _long(table, key, replace(boxes, class_column=class_column, area_column=area),
+                          where, hints)  # fmt: skip
+        why += note
     present = hints.present_column
     if present is None and {"image_id", "label_name", "confidence"} <= {*names}:
         cells = table[names["confidence"]]
@@ -257,13 +258,6 @@ def _ask_presence(
         is_flag = bool(record_of(name)) or name.strip().lower() in flags
         if states_absence(table[name]) and not is_flag:
             raise ask_present(name, where)
-
-
-def _rows_with(table: pl.DataFrame, box: Sequence[str]) -> pl.Series:
-    """Mask of the rows with a box."""
-    if not box:
-        return pl.repeat(False, table.height, eager=True)
-    return table.select(~pl.all_horizontal(pl.col(box).is_null())).to_series()
 
 
 def _split_column(table: pl.DataFrame, names: Mapping[str, str]) -> str | None:
@@ -377,7 +371,7 @@ def _one_class(
     repeated = table[key].n_unique() < table.height
     if not box or class_column is not None or not (repeated or not any(is_yes.values())):
         return None
-    has_box = _rows_with(table, box)
+    has_box = rows_with(table, box)
     of_boxes = [n for n in is_yes if is_yes[n] and (as_yes(table[n]) == has_box).all()]
     if target := hints.label if len(hints.label) == 1 else of_boxes[:1]:
         return target[0], target[0]
@@ -399,31 +393,29 @@ def _is_constant(table: pl.DataFrame, key: str, name: str) -> bool:
 
 def _long(
     table: pl.DataFrame,
-    names: Mapping[str, str],
     key: str,
-    column: str,
+    long: LongTable,
     where: object,
     hints: Hints,
-    found: tuple[dict[str, Any], str],
 ) -> tuple[LongTable, str]:
-    """The layout of a table with a column of classes, and boxes as ``_boxes`` gives them."""
-    area, (boxes, note) = hints.area_column or names.get("area"), found
-    if boxes.get("is_placed"):
+    """The layout of a table with a column of classes, and what ``long`` has of it so far."""
+    column, area = str(long.class_column), long.area_column
+    cells = table[column]
+    if long.placed:
         in_pixels = area is not None and bool((as_numbers(table[area]) > 1).any())
-        boxes["areas_in_pixels"] = in_pixels and not boxes["in_fractions"]
-        used = boxes["box"] if boxes["in_fractions"] else [*boxes["box"], *boxes["size"]]
-        why = f"a row for each box of {key}, {column}: {', '.join(used)}"
-        return LongTable(column, area, **boxes), f"{why}{note}"
-    has_objects = _any_starts(table[column], "{")
+        used = ", ".join(long.box if long.in_fractions else [*long.box, *long.size])
+        long = replace(long, areas_in_pixels=in_pixels and not long.in_fractions)
+        return long, f"a row for each box of {key}, {column}: {used}"
+    has_objects = cells.dtype == pl.String and cells.str.contains(r"^\s*\{").any()
     if area is None and (has_objects or table[key].n_unique() == table.height):
-        sign = _separator(table[column], column, where, hints)
-        if sign is not None or has_lists(table[column]):
-            classes = tags_of(table[column], sign)[1].drop_nulls().n_unique()
+        sign = _separator(cells, column, where, hints)
+        if sign is not None or has_lists(cells):
+            classes = counted(tags_of(cells, sign)[1].drop_nulls().n_unique(), "class")
             how = "as lists" if sign in (None, "json") else f"separated by {_word(sign)}"
-            return LongTable(column, None, sign), (
-                f"a row for each {key}; {counted(classes, 'class')} in {column}, {how}"
-            )
-    return LongTable(column, area, "none"), f"a long table of {key}, {column}{note}"
+            return LongTable(
+                column, None, sign
+            ), f"a row for each {key}; {classes} in {column}, {how}"
+    return LongTable(column, area, "none"), f"a long table of {key}, {column}"
 
 
 def _boxes(
@@ -432,26 +424,27 @@ def _boxes(
     where: object,
     hints: Hints,
     pictures: tuple[str, Path | None],
-) -> tuple[dict[str, Any], str]:
-    """Fields of a ``LongTable`` for the boxes of a table, none without any; and a note.
+) -> tuple[LongTable, str]:
+    """The boxes of a table, in a layout of nothing else, if it has any; and a note.
     ``pictures``: the column that names the images, and their folder. Raises InputError where the
     order of the numbers is open, or another one than columns say.
     """
     box, box_format = box_columns(names)
     cells = [table[name].drop_nulls() for name in box if len(box) == 4]
-    if not box or any(map(_is_words, cells)):
-        return {}, ""
+    none = LongTable(None), ""
+    if not box or any(as_numbers(of).null_count() > len(of) / 2 for of in cells):
+        return none
     try:
         numbers, box_format = box_numbers(table, box, box_format, where)
     except InputError:
         if len(box) == 4:
             raise
         # a column of that name has something else
-        return {}, ""
+        return none
     written = numbers.to_numpy()
     has_box = np.isfinite(written).all(axis=1)
     if not has_box.any():
-        return {}, ""
+        return none
     pairs = ([names[n] for n in pair] for pair in _SIZES if set(pair) <= set(names))
     size = next((pair for pair in pairs if not set(pair) & set(box)), [])
     extent = box_numbers(table, size, "", where)[0].to_numpy() if size else None
@@ -467,7 +460,7 @@ def _boxes(
     has_box &= np.isfinite(extent).all(axis=1)
     if not has_box.any():
         note = "they are in pixels, and no columns width and height or image files have the sizes"
-        return {"box": box, "is_placed": False}, f"; its boxes are left out: {note}"
+        return LongTable(None, box=box, is_placed=False), f"; its boxes are left out: {note}"
     known = written[has_box], extent[has_box]
     forms = (box_format,) if box_format else ("xywh", "cxcywh")
     if numbers.columns == ["1", "2", "3", "4"] or box == HEADERLESS:
@@ -480,15 +473,10 @@ def _boxes(
         for flag, called in _FLAGS.items()
         if {*called} & {*names}
     }
-    about = {"box_format": box_format, "size": size, "in_fractions": in_fractions, "flags": flags}
-    about |= {"is_placed": True, "left_out": left_out}
+    long = LongTable(None, box=box, box_format=box_format, size=size, in_fractions=in_fractions,
+                     left_out=left_out, flags=flags)  # fmt: skip
     sizes = "" if size or in_fractions else ", in pixels of the image files"
-    return {"box": box, **about}, f" ({NUMBERS[box_format]}{sizes}){'; ' if note else ''}{note}"
-
-
-def _is_words(cells: pl.Series) -> bool:
-    """True for texts, most of which are not numbers."""
-    return cells.dtype == pl.String and as_numbers(cells).null_count() > len(cells) / 2
+    return long, f" ({NUMBERS[box_format]}{sizes}){'; ' if note else ''}{note}"
 
 
 _MOST_SIZED = 500
@@ -524,11 +512,6 @@ def _box_format(written: Floats, extent: Floats, forms: Sequence[str], where: ob
         where,
         *((NUMBERS[f], {"box_format": f}) for f in forms),
     )
-
-
-def _any_starts(column: pl.Series, sign: str) -> bool:
-    """True if any text starts with a sign."""
-    return column.dtype == pl.String and bool(column.str.strip_chars().str.starts_with(sign).any())
 
 
 def _word(sign: str) -> str:
@@ -568,7 +551,9 @@ def _separator(column: pl.Series, name: str, where: object, hints: Hints) -> str
         )
     found = [sign for sign in ",;|\t" if cells.str.contains(sign, literal=True).any()]
     plural = name.strip().lower() in _TAGS
-    if len(found) == 1 and (plural or found != [","] or _recur(cells)):
+    # in lists of classes, texts between commas recur
+    recur = tags_of(cells.unique(), ",")[1].is_duplicated().any()
+    if len(found) == 1 and (plural or found != [","] or recur):
         return found[0]
     if not found and not (plural and cells.str.contains(" ").any()):
         return None
@@ -581,11 +566,6 @@ def _separator(column: pl.Series, name: str, where: object, hints: Hints) -> str
     raise question(
         f"several classes may be in a cell of {name}, such as {example!r}", where, *readings
     )
-
-
-def _recur(cells: pl.Series) -> bool:
-    """True if a text between commas is in several different cells, as in lists of classes."""
-    return tags_of(cells.unique(), ",")[1].is_duplicated().any()
 
 
 def _wide(

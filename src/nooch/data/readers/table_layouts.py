@@ -405,11 +405,8 @@ class LongTable:
         if self.class_column and not self.one_class:
             which, classes = tags_of(rows[self.class_column], self.label_separator)
             return which, classes.fill_null("")
-        is_one = (
-            ~rows.select(pl.all_horizontal(pl.col(self.box).is_null())).to_series()
-            if self.class_column is None
-            else as_yes(rows[self.class_column])
-        )
+        column = self.class_column
+        is_one = rows_with(rows, self.box) if column is None else as_yes(rows[column])
         return np.arange(rows.height), pl.Series(np.where(is_one, str(self.one_class), ""))
 
     def entries(
@@ -563,10 +560,20 @@ def is_called_present(name: str) -> bool:
 
 def states_absence(values: pl.Series) -> bool:
     """True if some cells are 0, or no, and the others 1, or yes."""
-    if values.dtype.is_nested() or values.dtype == pl.Binary:
-        return False
-    texts = {*_text(values.drop_nulls().unique().head(9)).str.to_lowercase()}
+    texts = {text.strip() for text in texts_of(values)}
     return bool(texts & _ABSENT) and texts <= {*_ABSENT, *_PRESENT}
+
+
+def texts_of(column: pl.Series) -> set[str]:
+    """A few different values of a column in small letters; none of one that has no labels."""
+    if column.dtype.is_nested() or column.dtype == pl.Binary:
+        return set()
+    values = column.drop_nulls()
+    if column.dtype.is_float():
+        if not are_exact_integers(values).all():
+            return set()
+        values = values.cast(pl.Int64)
+    return set(values.unique().head(9).cast(pl.String).str.to_lowercase())
 
 
 def ask_present(name: str, path: object) -> InputError:
@@ -578,6 +585,13 @@ def ask_present(name: str, path: object) -> InputError:
         " is a present class",
         give=({"present_column": name}, {"present_column": "none"}),
     )
+
+
+def rows_with(rows: pl.DataFrame, box: Sequence[str]) -> pl.Series:
+    """Mask of the rows with a box."""
+    if not box:
+        return pl.repeat(False, rows.height, eager=True)
+    return rows.select(~pl.all_horizontal(pl.col(box).is_null())).to_series()
 
 
 def as_yes(values: pl.Series) -> pl.Series:
