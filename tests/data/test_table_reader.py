@@ -390,6 +390,7 @@ def test_a_table_for_each_split_is_one_dataset(tmp_path, place, ending, by_name)
         ("test.csv", "image\nc.png\n"),  # other columns
         ("train.tsv", "image\tlabel\na.png\tcat\nb.png\tdog\n"),  # the same rows again
         ("more.csv", "image,label\nc.png,cat\nd.png,dog\n"),  # not a split
+        ("test.csv", "image,label\na.png,cat\nb.png,dog\n"),  # the same table
     ],
 )
 def test_tables_that_are_not_splits_of_one_are_refused_with_one_that_can_be_read(

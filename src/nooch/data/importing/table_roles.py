@@ -152,9 +152,8 @@ def named_roles(hints: Hints) -> tuple[Columns, TableLayout] | None:
     columns = _columns(hints.id, hints.file_name, hints.split_column, hints)
     if hints.class_column is None:
         return columns, TableOfImages(hints.label, hints.positive, hints.blank_is_no)
-    present = hints.present_column
-    long = LongTable(hints.class_column, hints.area_column, hints.label_separator)
-    return columns, replace(long, present_column=present)
+    given = hints.class_column, hints.area_column, hints.label_separator
+    return columns, LongTable(*given, present_column=hints.present_column)
 
 
 def _check_layout(hints: Hints, class_column: str | None) -> None:
@@ -220,10 +219,8 @@ def table_roles(
         why = f"a row for each box of {key}, all of class {one[1]}: {', '.join(long.columns)}{note}"
     elif class_column is None:
         layout, why = _wide(table, {*taken, *boxes.box}, where, hints, key)
-        if boxes.box:
-            listed = ", ".join(boxes.box)
-            why += f"; boxes, in {listed}, are attributes: no column has their classes"
-        return columns, layout, why, is_file
+        kept = f"; boxes, in {', '.join(boxes.box)}, are attributes: no column has their classes"
+        return columns, layout, why + (kept if boxes.box else ""), is_file
     else:
         area = hints.area_column or names.get("area")
         long, why = _long(table, key, replace(boxes, class_column=class_column, area_column=area),
@@ -432,7 +429,7 @@ def _boxes(
     box, box_format = box_columns(names)
     cells = [table[name].drop_nulls() for name in box if len(box) == 4]
     none = LongTable(None), ""
-    if not box or any(as_numbers(of).null_count() > len(of) / 2 for of in cells):
+    if not box or any(map(_is_words, cells)):
         return none
     try:
         numbers, box_format = box_numbers(table, box, box_format, where)
@@ -477,6 +474,11 @@ def _boxes(
                      left_out=left_out, flags=flags)  # fmt: skip
     sizes = "" if size or in_fractions else ", in pixels of the image files"
     return long, f" ({NUMBERS[box_format]}{sizes}){'; ' if note else ''}{note}"
+
+
+def _is_words(cells: pl.Series) -> bool:
+    """True for texts, most of which are not numbers."""
+    return cells.dtype == pl.String and as_numbers(cells).null_count() > len(cells) / 2
 
 
 _MOST_SIZED = 500

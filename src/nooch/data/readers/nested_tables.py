@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import combinations
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -59,8 +60,12 @@ _FILES = ("README.md", "dataset_info.json", "dataset_infos.json")
 
 
 def read_split_tables(splits: Mapping[Path, str]) -> pl.DataFrame | None:
-    """The tables of splits as one; None if they differ in columns, or have their own splits."""
+    """The tables of splits as one; None if they differ in columns, have their own splits, or two
+    are the same.
+    """
     tables = {file: read_flat_table(file) for file in splits}
+    if any(a.equals(b) for a, b in combinations(tables.values(), 2)):
+        return None
     schemas = [[*table.schema.items()] for table in tables.values()]
     if any(schema != schemas[0] for schema in schemas) or SPLIT in dict(schemas[0]):
         return None
