@@ -166,7 +166,7 @@ def losses_of(counts, **columns):
 
 
 def test_ranking_and_reasons():
-    counts = {"a": (60, 60), "b": (60, 60), "c": (60, 60), "d": (60, 49)}
+    counts = {"a": (50, 60), "b": (60, 60), "c": (60, 60), "d": (60, 49)}
     losses = losses_of(counts, hard=[0.5, 0.9, None, 0.7])
     ranking = select_tasks(losses, n=1)
     assert ranking.select("task", "chosen", "reason").rows() == [
