@@ -560,6 +560,9 @@ def test_a_server_is_given_up_after_8_failures_in_a_row(server, ask, many):
     server.acts, server.always = [], refuses(400, "the image is too large")
     _fails(lambda: ask(many, {"model": "m"}), "99 of 100 requests failed")
     assert len(server.asked) == 31 + 99
+    # those in between have replies
+    server.acts, server.always = [*[refuses(500)] * 5, says("Yes"), *[refuses(500)] * 5], says("No")
+    _fails(lambda: ask(many, attempts=1), "10 of 100 requests failed")
 
 
 def test_no_server(server, ask, waits, monkeypatch):

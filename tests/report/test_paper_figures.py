@@ -232,8 +232,7 @@ def test_a_sweep_is_taken_before_the_dataset(sources, tmp_path):
     assert figure_data("fig12", alone)["split"].unique().to_list() == ["all"]
     # tau was not swept: the dataset is, where it is there
     assert figure_data("fig11", replace(sources, sweep=loaded)).height
-    refused(lambda: figure_data("fig11", Sources(sweep=loaded)), "`sweep`", "`data`")
-
+    refused(lambda: figure_data("fig11", Sources(sweep=loaded)), "nooch sweep", "`data`")
     fails(lambda: load_sweep(tmp_path), "is not a sweep", "nooch sweep", kind=FormatError)
     for content in (b"PAR1 nothing", (folder / "cues.parquet").read_bytes()):
         (folder / "grid.parquet").write_bytes(content)
