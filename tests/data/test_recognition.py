@@ -191,6 +191,16 @@ def test_what_is_not_known_is_refused(tmp_path):
     fails(lambda: recognize(tmp_path / "done"), "is a dataset folder already", kind=ParameterError)
 
 
+def test_columns_of_different_image_files_are_asked_about(tmp_path):
+    """Unless they name the same files in every row."""
+    two = write(tmp_path / "two.csv", "clinic,derm,kind\na.jpg,b.jpg,nevus\nc.jpg,d.jpg,other\n")
+    words = "clinic, derm have names of different image files", "id='clinic'", "id='derm'"
+    fails(lambda: recognize(two, nooch.io.Hints(class_column="kind")), *words)
+    rows = "path,short,kind\nin/a.jpg,a.jpg,nevus\nin/c.jpg,c.jpg,other\n"
+    same = write(tmp_path / "same.csv", rows)
+    assert "path" in recognize(same, nooch.io.Hints(class_column="kind")).why
+
+
 TWICE = ("cat/1.jpg", "dog/1.jpg")
 DOUBTFUL = {
     "a file with an image's name": ((*TWICE, "cat/1.txt"), "cat/1.txt has the name of"),

@@ -194,7 +194,7 @@ def table_roles(
     for name in (*one_each, *hints.label, *hints.positive, *hints.attributes):
         if name is not None:
             check_one_of("column", name, table.columns, owner=str(where))
-    names, key = _small(table), image_columns(table, hints.id, where)[0]
+    names, key = _small(table), _image_column(table, hints.id, where)
     table = table.filter(has_image(key, table.schema[key]))
     if not table.height:
         raise InputError("contains no row", where=where, remedy="give a table with a row per image")
@@ -278,7 +278,7 @@ def _small(table: pl.DataFrame) -> dict[str, str]:
 
 def image_columns(table: pl.DataFrame, id: str | None, where: object) -> list[str]:
     """Columns that may name the images, the likeliest first: ``id``; or all that are called so; or
-    the first whose cells are names of image files. Raises ParameterError, InputError without any.
+    all whose cells are names of image files. Raises ParameterError, InputError without any.
     """
     if first := [name for name in table.columns if re.search(IMAGE_ENDING, name)]:
         problem = f"its first line has an image, {first[0]}, and no names of columns"
@@ -289,7 +289,7 @@ def image_columns(table: pl.DataFrame, id: str | None, where: object) -> list[st
     names = _small(table)
     texts = [name for name in table.columns if table[name].dtype == pl.String]
     files = [name for name in texts if _share_of_files(table[name]) == 1]
-    if found := [names[name] for name in IMAGE_COLUMNS if name in names] or files[:1]:
+    if found := [names[name] for name in IMAGE_COLUMNS if name in names] or files:
         return found
     raise InputError(
         f"no column contains image ids or file names; columns: {columns_seen(table)}",
@@ -297,6 +297,19 @@ def image_columns(table: pl.DataFrame, id: str | None, where: object) -> list[st
         allowed=f"a column called {', '.join(IMAGE_COLUMNS[:8])}, or one of file names",
         give={"id": ...},
     )
+
+
+def _image_column(table: pl.DataFrame, id: str | None, where: object) -> str:
+    """The column that names the images. Raises InputError where several have different files."""
+    names = image_columns(table, id, where)
+    if len(names) > 1 and not {*names} & {_small(table).get(name) for name in IMAGE_COLUMNS}:
+        ends = [table[name].str.extract(r"([^/\\]+)$") for name in names]
+        others = [name for name, end in zip(names, ends, strict=True) if not end.equals(ends[0])]
+        if others:
+            problem = f"{some_of([names[0], *others])} have names of different image files"
+            ways = ((f"the images of {name}", {"id": name}) for name in (names[0], *others))
+            raise question(problem, where, *ways)
+    return names[0]
 
 
 def _are_splits(column: pl.Series) -> bool:
