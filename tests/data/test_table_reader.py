@@ -400,8 +400,8 @@ def test_tables_that_are_not_splits_of_one_are_refused_with_one_that_can_be_read
         write(tmp_path / "d" / name, content)
     with pytest.raises(InputError, match="has 2 tables") as error:
         recognize(tmp_path / "d")
-    command = str(error.value.remedy).split("nooch import auto ")[1]
-    assert read(recognize(command).reading).classes == ("cat", "dog")
+    (command,) = error.value.give
+    assert read(recognize(command["path"]).reading).classes == ("cat", "dog")
 
 
 def test_a_column_of_splits_next_to_names_of_splits_is_asked_about(tmp_path):

@@ -228,8 +228,6 @@ def _table(
     pictures: Path | None,
     of_splits: tuple[dict[Path, str], pl.DataFrame] | None = None,
 ) -> Recognized:
-    from nooch.data.readers.table_layouts import LongTable
-
     splits, table = of_splits or ({}, read_flat_table(file))
     if {"image_id", "category_id"} <= {*table.columns} and {"bbox", "score"} & {*table.columns}:
         raise InputError(
@@ -244,8 +242,7 @@ def _table(
         return _found("boxes", "columns of Open Images' boxes", None, file, "openimages")
     near = pictures or _images_near(file if splits else file.parent)
     columns, layout, why, is_file = table_roles(table, file, hints, near)
-    by_size = isinstance(layout, LongTable) and layout.placed and not layout.in_fractions
-    images = near if is_file or columns.file_name or by_size else None
+    images = near if is_file or columns.file_name or layout.by_size else None
     if splits:
         named = (f"{f.relative_to(file).as_posix()} ({split})" for f, split in splits.items())
         why = f"tables of splits {some_of(named)}: {why}"

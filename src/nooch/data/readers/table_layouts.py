@@ -149,6 +149,7 @@ class TableOfImages:
     positive: Mapping[str, str] = field(default_factory=dict)
     blank_is_no: bool = False
     area: ClassVar[str] = "unknown"
+    by_size: ClassVar[bool] = False
 
     @property
     def columns(self) -> Sequence[str]:
@@ -336,6 +337,11 @@ class LongTable:
     def placed(self) -> bool:
         """True if boxes are read."""
         return self.is_placed and bool(self.box)
+
+    @property
+    def by_size(self) -> bool:
+        """True if boxes are read in pixels of images, whose sizes they need."""
+        return self.placed and not self.in_fractions
 
     @property
     def area(self) -> str:

@@ -261,8 +261,7 @@ class ScannedTable(ScannedRows):
 
     def sized(self, frame: pl.DataFrame, root: str | Path | None) -> pl.DataFrame:
         """The images, with the sizes of their files where boxes in pixels need these."""
-        layout = self.rows.reading.layout
-        if not (isinstance(layout, LongTable) and layout.placed and not layout.in_fractions):
+        if not self.rows.reading.layout.by_size:
             return frame
         if "width" not in frame.columns:
             none = pl.lit(None, pl.Int64)
@@ -276,7 +275,7 @@ class ScannedTable(ScannedRows):
         shape, content = (len(ids), len(self.classes)), dict[str, Any]()
         boxes = None
         if isinstance(layout, LongTable) and layout.placed:
-            if not layout.in_fractions:
+            if layout.by_size:
                 sides = images.select("width", "height")[positions]
                 table = table.with_columns(
                     sides.rename(dict(zip(sides.columns, SIZE, strict=True)))
