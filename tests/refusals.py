@@ -19,7 +19,15 @@ from nooch.report.figures.sweeps import load_sweep
 _SOURCE = Path(nooch.__file__).parent
 _PUBLIC = {name for module in (nooch, nooch.io, nooch.paper, nooch.vlm) for name in dir(module)}
 
-ONLY_TYPED = {"split_values", "label", "class_column", "blank_is_no", "encoding", "tau"}
+ONLY_TYPED = {
+    "split_column",
+    "split_values",
+    "label",
+    "class_column",
+    "blank_is_no",
+    "encoding",
+    "tau",
+}
 """Options that are parts of the parameters of several classes in Python."""
 
 
