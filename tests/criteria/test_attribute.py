@@ -3,6 +3,8 @@
 import json
 import math
 from datetime import date, datetime
+from functools import partial
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +13,7 @@ import pytest
 from refusals import fails, refused
 from scipy.sparse import csr_array
 
-from nooch.base.errors import FormatError, InputError, ParameterError
+from nooch.base.errors import FormatError, InputError
 from nooch.criteria.attribute import Attribute, FittedAttribute
 from nooch.criteria.phi import parse
 from nooch.criteria.presets import PRESETS, phi_preset
@@ -118,31 +120,65 @@ def test_a_dataset_without_images():
     assert Attribute("place != y").fit(data).phi(data, "bird").tolist() == []
 
 
-# Names
+# Names and types
+
+# phi -> parts of the message
+REFUSED = {
+    "plaec = 1": ["allowed: ", "did you mean place"],
+    "Place = 1": ["did you mean place"],
+    "brid = 1": ["did you mean bird"],
+    "sky_other = 1": ['did you mean "sky-other"'],
+    "camera = lake": ["single quotes: 'lake'"],
+    'camera = "it"': ["'it'"],
+    "split = 'train'": ["knows no 'split'"],
+    "file_name = 'x'": ["knows no 'file_name'"],
+    "present(place)": ["'place' is not a class"],
+    "area(brid) > 0": ["'brid' is not a class", "did you mean bird"],
+    "unseen(bird)": ["takes a column, and bird is none"],
+    "unseen(y)": ["takes a column, and y is none"],
+    "unseen(split)": ["takes a column, and split is none"],
+    "year + 1": ["condition where year + 1 stands, which is a number", "compare it"],
+    "bird": ["condition where bird (Int64)"],
+    "camera": ["condition where camera (String) stands, which is text"],
+    "y AND place = 1": ["condition where y"],
+    "NOT year": ["condition where year"],
+    "area(bird)": ["condition where area(bird) (Float64) stands, which is a number"],
+    "camera = 3": ["camera (String) is text and cannot be compared with 3", "quotes: '3'"],
+    "3 = camera": ["camera (String) is text"],
+    "place = 'x'": ["place (Int64) is a number and cannot be compared with 'x'", "without quotes"],
+    "place IN (1, 'x')": ["place (Int64) is a number"],
+    "place BETWEEN 0 AND 'x'": ["place (Int64) is a number"],
+    "place = camera": ["place (Int64) is a number", "camera (String)", "one type"],
+    "place = 1 AND 1 = 'a'": ["cannot be compared"],
+    "area(bird) = 'x'": ["cannot be compared with 'x'"],
+    "night = 2": ["night (Boolean) is a Boolean", "with 2"],
+    "night = camera": ["night (Boolean) is a Boolean"],
+    "day = 3": ["day (Date) is a date"],
+    "day >= 'soon'": ["day (Date)", "write it as '2013-01-31'"],
+    "day >= '2013-13-01'": ["write it as"],
+    "day >= '2013-01-01T10:00'": ["write it as"],
+    "taken >= 'soon'": ["'2013-01-31T12:00'"],
+    "taken >= '2013-01-01T00:00+00:00'": ["'2013-01-31T12:00'"],
+    "day = taken": ["is a date", "is a time"],
+    "day = year": ["is a date", "is a number"],
+    "camera + 1 = 2": ["calculates with camera"],
+    "night + 1 = 2": ["calculates with night"],
+    "present(bird) + 1 = 2": ["calculates with present(bird)"],
+    "ln(day) = 2": ["calculates with day"],
+    "-'a' = place": ["calculates with 'a'"],
+    "items = 1": ["List(Int64)", "cannot use", "convert it"],
+    "items IS NULL": ["cannot use"],
+    "length = 1": ["Duration", "cannot use"],
+    "nothing IS NULL": ["Null", "cannot use"],
+    "unseen(items)": ["cannot use"],
+}
 
 
-@pytest.mark.parametrize(
-    ("phi", "message"),
-    [
-        ("plaec = 1", "did you mean place"),
-        ("Place = 1", "did you mean place"),
-        ("brid = 1", "did you mean bird"),
-        ("sky_other = 1", 'did you mean "sky-other"'),
-        ("camera = lake", "single quotes: 'lake'"),
-        ('camera = "it"', "'it'"),
-        ("split = 'train'", "knows no 'split'"),
-        ("file_name = 'x'", "knows no 'file_name'"),
-        ("present(place)", "'place' is not a class"),
-        ("area(brid) > 0", r"'brid' is not a class[\s\S]*did you mean bird"),
-        ("unseen(bird)", "takes a column, and bird is none"),
-        ("unseen(y)", "takes a column, and y is none"),
-        ("unseen(split)", "takes a column, and split is none"),
-    ],
-)
-def test_unknown_names(phi, message):
-    with pytest.raises(ParameterError, match=message) as caught:
-        Attribute(phi).fit(dataset(**FOUR), ["bird"])
-    assert caught.value.allowed
+def test_names_and_types_that_do_not_fit():
+    length = pl.Series([1, 2, 3, 4], dtype=pl.Duration)
+    data = dataset(**FOUR, items=[[1]] * 4, length=length, nothing=[None] * 4)
+    for phi, parts in REFUSED.items():
+        refused(partial(Attribute(phi).fit, data, ["bird"]), *parts)
 
 
 def test_unknown_task():
@@ -154,15 +190,16 @@ def test_unknown_task():
 OTHER_VALUES = [[1, 1, 1, 0], [1, 1, None, 0], ["1", "1", "0", "0"], [[1], [1], [0], [0]]]
 
 
-@pytest.mark.parametrize("name", ["y", "label", "bird"])
-@pytest.mark.parametrize("values", OTHER_VALUES)
-def test_a_column_called_as_the_label_is_ambiguous(name, values):
-    data = dataset(**{name: values})
-    with pytest.raises(ParameterError, match=rf"name {name} is ambiguous.*a column[\s\S]*rename"):
-        marked(f"{name} = 1", data)
+def test_a_column_or_class_called_as_the_label_is_ambiguous():
+    for name, values in product(["y", "label", "bird"], OTHER_VALUES):
+        data = dataset(**{name: values})
+        words = f"name {name} is ambiguous", "a column", "rename"
+        refused(partial(marked, f"{name} = 1", data), *words)
     # in a task of its own a class name is a column like others
-    if name == "bird" and values == [1, 1, 1, 0]:
-        assert marked("bird = 0", data, "cat") == [3]
+    assert marked("bird = 0", dataset(bird=OTHER_VALUES[0]), "cat") == [3]
+    data = Dataset.build(pl.DataFrame({"image_id": [1]}), ["y", "cat"], csr_array(np.ones((1, 2))))
+    refused(lambda: marked("y = 1", data, "cat"), "ambiguous", "a class")
+    assert marked("y = 1", data, "y") == [0]
 
 
 @pytest.mark.parametrize("values", [[1, 1, 0, 0], [1.0, 1.0, 0.0, 0.0], [True, True, False, False]])
@@ -171,73 +208,8 @@ def test_a_column_that_is_the_label_is_not_ambiguous(values):
     assert marked("y = 1 AND label = 1 AND bird = 1", data) == [0, 1]
 
 
-def test_a_class_called_y_is_ambiguous():
-    data = Dataset.build(pl.DataFrame({"image_id": [1]}), ["y", "cat"], csr_array(np.ones((1, 2))))
-    with pytest.raises(ParameterError, match=r"ambiguous.*a class"):
-        marked("y = 1", data, "cat")
-    assert marked("y = 1", data, "y") == [0]
-
-
 def test_a_column_goes_before_a_class():
     assert marked("cat = 3", dataset(cat=[1, 2, 3, 4])) == [2]
-
-
-# Types
-
-
-@pytest.mark.parametrize(
-    ("phi", "message"),
-    [
-        ("year + 1", "condition where year \\+ 1 stands, which is a number[\\s\\S]*compare it"),
-        ("bird", "condition where bird \\(Int64\\)"),
-        ("camera", "condition where camera \\(String\\) stands, which is text"),
-        ("y AND place = 1", "condition where y"),
-        ("NOT year", "condition where year"),
-        (
-            "camera = 3",
-            "camera \\(String\\) is text and cannot be compared with 3[\\s\\S]*quotes: '3'",
-        ),
-        ("3 = camera", "camera \\(String\\) is text"),
-        (
-            "place = 'x'",
-            "place \\(Int64\\) is a number and cannot be compared with 'x'[\\s\\S]*without quotes",
-        ),
-        ("place IN (1, 'x')", "place \\(Int64\\) is a number"),
-        ("place BETWEEN 0 AND 'x'", "place \\(Int64\\) is a number"),
-        ("place = camera", "place \\(Int64\\) is a number.*camera \\(String\\)[\\s\\S]*one type"),
-        ("night = 2", "night \\(Boolean\\) is a Boolean.*2"),
-        ("night = 'x'", "night \\(Boolean\\) is a Boolean"),
-        ("night = camera", "night \\(Boolean\\) is a Boolean"),
-        ("day = 3", "day \\(Date\\) is a date"),
-        ("day >= 'soon'", "day \\(Date\\)[\\s\\S]*write it as '2013-01-31'"),
-        ("day >= '2013-13-01'", "write it as"),
-        ("day >= '2013-01-01T10:00'", "write it as"),
-        ("taken >= 'soon'", "'2013-01-31T12:00'"),
-        ("taken >= '2013-01-01T00:00+00:00'", "'2013-01-31T12:00'"),
-        ("day = taken", "is a date.*is a time"),
-        ("day = year", "is a date.*is a number"),
-        ("camera + 1 = 2", "calculates with camera"),
-        ("night + 1 = 2", "calculates with night"),
-        ("area(bird)", r"condition where area\(bird\) \(Float64\) stands, which is a number"),
-        ("present(bird) + 1 = 2", r"calculates with present\(bird\)"),
-        ("area(bird) = 'x'", "cannot be compared with 'x'"),
-        ("ln(day) = 2", "calculates with day"),
-        ("- camera = 2", "calculates with camera"),
-        ("-'a' = place", "calculates with 'a'"),
-        ("abs(night) = 1", "calculates with night"),
-        ("place = 1 AND 1 = 'a'", "cannot be compared"),
-        ("items = 1", "List\\(Int64\\).*cannot use[\\s\\S]*convert it"),
-        ("items IS NULL", "cannot use"),
-        ("length = 1", "Duration.*cannot use"),
-        ("nothing IS NULL", "Null.*cannot use"),
-        ("unseen(items)", "cannot use"),
-    ],
-)
-def test_types_that_do_not_fit(phi, message):
-    length = pl.Series([1, 2, 3, 4], dtype=pl.Duration)
-    data = dataset(**FOUR, items=[[1]] * 4, length=length, nothing=[None] * 4)
-    with pytest.raises(ParameterError, match=message):
-        Attribute(phi).fit(data, ["bird"])
 
 
 def test_times_with_a_zone():
@@ -377,8 +349,8 @@ def test_unseen_needs_values_in_training():
 
 
 def test_unseen_needs_one_type():
-    with pytest.raises(ParameterError, match="camera"):
-        marked("unseen(camera)", dataset(camera=["1", "2"]), train=dataset(camera=[1, 2]))
+    train = dataset(camera=[1, 2])
+    refused(lambda: marked("unseen(camera)", dataset(camera=["1", "2"]), train=train), "camera")
 
 
 def test_several_unseen():
@@ -404,20 +376,17 @@ NO_PHI = ["__import__('os').system('id')", "eval('1') = place", "place = 1; DROP
 NO_VALUES = [[], "a", [None], [["a"]], ["a", 1], [True, 1], [2**64], [math.inf], {"a": 1}]
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
+def test_json_that_does_not_fit():
+    for content in (
         *({}, [], None, {"phi": 1, "seen": {}}, {"phi": "place != y"}),
         *({"phi": "place != y", "seen": seen} for seen in (None, [], {"place": [1]})),
         *({"phi": phi, "seen": {}} for phi in (*NO_PHI, "unseen(camera)")),
         {"phi": "unseen(camera)", "seen": {"other": ["a"]}},
         *({"phi": "unseen(camera)", "seen": {"camera": values}} for values in NO_VALUES),
         {"phi": "unseen(camera)", "seen": {1: ["a"]}},
-    ],
-)
-def test_json_that_does_not_fit(content):
-    with pytest.raises(FormatError, match="not a fitted attribute criterion"):
-        FittedAttribute.from_json(content)
+    ):
+        with pytest.raises(FormatError, match="not a fitted attribute criterion"):
+            FittedAttribute.from_json(content)
 
 
 @pytest.mark.parametrize(
@@ -479,22 +448,18 @@ def test_presets(name, columns, values, phi):
     assert name in PRESETS
 
 
-@pytest.mark.parametrize(
-    ("name", "columns", "values", "message"),
-    [
+def test_presets_refuse():
+    for name, columns, values, *parts in (
         ("waterbird", (), (), "did you mean waterbirds"),
         ("waterbirds", ("a", "b"), (), "2 columns"),
         ("waterbirds", (), (1,), "takes no values"),
         ("iwildcam", (), (1,), "takes no values"),
         ("fmow", (), (2013, 2014), "2 values"),
-        ("breeds", (), (), "has no values[\\s\\S]*target domain"),
+        ("breeds", (), (), "has no values", "target domain"),
         ("breeds", (), (None,), "None is not a value"),
         ("breeds", (), (math.nan,), "nan is not a value"),
-    ],
-)
-def test_presets_refuse(name, columns, values, message):
-    with pytest.raises(ParameterError, match=message):
-        phi_preset(name, columns, values)
+    ):
+        refused(partial(phi_preset, name, columns, values), *parts)
 
 
 def test_presets_on_small_tables():
