@@ -134,7 +134,7 @@ def test_the_only_split_of_a_suite_is_taken_by_default(run_cli, tmp_path):
     assert len(run_cli(f"{words} --n 1 --min-hard 0 --format json").json["tasks"]) == 1
     run_cli(f"{words} --like paper --overwrite").refused("'test' is not a split")
     several = nooch.find(data, nooch.CE(), tasks=tasks, splits=["train", "valid"])
-    refused(several.splits_to_score, "which split", "train, valid")
+    refused(several.splits_to_score, "which split", "split='valid'")
     assert several.splits_to_score(["valid", "valid"]) == ["valid"]
 
 
