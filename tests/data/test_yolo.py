@@ -185,10 +185,10 @@ LINKED = {
     "a folder": ("train: images/train\nval: link\n", "link is not there"),
     "a list": (
         "train: linked.txt\n",
-        "1 image of the list lead out of the folder by links: link/9",
+        "1 image leads out of the folder by links: link/9",
     ),
     "an image": ("train: odd\n", "the split train has no image; left out of the folder of images"),
-    "a label": ("train: images/train\n", "1 label file lead out of the folder by links"),
+    "a label": ("train: images/train\n", "1 label file leads out of the folder by links"),
 }
 
 

@@ -219,6 +219,13 @@ def _place(entry: str, path: str | None, base: Path, *, follow: bool) -> str | N
     return None
 
 
+def _led_out(files: Sequence[object], what: str, where: object) -> InputError:
+    verb = "leads" if len(files) == 1 else "lead"
+    problem = f"{counted(len(files), what)} {verb} out of the folder by links: {some_of(files, 2)}"
+    remedy = "{} to read them" if len(files) > 1 else "{} to read it"
+    return InputError(problem, where=where, remedy=remedy, give={"follow_links": True})
+
+
 def _leads_out(path: str | Path, base: Path) -> bool:
     return not Path(os.path.realpath(path)).is_relative_to(base)
 
@@ -250,13 +257,7 @@ def _listed(file: Path, base: Path, walk: FolderWalk, notes: list[str]) -> list[
         found[line] = below if is_there else None
         away += [below] if is_there and _leads_out(path, base) else []
     if away and not walk.follow:
-        raise InputError(
-            f"{counted(len(away), 'image')} of the list lead out of the folder by links:"
-            f" {some_of(away, 2)}",
-            where=file,
-            remedy="{} to read them",
-            give={"follow_links": True},
-        )
+        raise _led_out(away, "image", file)
     walk.led_out += away
     if lost := [line for line, path in found.items() if path is None]:
         ends = _by_ends(lost, base, walk)
@@ -415,13 +416,7 @@ def _find_listed(source: Path, data: YoloData, listed: Listed, follow: bool) -> 
         raise InputError(f"no label file is there, such as {first}", where=data.file)
     outside = [] if follow else [file for file in files.values() if _leads_out(file, base)]
     if outside:
-        raise InputError(
-            f"{counted(len(outside), 'label file')} lead out of the folder by links:"
-            f" {some_of(outside, 2)}",
-            where=base,
-            remedy="{} to read them",
-            give={"follow_links": True},
-        )
+        raise _led_out(outside, "label file", base)
     missing = sum(not os.path.isfile(f"{base}/{image}") for image in labels)  # noqa: PTH113 - fast
     stems = [image.rsplit("/", 1)[-1].rsplit(".", 1)[0] for image in labels]
     if len({*stems}) < len(stems):
