@@ -1,5 +1,7 @@
 """Sweeps against finding at every point."""
 
+import math
+
 import hypothesis.strategies as st
 import numpy as np
 import polars as pl
@@ -11,7 +13,7 @@ from refusals import fails
 from nooch.base.errors import InputError, ParameterError
 from nooch.criteria import CE, Context, Gist
 from nooch.suites.find import find
-from nooch.suites.sweep import POOLED, sweep_thresholds
+from nooch.suites.sweep import POOLED, hard_sums, sweep_thresholds
 
 # areas themselves are among the betas, so that strict and not strict differ; 0 is a beta below
 # which nothing lies
@@ -163,3 +165,24 @@ def test_progress_and_many_thresholds():
         at = sweep.grid.filter(pl.col("beta") == betas[60])
         row = at.filter(task=record.task, split=record.split).row(0, named=True)
         assert row["hard_negatives"] == record.hard_negatives
+
+
+NUMBERS = st.sampled_from([0.0, 0.1, 0.25, 0.5, math.nan]) | st.floats(0, 1)
+
+
+@given(
+    st.lists(st.tuples(NUMBERS, st.booleans(), st.floats(0, 9))),
+    st.lists(st.sampled_from([0.0, 0.1, 0.3, 0.5, 1.0]), min_size=1),
+)
+def test_sums_over_thresholds_are_those_of_loops(rows, thresholds):
+    """Also where images have no support."""
+    support, labels, losses = (
+        np.array([row[i] for row in rows], kind) for i, kind in enumerate((float, bool, float))
+    )
+    thresholds = np.sort(np.array(thresholds, float))
+    sums = hard_sums(support, np.stack([labels, ~labels]), thresholds, thresholds, losses)
+    for t, one in zip(thresholds, sums, strict=True):
+        for side, present, sign in ((0, True, 1), (1, False, -1)):
+            of_side = [(s, loss) for s, y, loss in rows if y == present and not math.isnan(s)]
+            hard = [loss for s, loss in of_side if sign * s < sign * t]
+            assert one[side].tolist() == pytest.approx([len(hard), len(of_side), sum(hard)])
