@@ -85,7 +85,7 @@ def test_images_notes_and_processes(tmp_path):
 # case -> words of the refusal, in memory and in parts
 REFUSED = {
     "value": ("100_ids.png", "2 pixels have value 9, which is not a class", "allowed: 0, 1, 2",
-        "`void`"),
+        "void=[9, 255]"),
     "mode": ("100_ids.png", "is a RGB image", "one channel"),
     "no image": ("pictures", "no image is called after a map, such as 0, 1 and 6 more"),
     "twice": ("maps: several maps have the same name: 5",),
@@ -126,7 +126,7 @@ def test_a_class_that_names_what_was_not_annotated_asks_for_void_(run_cli, tmp_p
         done = run_cli(command + more)
         assert done.code == 2
         assert "255 'unknown'" in done.err
-        assert "add --void 255" in done.err
+        assert "give --void 255" in done.err
         assert not (tmp_path / "out").exists()
         assert run_cli(f"{command}{more} --void 255 --overwrite").code == 0
         assert load_dataset(tmp_path / "out").classes == ("sky", "road", "fire_hydrant")

@@ -289,14 +289,29 @@ def test_tables_whose_values_are_explained_and_text_ids(tmp_path):
 @pytest.mark.parametrize(
     ("split", "splits", "owner", "words"),
     [
-        ("test", ["train"], "the dataset", "pass split='train'; or divide its images"),
-        (None, ["train"], "the dataset", "pass split='train'; or divide its images"),
-        ("train", ["valid", "test"], "the dataset", "remedy: divide its images: nooch import auto"),
+        (
+            "test",
+            ["train"],
+            "the dataset",
+            "pass split='train'; or nooch import auto with split='60/20/20' first",
+        ),
+        (
+            None,
+            ["train"],
+            "the dataset",
+            "pass split='train'; or nooch import auto with split='60/20/20' first",
+        ),
+        (
+            "train",
+            ["valid", "test"],
+            "the dataset",
+            "remedy: nooch import auto with split='60/20/20' first",
+        ),
         (
             "valid",
             ["test"],
             "the suite",
-            "pass split='test'; or find the suite again",
+            "pass split='test'; or nooch find with splits='valid' first",
         ),
         ("night", ["test"], "the suite", "remedy: pass split='test'"),
         ("tset", ["train", "test"], "the dataset", "remedy: did you mean test?"),

@@ -211,7 +211,7 @@ def test_without_known_file_names_digits_are_no_ids():
         image_id=pl.format("COCO_{}.jpg", pl.col("image_id").cast(pl.String).str.zfill(12))
     )
     fails(lambda: evaluate(SUITE, frame), "24 of 24 images are not in the suite",
-          "does not know the names of files", "`dataset`")  # fmt: skip
+          "does not know the names of files", "where the dataset is given")  # fmt: skip
 
 
 def test_names_of_several_images_and_unknown_ones_are_refused():

@@ -257,7 +257,7 @@ def test_a_custom_detector_from_the_command_line(run_cli, tmp_path, monkeypatch)
         ("Uneven", ["2 labels and scores (1,)"], None),
         ("Lacking", ["a dict for an image", "scores: (n,)"], None),
         ("Logits", ["a ndarray for 1 images", "boxes: (n, 4)"], None),
-        ("Unnamed", ["`classes`", "`size`"], ParameterError),
+        ("Unnamed", ["lacks the attribute classes or size"], ParameterError),
     ],
 )
 def test_custom_detectors_that_are_refused(tmp_path, monkeypatch, name, parts, kind):

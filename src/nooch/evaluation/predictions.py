@@ -605,7 +605,7 @@ class KnownImages:
             problem = f"{len(unknown)} of {len(run.image_ids)} images are not in the {owner}:"
             problem += f" {some_of(unknown.sort())}{lacks}"
             splits = "" if self.suite is None else f" of {', '.join(self.suite.splits)}"
-            allowed = f"images{splits}: their ids, or file names"
+            allowed = f"images{splits}: their ids, or file names where the dataset is given"
             give = {"ignore_unknown": True}
             raise InputError(problem, where=f"run {run.run}", allowed=allowed, give=give)
 

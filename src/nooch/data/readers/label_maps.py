@@ -24,7 +24,7 @@ from nooch.data.dataset import Dataset
 from nooch.data.readers.cocostuff import MAP_VALUES, OTHER, map_values
 from nooch.data.readers.contract import read
 from nooch.data.readers.image_rows import MISSING, ImageRows, ScannedRows, listed_digest
-from nooch.data.readers.map_pixels import count_maps, list_maps
+from nooch.data.readers.map_pixels import FEW, count_maps, list_maps
 from nooch.data.table_schema import class_name, means_void
 
 _VOID = {"cocostuff": (255,), "pixelmaps": (0, OTHER)}
@@ -131,10 +131,11 @@ def _map_classes(classes: str | Path, void: Sequence[int]) -> tuple[dict[int, st
     if gaps:
         missing = some_of(str(a) if a == b else f"{a} to {b}" for a, b in gaps)
         problem = f"lists values from {values[0]} to {values[-1]}, but not {missing}"
-        between = sorted({value for a, b in gaps for value in range(a, b + 1)})
+        few = sum(b - a + 1 for a, b in gaps) <= FEW
+        between = {value for a, b in gaps for value in range(a, b + 1)} if few else set[int]()
         remedy = "add the lines that are missing; or, if they are not classes, {}"
         allowed = "every value in between, each once"
-        ways: Give = {"void": sorted({*void, *between}) if len(between) < 20 else ...}
+        ways: Give = {"void": sorted({*void, *between}) if few else ...}
         raise InputError(problem, where=classes, allowed=allowed, remedy=remedy, give=ways)
     return labeled, ignored
 

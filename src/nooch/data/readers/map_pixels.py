@@ -19,6 +19,8 @@ from nooch.data.readers.image_files import LABEL_MAPS, UNREADABLE, opened_image
 from nooch.data.readers.image_rows import ImageRows, files_below, parse_files
 from nooch.data.table_schema import identifiers
 
+FEW = 20
+"""Values that a remedy lists at most."""
 _MODES = {"1", "L", "P", "I;16", "I;16B", "I"}
 
 _COUNTED = {
@@ -82,6 +84,10 @@ def _count(
             classes, void = some_of(sorted(columns), 8), some_of(sorted(ignored)) or "none"
             problem = f"{count} pixels have value {value}, which is not a class"
             allowed = f"{classes}; ignored: {void}"
+            if len(ignored) > FEW:
+                # pixel maps of COCO ignore all values of things
+                remedy = "give maps with these values"
+                raise InputError(problem, where=where, allowed=allowed, remedy=remedy)
             remedy = "add the value to the class list; or, if it is not a class, {}"
             give = {"void": sorted({*ignored, value})}
             raise InputError(problem, where=where, allowed=allowed, remedy=remedy, give=give)
