@@ -27,6 +27,9 @@ ONLY_TYPED = {
     "blank_is_no",
     "encoding",
     "tau",
+    "cues",
+    "fitted",
+    "source",
 }
 """Options that are parts of the parameters of several classes in Python."""
 

@@ -135,6 +135,10 @@ def fsck(folder: str | Path) -> FolderCheck:
     return checked
 
 
+_OVER = ", over this folder: `overwrite`"
+"""End of a remedy: the parameter that lets a folder be replaced."""
+
+
 def _dataset(checked: FolderCheck, again: str) -> None:
     files = open_parts(checked.folder).header.files
     embeddings = {name: entry for name, entry in files.items() if name.startswith("embeddings/")}
@@ -190,7 +194,7 @@ def _array(kind: ArrayKind) -> tuple[str, Callable[[FolderCheck, str], None], st
         with checked.checking(kind.array, again):
             open_array(checked.folder, kind, verify=True)
 
-    return kind.name, check, f"make it again, over this folder, with nooch {kind.make.path}"
+    return kind.name, check, f"make it again with nooch {kind.make.path}{_OVER}"
 
 
 def _export(checked: FolderCheck, again: str) -> None:
@@ -200,11 +204,11 @@ def _export(checked: FolderCheck, again: str) -> None:
 
 
 _KINDS: dict[str, tuple[str, Callable[[FolderCheck, str], None], str]] = {
-    DATASET_MARKER: ("dataset", _dataset, "import it again with nooch import, over this folder"),
-    SUITE_MARKER: ("suite", _suite, "find it again with nooch find, over this folder"),
+    DATASET_MARKER: ("dataset", _dataset, f"import it again with nooch import{_OVER}"),
+    SUITE_MARKER: ("suite", _suite, f"find it again with nooch find{_OVER}"),
     RUNS_MARKER: ("runs", _runs, "run the same nooch train bench command again"),
     FEATURES.marker: _array(FEATURES),
     PIXELS.marker: _array(PIXELS),
-    EXPORT_MARKER: ("export", _export, "export it again with nooch export, over this folder"),
+    EXPORT_MARKER: ("export", _export, f"export it again with nooch export{_OVER}"),
 }
 """File that marks a kind of folder -> its name, what checks it, and how it is made again."""

@@ -70,6 +70,7 @@ def test_notes_are_shown_so_on_both_outputs(shown, capsys):
         ),
         ("import table f out", {"class_column": "name"}, "give --class name"),
         ("find ds", {"match": None, "tau": 0.5}, "leave out --match, and give --tau 0.5"),
+        ("export suite", {"criteria": ...}, "give --criterion CRITERION"),
         ("export suite", {"suite": ..., "dataset": ...}, "give SUITE and --dataset DATASET"),
         ("download coco-stuff f", {"keep_zips": False}, "give --no-keep-zips"),
         ("import label-maps m", {"void": [0, 255]}, "give --void 0 --void 255"),

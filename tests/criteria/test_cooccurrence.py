@@ -11,7 +11,6 @@ from refusals import fails, refused
 
 from nooch.base.errors import (
     FormatError,
-    InputError,
     ParameterError,
     UndefinedError,
     WrongTypeError,
@@ -225,8 +224,8 @@ def test_unknown_areas_are_refused():
     data = dataset_of([{"Y": math.nan, "A": 0.2}], ["Y", "A"])
     fails(lambda: CE().fit(data), "areas are unknown")
     fitted = CE(cues={"Y": ["A"]}).fit(dataset_of([{"Y": 0.1, "A": 0.2}], ["Y", "A"]))
-    with pytest.raises(InputError, match=r"use the context criterion.* or predict areas"):
-        fitted.support(data, "Y")
+    words = "criteria='context'", "or predict areas: nooch annotate"
+    fails(lambda: fitted.support(data, "Y"), *words)
 
 
 def test_explanations_tell_area_beta_and_strength():

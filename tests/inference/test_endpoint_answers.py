@@ -287,7 +287,7 @@ def test_options_that_are_refused(ask, server, monkeypatch):
     for options, words in REFUSED:
         text = refused(partial(Endpoint, **{"url": "http://a", "model": "m", **options}), words)
         assert "secret" not in text
-    refused(lambda: Batch(Endpoint("http://a", "m")), "`to_batch` or `from_batch`")
+    refused(lambda: Batch(Endpoint("http://a", "m")), "`to_batch`", "`from_batch`")
     # a key that cannot be one is not shown
     for key in ("sk secret", "sk\nsecret: x", "sk-sécret"):
         monkeypatch.setenv("MY_KEY", key)

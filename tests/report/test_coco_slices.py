@@ -153,7 +153,7 @@ def test_what_cannot_be_exported(data, suite, tmp_path):
     )  # fmt: skip
     of_unsized = find(unsized, "context", tasks=suite.tasks)
     act = lambda: export(of_unsized, "coco-slices", write_to, data=unsized)  # noqa: E731
-    fails(act, "have no known size", "import the dataset again")
+    fails(act, "have no known size", "nooch import auto", "`images`")
     assert not write_to.exists()
 
 

@@ -115,8 +115,9 @@ def test_a_folder_that_exists_is_kept_unless_it_is_a_sweep(sweep, tmp_path):
     save_sweep(sweep, folder, overwrite=True)
     assert not (folder / "grid.parquet").exists()
     (folder / "notes").write_text("mine")
-    problem = "nooch did not write: notes"
-    fails(lambda: save_sweep(sweep, folder, overwrite=True), problem, kind=OutputError)
+    save_sweep(sweep, folder, overwrite=True)
+    assert not (folder / "notes").exists()
+    assert (tmp_path / ".s.old" / "notes").read_text() == "mine"
     mine = tmp_path / "mine"
     mine.mkdir()
     (mine / "suite.json").write_text("{}")

@@ -54,11 +54,11 @@ def test_interrupted_work_resumes(data, tmp_path):
 
 def test_parts_are_removed_when_the_embedding_is_kept(data, tmp_path, monkeypatch):
     folder = save_dataset(data, tmp_path / "dataset")
-    monkeypatch.setattr(embedding, "encoder", lambda _name: Counting(fail_after=3))
+    monkeypatch.setattr(embedding.encoders, "encoder", lambda _name: Counting(fail_after=3))
     with pytest.raises(KeyboardInterrupt):
         embedding.embed(open_dataset(folder), "counting")
     assert len(list((folder / ".embedding-counting" / "blocks-0000000").iterdir())) == 1
-    monkeypatch.setattr(embedding, "encoder", lambda _name: Counting())
+    monkeypatch.setattr(embedding.encoders, "encoder", lambda _name: Counting())
     embedding.embed(open_dataset(folder), "counting")
     assert not (folder / ".embedding-counting").exists()
     assert load_dataset(folder).embeddings["counting"].shape == (10, 2)

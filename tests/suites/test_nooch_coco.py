@@ -103,7 +103,7 @@ def test_a_folder_of_the_name_comes_first(tmp_path, monkeypatch):
     (tmp_path / name).mkdir()
     fails(lambda: load_suite(name), "is not a suite", kind=FormatError)
     assert source.absolute().suite == tmp_path / name
-    fails(lambda: load_suite("no-such-suite"), "nooch-coco", kind=FormatError)
+    fails(lambda: load_suite("no-such-suite"), "nooch-coco", "nooch find", kind=FormatError)
 
 
 def test_commands_take_its_name(suite, run_cli, tmp_path):

@@ -145,7 +145,8 @@ def test_existing_output_is_not_touched(tmp_path):
     (tmp_path / "mine" / "thesis.tex").write_text("x")
     with pytest.raises(OutputError, match=r"contains no suite\.json"):
         save_suite(suite, tmp_path / "mine", overwrite=True)
-    assert [p.name for p in tmp_path.iterdir() if p.name.startswith(".")] == []
+    assert [p.name for p in tmp_path.iterdir() if p.name.startswith(".")] == [".suite.old"]
+    assert (tmp_path / ".suite.old" / "suite.json").stat().st_mtime_ns == before
 
 
 @given(collections(splits=True))

@@ -438,7 +438,7 @@ def test_without_a_folder_to_write_a_suite_is_in_memory(tmp_path):
         # a dataset in memory needs no file, whatever it was loaded from
         find(source, CRITERIA, match="ce", out=tmp_path / "suite", overwrite=True)
         _same(tmp_path)
-    _holds(tmp_path, "parts", "suite", "whole")
+    _holds(tmp_path, "parts", "suite", "whole", ".suite.old")
 
 
 def test_what_is_not_read_is_not_loaded(tmp_path):

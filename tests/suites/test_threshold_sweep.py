@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from oracles import collections, dataset_of, naive_A
 from refusals import fails
 
-from nooch.base.errors import InputError, ParameterError
+from nooch.base.errors import ParameterError
 from nooch.criteria import CE, Context, Gist
 from nooch.suites.find import find
 from nooch.suites.sweep import POOLED, hard_sums, sweep_thresholds
@@ -152,7 +152,7 @@ def test_what_cannot_be_swept(options, words):
 def test_unknown_areas_cannot_be_swept():
     unknown = dataset_of([{"Y": float("nan")}], ["Y", "A"])
     sweep = {"alpha": [0.1], "beta": [0.1]}
-    fails(lambda: sweep_thresholds(unknown, **sweep), "areas are unknown", kind=InputError)
+    fails(lambda: sweep_thresholds(unknown, **sweep), "areas are unknown", "`alpha`", "`lift`")
 
 
 def test_progress_and_many_thresholds():

@@ -184,7 +184,7 @@ def options_typed(give: Give) -> tuple[list[str], list[str]]:
 
 _PARTS = ("reading", "hints", "settings")
 """Parameters whose values have several options."""
-_TYPED = {"data": "dataset", "suites": "suite"}
+_TYPED = {"data": "dataset", "suites": "suite", "criteria": "criterion"}
 """Parameter -> its name on the command line, where all commands have another than Python."""
 
 

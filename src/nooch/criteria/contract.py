@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from nooch.base.errors import (
     Command,
     FormatError,
+    Give,
     InputError,
     ParameterError,
     UndefinedError,
@@ -90,13 +91,13 @@ def reads_of(criteria: Iterable[Any]) -> frozenset[str] | None:
     return frozenset(together)
 
 
-def require_areas(data: Dataset) -> None:
-    """Raise InputError if an area of the dataset is unknown."""
+def require_areas(data: Dataset, instead: Give | None = None) -> None:
+    """Raise InputError if an area of the dataset is unknown; ``instead``: what needs none."""
     if not data.has_areas:
         problem = "areas are unknown: the annotations name classes, and not how large they are"
         remedy = "{} if images have several labels; import segmentations, label maps or boxes; or"
         remedy += " predict areas: {}"
-        give = ({"criterion": "context"}, Command("annotate"))
+        give = (instead or {"criteria": "context"}, Command("annotate"))
         raise InputError(problem, where="ce", remedy=remedy, give=give)
 
 

@@ -483,10 +483,12 @@ class _BaseHeader(msgspec.Struct):
 
 
 def load_header(
-    path: str | Path, kind: type[_T], *, name: str, version: int, make: str | Command, again: str
-) -> _T:
+    path: str | Path, kind: type[_T], *, name: str, version: int, make: str | Command, again: str,
+    allowed: str | None = None,
+) -> _T:  # fmt: skip
     """Contents of a folder's header file; ``make`` and ``again``: how to make one, or it again."""
-    remedy: Any = {"give": make} if isinstance(make, Command) else {"remedy": make}
+    way = "give" if isinstance(make, Command) else "remedy"
+    remedy: Any = {way: make, "allowed": allowed}
     broken = partial(unreadable, path, kind=FormatError, remedy=again)
     with broken(errors=(OSError,)):
         try:

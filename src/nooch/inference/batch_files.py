@@ -53,7 +53,8 @@ class Batch(Options):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.to_batch is None and not self.from_batch:
-            raise ParameterError("a batch needs `to_batch` or `from_batch`", remedy="give one")
+            ways = ({"to_batch": ...}, {"from_batch": ...})
+            raise ParameterError("a batch is written, or its results are read", give=ways)
 
     def answering(self, asking: Asking) -> Answering:
         """Replies in the results, or none where requests are written; see ``Answerer``."""

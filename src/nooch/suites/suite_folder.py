@@ -201,6 +201,7 @@ def _load_file(folder: Path) -> _SuiteFile:
         name="suite",
         version=FORMAT_VERSION,
         make=Command("find"),
+        allowed=f"a folder that nooch find wrote; {', '.join(SHIPPED)}",
         again=_AGAIN,
     )
     for name, record in file.header.criteria.items():

@@ -180,6 +180,9 @@ def swept(
     cues = pl.DataFrame(schema={"task": pl.String, "alpha": pl.Float64, "n_cues": pl.Int64})
     fits: dict[str, SupportFitted] = {}
     if len(alphas):
+        other = "lift" if losses_of is None else "tau"
+        for part in (train, *map(data.select, splits)):
+            require_areas(part, {"alpha": None, "beta": None, other: ...})
         fits["grid"] = ce = CE(float(alphas[0]), float(betas[0])).fit(train)
         if not allow_unannotated:
             check_fit("ce", ce, names)

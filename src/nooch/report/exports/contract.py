@@ -340,6 +340,6 @@ class Names:
         other = self._owner.setdefault(file.casefold(), owner)
         if other != owner:
             problem = f"{other} and {owner} would both be written to {file}"
-            ways = ({"criterion": ...}, {"tasks": ...})
+            ways = ({"criteria": ...}, {"tasks": ...})
             raise ParameterError(problem, remedy="choose one: {} or {}", give=ways)
         return file
