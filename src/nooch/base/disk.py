@@ -114,6 +114,8 @@ def locked(
         yield
     finally:
         # while it is locked: afterwards it may be another process's
-        with contextlib.suppress(OSError):
-            file.unlink()
-        lock.release()
+        try:
+            with contextlib.suppress(OSError):
+                file.unlink()
+        finally:
+            lock.release()
