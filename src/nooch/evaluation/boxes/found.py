@@ -348,9 +348,11 @@ def with_undetected(
     ids = ids.cast(run.image_ids.dtype, strict=False)
     rows = positions(run.image_ids, ids)
     if ignore_unknown and (rows < 0).any():
-        left_out = f"{counted(int((rows < 0).sum()), 'unknown image')} left out"
         run = run.only(images=pl.Series(rows >= 0))
-        run = replace(run, read=f"{run.read}; {left_out}")
+        if how.ids is not None:
+            # unknown images are counted where names are matched
+            left_out = f"{counted(int((rows < 0).sum()), 'image')} left out, as not listed"
+            run = replace(run, read=f"{run.read}; {left_out}")
         rows = rows[rows >= 0]
     if (rows < 0).any():
         raise InputError(
