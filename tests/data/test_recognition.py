@@ -254,6 +254,8 @@ def test_folders_are_classes_only_if_nothing_speaks_against_it(name, tmp_path, r
     source = written(tmp_path / "in", names)
     done = run_cli(f"import auto {source} {tmp_path}/out")
     words = done.refused(seen, "--reader image-folder")
+    # a list of commands is spelled out, not printed
+    assert not {"[", "{"} & {*words.split("remedy: ")[1]}
     run_cli(f"import auto {source} {tmp_path}/out --reader image-folder").ok()
     if name in ("COCO further down", "a table of images"):
         run_cli(f"import auto {words.split('nooch import auto ')[1]} {tmp_path}/named").ok()

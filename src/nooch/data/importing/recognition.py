@@ -564,12 +564,14 @@ def _image_folder(folder: Path, _: Hints) -> Recognized | None:
         signs.append(f"{listed.name} names none of them")
     if signs := [*signs, *folder_signs(classes, divided)]:
         other = f"; or import the annotations: nooch import auto {table}" if table else ""
+        inner = _inner(folder)
         raise InputError(
             f"may be a folder of images for each class, {some_of(names)}, but: {'; '.join(signs)}",
             where=folder,
             allowed=_KNOWN,
-            remedy=f"{_inner(folder)}{{}} if each folder is a class{other}",
-            give={"reader": "image-folder"},
+            remedy=f"{'import its folders as classes: {}; or ' * len(inner)}{{}} if each folder"
+            f" is a class{other}",
+            give=[*inner, {"reader": "image-folder"}],
         )
     why = f"a folder of images for each class: {some_of(names)}"
     return _found("image-folder", why, folder, folder)
