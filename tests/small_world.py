@@ -1,5 +1,6 @@
 """A small dataset with an embedding, a suite of it, and a bench that takes a second."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -57,7 +58,7 @@ def bench_command(world, out, more=""):
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """Bytes of everything but logs and times; of a file, its own."""
+    """Bytes of all files but logs, times, and what a kill leaves of a file; of a file, its own."""
     if folder.is_file():
         return {"": folder.read_bytes()}
     files = [file for file in sorted(folder.rglob("*")) if file.is_file()]
@@ -65,5 +66,7 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {
         name: file.read_bytes()
         for name, file in named.items()
-        if "-logs/" not in name and file.name != "timings.jsonl"
+        if "-logs/" not in name
+        and file.name != "timings.jsonl"
+        and not re.fullmatch(r"\..+\.partial-[0-9a-f]{16}", file.name)
     }
