@@ -18,7 +18,6 @@ from mkdocs.structure.pages import Page
 from typer.cli import get_docs_for_click
 
 from nooch.cli.main import app
-from nooch.cli.tree import commands_of
 
 ROOT = Path(__file__).parent.parent
 PAGES = {
@@ -73,7 +72,7 @@ def command_line() -> str:
     root: Any = app
     context = typer.Context(root, info_name="nooch")
     index, sections = [], []
-    for path, command in commands_of(app):
+    for path, command in app.every():
         name = f"nooch {path}"
         anchor = name.replace(" ", "-")
         index.append(f"| [`{name}`](#{anchor}) | {_first_paragraph(command.help)} |")

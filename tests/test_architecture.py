@@ -14,7 +14,6 @@ import pytest
 from small_world import bench_command, make_world
 
 from nooch.cli.main import app
-from nooch.cli.tree import commands_of
 from nooch.criteria import FITTED
 from nooch.data.readers import READERS
 from nooch.models.encoders import ENCODERS
@@ -197,7 +196,7 @@ def _texts(module: str) -> list[str]:
     return [n.value for n in nodes if isinstance(n.value, str) and id(n) not in documented]
 
 
-FLAGS = {flag for _, command in commands_of(app) for one in command.params for flag in one.opts}
+FLAGS = {flag for _, command in app.every() for one in command.params for flag in one.opts}
 
 
 def test_only_the_command_line_knows_flags():

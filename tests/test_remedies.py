@@ -10,7 +10,6 @@ from pathlib import Path
 
 import nooch
 from nooch.cli.main import app
-from nooch.cli.tree import commands_of
 
 SOURCE = Path(nooch.__file__).parent
 IN_WORDS = 13
@@ -49,7 +48,7 @@ def test_commands_that_errors_recommend_take_what_is_given_to_them():
                 for part in command.params
             )
         )
-        for path, command in commands_of(app)
+        for path, command in app.every()
     }
     calls = [
         (path.name, node.args[0].value, {word.arg for word in node.keywords} - {None})

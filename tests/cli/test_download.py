@@ -113,17 +113,10 @@ def test_published_is_another_collection(run_cli, known, tmp_path):
 
 
 def test_progress_on_a_terminal(known, server, run_cli, monkeypatch):
-    from contextlib import contextmanager
-
     from nooch.cli.commands import download as downloading
 
     told = []
-
-    @contextmanager
-    def progress():
-        yield lambda *what: told.append(what)
-
-    monkeypatch.setattr(downloading, "progress", progress)
+    monkeypatch.setattr(downloading, "show_progress", lambda *what: told.append(what))
     monkeypatch.setattr("nooch.base.download.downloads.LARGE", 10**6)
     server.put("/file.bin", BODY, cut(1_000_000))
     run_cli("download coco-stuff root --images --format json").ok()

@@ -8,12 +8,11 @@ import sys
 import pytest
 
 from nooch.cli.main import EXAMPLES, app
-from nooch.cli.tree import commands_of
 
 NO_DETECTION = "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION"
 
 
-PATHS = dict(commands_of(app))
+PATHS = dict(app.every())
 
 
 @pytest.fixture(autouse=True)

@@ -4,9 +4,19 @@ import sys
 
 import pytest
 
-from nooch.base.errors import Command
+from nooch.base.errors import Command, InputError
 from nooch.cli.main import app
-from nooch.cli.terminal import as_typed, note, print_json, speak_for, with_flags
+from nooch.cli.terminal import (
+    as_typed,
+    end_progress,
+    note,
+    print_json,
+    print_text,
+    say,
+    show_progress,
+    speak_for,
+    with_flags,
+)
 
 
 @pytest.fixture
@@ -89,3 +99,41 @@ def test_what_to_give_is_shown_as_it_is_typed(shown, words, give, expected):
 
 def test_an_error_of_the_library_is_shown_so(run_cli, tmp_path):
     run_cli(f"tools scenes {tmp_path}").refused("choose another path, or give --overwrite")
+
+
+SHOWN, HIDDEN = "\x1b[?25h", "\x1b[?25l"
+"""What shows and hides the cursor of a terminal, which progress bars hide."""
+
+
+@pytest.mark.parametrize("printing", [note, say, print_text, print_json])
+def test_progress_bars_are_gone_before_anything_is_printed(printing, monkeypatch, capsys):
+    monkeypatch.setenv("TERM", "xterm")
+    show_progress("reading", 1, 2)
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    show_progress("reading", 1, 2)
+    printing("a result")
+    drawn = capsys.readouterr()
+    assert "reading" in drawn.err.partition("a result")[0]
+    assert "a result" in drawn.out + drawn.err.rpartition(SHOWN)[2]
+    # and others are drawn afterwards
+    show_progress("scoring", 1, 2)
+    end_progress()
+    again = capsys.readouterr().err
+    assert "scoring" in again
+    assert "reading" not in again
+    assert again.rfind(SHOWN) > again.rfind(HIDDEN) >= 0
+
+
+@pytest.mark.parametrize("error", [InputError("a file is empty"), SystemExit(143)])
+def test_bars_of_a_command_that_fails_are_gone(error, run_cli, monkeypatch):
+    def fails(*_arguments, progress, **_more):
+        progress("reading", 1, 2)
+        raise error
+
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    monkeypatch.setattr("nooch.scenes.generator.generate", fails)
+    done = run_cli("tools scenes out")
+    assert done.code in {2, 143}
+    assert done.err.rfind(SHOWN) > done.err.rfind(HIDDEN) >= 0

@@ -17,9 +17,8 @@ from refusals import ONLY_TYPED, calls_of, same_error, with_given
 from nooch.base.errors import Command, NoochError
 from nooch.cli.main import app
 from nooch.cli.terminal import as_typed, options_typed
-from nooch.cli.tree import commands_of
 
-COMMANDS = dict(commands_of(app))
+COMMANDS = dict(app.every())
 
 REFUSED = {
     "scored: evaluate suite a.parquet --out out.parquet {}": """

@@ -6,11 +6,10 @@ from pathlib import Path
 import pytest
 
 from nooch.cli.main import app
-from nooch.cli.tree import commands_of
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
-COMMANDS = dict(commands_of(app))
+COMMANDS = dict(app.every())
 GROUPS = {path.partition(" ")[0] for path in COMMANDS if " " in path}
 OPTIONS = {
     path: {flag for p in command.params for flag in (*p.opts, *p.secondary_opts)}

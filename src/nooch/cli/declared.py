@@ -26,6 +26,7 @@ _TYPES: dict[str, Any] = {"Path": Path, "str": str, "int": int, "float": float, 
 _ORDER = (Path, str, float, int, bool)
 
 
+Command = Callable[..., Any]
 _NOT_TYPERS = {"flags", "type", "default", "parse"}
 
 
@@ -205,7 +206,7 @@ def takes(
     whole: Collection[str] = (),
     group: str | None = None,
     **given: Mapping[str, Any],
-) -> Callable[[Callable[..., None]], Callable[..., None]]:
+) -> Callable[[Command], Command]:
     """Give a command the options of ``target``; those that were typed are in ``into``, by name.
 
     ``leave`` and ``only`` choose among the settings; a parameter that the command declares itself
@@ -213,10 +214,10 @@ def takes(
     its ``flags``, ``type``, ``default``, or other words of ``typer.Option``; ``parse`` reads text.
     """
 
-    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+    def decorate(command: Command) -> Command:
         before = command.__dict__.get("built", lambda: command)
 
-        def built() -> Callable[..., None]:
+        def built() -> Command:
             words = {**WORDS, **given}
             settings = settings_of(target, positional=bool(only))
             declared = {n: s.typed_as(words.get(n, {})) for n, s in settings.items()}
@@ -230,32 +231,32 @@ def takes(
     return decorate
 
 
-def with_settings(command: Callable[..., None]) -> Callable[..., None]:
+def with_settings(command: Command) -> Command:
     """A command with the options of all that it ``takes``, for typer; sources are read now."""
-    make: Callable[[], Callable[..., None]] = command.__dict__.get("built", lambda: command)
+    make: Callable[[], Command] = command.__dict__.get("built", lambda: command)
     return make()
 
 
 def _with_options(
-    command: Callable[..., None],
+    command: Command,
     settings: Mapping[str, Setting],
     into: str,
     whole: Collection[str],
     group: str | None,
     words: Mapping[str, Mapping[str, Any]],
-) -> Callable[..., None]:
+) -> Command:
     own = dict(inspect.signature(command, eval_str=True).parameters)
     own.pop(into, None)
     added = {n: s.parameter(group, **words.get(n, {})) for n, s in settings.items() if n not in own}
 
     @wraps(command)
-    def run(**values: Any) -> None:
+    def run(**values: Any) -> Any:
         typed = {n: settings[n].value(values.pop(n), whole=n in whole) for n in added}
         typed = {name: value for name, value in typed.items() if value is not None}
         read = {name: words[name]["parse"] for name in typed if "parse" in words.get(name, {})}
         typed |= {name: parse(typed[name]) for name, parse in read.items()}
         both = values.pop(into, {}) | typed
-        command(**values, **{into: both})
+        return command(**values, **{into: both})
 
     # what typer reads: up to what must be given, what the command does, where its results go
     needed = [n for n, option in own.items() if getattr(option.default, "default", None) is ...]

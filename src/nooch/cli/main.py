@@ -40,7 +40,7 @@ from nooch.cli.commands import (
     share,
     sweep,
 )
-from nooch.cli.terminal import fail, speak_for
+from nooch.cli.terminal import end_progress, fail, speak_for
 from nooch.cli.tree import Group, group
 
 _LISTED = """\
@@ -266,6 +266,8 @@ class _Nooch(Group):
             raise OutputError(
                 f"cannot read or write: {error.strerror}", where=error.filename, remedy=NO_ROOM
             ) from error
+        finally:
+            end_progress()
 
 
 def _root(

@@ -74,9 +74,8 @@ PredictionsArgument: Any = Argument(
     ..., metavar="PREDICTIONS...", help="Files of predictions of one or several models."
 )
 
-OverwriteOption: Any = Option(
-    False, "--overwrite", help="Replace that file, or a folder of nooch, kept as .NAME.old."
-)
+_OVERWRITE = "Replace that file, or a folder of nooch, kept as .NAME.old."
+OverwriteOption: Any = Option(False, "--overwrite", help=_OVERWRITE)
 EngineOption: Any = Option(
     None,
     help="Where jobs run: local[:N], ray[:ADDRESS], slurm[:PARTITION]; by default in this process.",
@@ -229,6 +228,7 @@ WORDS: dict[str, dict[str, Any]] = {
     "criteria": {"flags": ["--criterion"], "autocompletion": _names_in_suite("criteria")},
     "criterion": {"autocompletion": _names_in_suite("criteria")},
     "mean": {"type": str, "metavar": "R,G,B", "parse": partial(parse_grid, option="--mean")},
+    "overwrite": {"help": _OVERWRITE},
     "range": {"type": str, "metavar": "LOW,HIGH", "parse": parse_range},
     "splits": {"flags": ["--split"]},
     "std": {"type": str, "metavar": "R,G,B", "parse": partial(parse_grid, option="--std")},

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nooch.cli.declared import takes
-from nooch.cli.terminal import note, progress
+from nooch.cli.terminal import note, show_progress
 
 if TYPE_CHECKING:
     from nooch.data import Dataset
@@ -37,7 +37,6 @@ def read_predictions(
 
     if not files:
         return []
-    with progress() as update:
-        runs = load_predictions(files, suite, data, progress=update, **reading)
+    runs = load_predictions(files, suite, data, progress=show_progress, **reading)
     note(described(runs))
     return runs

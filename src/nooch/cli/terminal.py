@@ -18,12 +18,10 @@ import msgspec
 from rich.console import Console
 from rich.markup import escape
 
-from nooch.base.calls import Progress, no_progress
+from nooch.base.calls import Progress
 from nooch.base.display import DisplayTable
 from nooch.base.errors import Command, Give, NoochError, OutputError, joined_ways
 from nooch.base.words import UNPRINTABLE, cell_text, printable
-from nooch.cli.options import Format
-from nooch.cli.tree import Group, commands_of
 
 if TYPE_CHECKING:
     from rich.console import JustifyMethod
@@ -35,10 +33,12 @@ _WIDE = 1000
 
 def console() -> Console:
     """Standard output for people; wide if it is not a terminal: nothing is cut in files."""
+    end_progress()
     return Console(width=None if sys.stdout.isatty() else 160, highlight=False, emoji=False)
 
 
 def _errors() -> Console:
+    end_progress()
     return Console(stderr=True, highlight=False, soft_wrap=True, emoji=False)
 
 
@@ -52,6 +52,7 @@ def print_text(text: str) -> None:
     terminal.
     """
     shown = printable(text, "\n\t") if sys.stdout.isatty() else text
+    end_progress()
     encoding = sys.stdout.encoding or "utf-8"
     try:
         shown.encode(encoding)
@@ -68,16 +69,6 @@ def hint(text: str) -> None:
     say(text, "dim")
 
 
-def print_result(format: Format, facts: Any, text: str, following: str | None = None) -> None:
-    """Print facts as JSON, or a line for people and the next command."""
-    if format is Format.json:
-        print_json(facts)
-        return
-    say(text)
-    if following is not None:
-        hint(f"next: {following}")
-
-
 def print_json(content: Any) -> None:
     """Print one JSON document; NaN becomes null, and ``notes`` are worded as ``note`` does.
 
@@ -86,6 +77,7 @@ def print_json(content: Any) -> None:
     if isinstance(content, dict) and "notes" in content:
         content = {**content, "notes": [with_flags(text) for text in content["notes"]]}
     text = UNPRINTABLE.sub(lambda c: f"\\u{ord(c[0]):04x}", msgspec.json.encode(content).decode())
+    end_progress()
     sys.stdout.buffer.write(msgspec.json.format(text, indent=1).encode() + b"\n")
     sys.stdout.flush()
 
@@ -206,7 +198,7 @@ def _options_for(names: Iterable[str]) -> dict[str, Any]:
     if options.keys() >= set(names):
         return options
     # an option that a message recommends is another command's: now all are made
-    every = [_all_commands, *(command for _, command in commands_of(_all_commands))]
+    every = [_all_commands, *(command for _, command in _all_commands.every())]
     listed = [parameter for command in every for parameter in command.params]
     others = [parameter for parameter in listed if parameter.param_type_name == "option"]
     return {parameter.name.rstrip("_"): parameter for parameter in others} | options
@@ -216,8 +208,9 @@ def _parameters(words: Iterable[str]) -> dict[str, Any]:
     """Parameters by name of the command that these words start with."""
     running = _all_commands
     for word in words:
-        inner = running.get_command(None, word) if isinstance(running, Group) else None
-        running = inner or running
+        # only a group has commands
+        look_up = getattr(running, "get_command", None)
+        running = (look_up and look_up(None, word)) or running
     # an underscore behind a name keeps it from being a word of Python's own
     return {parameter.name.rstrip("_"): parameter for parameter in running.params}
 
@@ -307,30 +300,37 @@ def _blocks(
     return blocks
 
 
+_bars: dict[str, Any] = {}
+"""What is being done -> its bar, and the display of all under an empty name."""
+
+
+def show_progress(what: str, done: int, total: int) -> None:
+    """Draw a progress bar on a terminal's stderr, until something else is printed."""
+    if not sys.stderr.isatty():
+        return
+    if not _bars:
+        from rich import progress as bar
+
+        columns = (bar.BarColumn(), bar.MofNCompleteColumn())
+        times = (bar.TimeElapsedColumn(), bar.TimeRemainingColumn())
+        text = bar.TextColumn("{task.description}")
+        _bars[""] = bar.Progress(
+            bar.SpinnerColumn(), text, *columns, *times, console=_errors(), transient=True
+        )
+        _bars[""].start()
+    if what not in _bars:
+        _bars[what] = _bars[""].add_task(_shown(what), total=total)
+    _bars[""].update(_bars[what], completed=done, total=total)
+
+
 @contextmanager
 def progress() -> Iterator[Progress]:
-    """Yield a function (what, done, total) that draws progress bars on a terminal's stderr."""
-    if not sys.stderr.isatty():
-        yield no_progress
-        return
-    from rich import progress as bar
+    """Yield ``show_progress``."""
+    yield show_progress
 
-    display = bar.Progress(
-        bar.SpinnerColumn(),
-        bar.TextColumn("{task.description}"),
-        bar.BarColumn(),
-        bar.MofNCompleteColumn(),
-        bar.TimeElapsedColumn(),
-        bar.TimeRemainingColumn(),
-        console=_errors(),
-        transient=True,
-    )
-    bars: dict[str, Any] = {}
 
-    def update(what: str, done: int, total: int) -> None:
-        if what not in bars:
-            bars[what] = display.add_task(_shown(what), total=total)
-        display.update(bars[what], completed=done, total=total)
-
-    with display:
-        yield update
+def end_progress() -> None:
+    """Remove the progress bars from the terminal."""
+    if _bars:
+        _bars[""].stop()
+        _bars.clear()

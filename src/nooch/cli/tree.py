@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from nooch.cli.declared import with_settings
+from nooch.cli.declared import Command, with_settings
+from nooch.cli.runner import with_format
 
 _SETTINGS = {"help_option_names": ["-h", "--help"]}
-_OUTPUT = {"out", "overwrite", "format", "help"}
+_OUTPUT = ("out", "overwrite", "format", "help")
 """Options that the help lists at its end."""
-Command = Callable[..., None]
 Sections = Mapping[str, Mapping[str, "Command | Group"]]
 
 
@@ -37,7 +37,8 @@ class _Command(TyperCommand):
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write arguments, the command's own options, and then the options of each group."""
         groups: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
-        for parameter in self.get_params(ctx):
+        last = {name: place for place, name in enumerate(_OUTPUT)}
+        for parameter in sorted(self.get_params(ctx), key=lambda p: last.get(p.name, -1)):
             record = parameter.get_help_record(ctx)
             is_argument = parameter.param_type_name == "argument"
             panel = getattr(parameter, "rich_help_panel", None) or "Options"
@@ -89,6 +90,15 @@ class Group(TyperGroup):
                 self.get_command(ctx, name)
         return super().resolve_command(ctx, args)
 
+    def every(self) -> Iterator[tuple[str, Any]]:
+        """The typed words and the command, for all commands of this group and of those in it."""
+        for name in self.list_commands(None):
+            command = self.get_command(None, name)
+            if isinstance(command, Group):
+                yield from command.every()
+            else:
+                yield f"{self.path} {name}".strip(), command
+
     def _made(self, name: str, command: Command | Group) -> Any:
         path = f"{self.path} {name}".strip()
         if isinstance(command, Group):
@@ -98,7 +108,7 @@ class Group(TyperGroup):
         lines = [f"  nooch {path} {words}" for words in self.examples[path].split(" | ")]
         # \b keeps typer from joining lines
         epilog = "\n".join(["\b", "Examples:", *lines])
-        made.command(name, cls=_Command, epilog=epilog)(with_settings(command))
+        made.command(name, cls=_Command, epilog=epilog)(with_format(with_settings(command)))
         built: Any = typer.main.get_command(made)
         built.paths = self.examples
         return built
@@ -127,13 +137,3 @@ def group(help: str, sections: Sections, *, cls: type[Group] = Group, **settings
     built: Any = typer.main.get_command(made)
     built.sections = sections
     return built
-
-
-def commands_of(group: Group) -> Iterator[tuple[str, Any]]:
-    """The typed words and the command, for all commands of a group and of the groups in it."""
-    for name in group.list_commands(None):
-        command = group.get_command(None, name)
-        if isinstance(command, Group):
-            yield from commands_of(command)
-        else:
-            yield f"{group.path} {name}".strip(), command

@@ -31,7 +31,7 @@ from nooch.evaluation.prediction_files import run_notes
 from nooch.evaluation.predictions import Predictions
 from nooch.evaluation.scores import Scores
 from nooch.evaluation.vocabulary import COCO, Vocabulary, load_vocabulary
-from nooch.suites import Suite
+from nooch.suites import Suite, as_suite
 
 _ALLOWED = f"records with one of {', '.join(IMAGE_COLUMNS[:5])} and one of {', '.join(REPLIES)}"
 
@@ -248,7 +248,7 @@ def _cell(estimate: Estimate, scale: float) -> str | None:
 
 @checked
 def score_captions(
-    suite: Suite,
+    suite: Suite | str | Path,
     captions: str | Path | Sequence[str | Path],
     *,
     split: str | Sequence[str] | None = None,
@@ -295,7 +295,7 @@ def score_captions(
             their images.
         ParameterError: unknown criteria, tasks or splits, or tasks without synonyms.
     """
-    vocabulary, suite = load_vocabulary(synonyms), suite.grouped(group, data)
+    suite, vocabulary = as_suite(suite, group, data), load_vocabulary(synonyms)
     splits, notes = suite.splits_to_score(split), suite.unit_notes
     keys = suite.select_keys(criteria or (), tasks or (), splits)
     task_names = list(dict.fromkeys(task for _, task, _ in keys))

@@ -14,7 +14,8 @@ from nooch.base.words import counted
 from nooch.cli import options as shared
 from nooch.cli.declared import takes
 from nooch.cli.progress_log import logs_of
-from nooch.cli.terminal import hint, note, print_json, print_result, print_shown, progress, say
+from nooch.cli.runner import Output
+from nooch.cli.terminal import hint, note, print_shown, say, show_progress
 
 if TYPE_CHECKING:
     from nooch.inference.endpoint import Endpoint
@@ -40,14 +41,12 @@ def ask_command(
     prompts: Path = Option(None, help="YAML list of templates: several phrasings, averaged."),
     engine: str = shared.EngineOption,
     dry_run: bool = Option(False, "--dry-run", help="Count questions and images; ask nothing."),
-    overwrite: bool = shared.OverwriteOption,
-    format: shared.Format = shared.FormatOption,
     *,
     settings: Any,
     local: Any,
     batching: Any,
     serving: Any,
-) -> None:  # fmt: skip
+) -> Output:  # fmt: skip
     """Ask a vision-language model about the images of a suite. For nooch evaluate."""
     from nooch.base.yaml_files import read_yaml_list
     from nooch.inference.ask import ask
@@ -63,7 +62,8 @@ def ask_command(
         usual = {n: p.default for n, p in signature(ask).parameters.items()}
         planned = {n: settings.get(n, usual[n]) for n in [*signature(plan_requests).parameters][2:]}
         facts = plan_requests(suite, dataset, **planned).facts
-        _print_counts(facts, None if in_batch else server, format)
+        yield facts
+        say(_counts(facts, None if in_batch else server))
         return
     logs, places = None if engine is None else logs_of(out), dict[str, Any]()
     if engine is not None:
@@ -80,28 +80,20 @@ def ask_command(
         answerer = LocalModel(model, **places, **local)
     else:
         answerer = Batch(server, **batching) if in_batch else server
-    options = {"data": dataset, "overwrite": overwrite, **settings}
-    with progress() as update:
-        replies_made = ask(suite, answerer, out, progress=update, **options)
-    note(*replies_made.notes)
-    done = {
-        "out": str(out),
-        "rows": replies_made.frame.height,
-        **replies_made.made,
-        "notes": replies_made.notes,
-    }
+    replies = ask(suite, answerer, out, data=dataset, progress=show_progress, **settings)
+    rows, made = replies.frame.height, replies.made
+    note(*replies.notes)
+    yield {"out": str(out), "rows": rows, **made, "notes": replies.notes}
     if "to_batch" in batching:
-        files = replies_made.made["files"].items()
-        written = [f"{file}: {counted(n, 'request')}" for file, n in files] or ["nothing to ask"]
-        again = f"nooch ask {suite} ... --from-batch RESULTS.jsonl --out {out}"
-        print_result(format, done, "\n".join(written), again)
+        for file, number in made["files"].items():
+            say(f"{file}: {counted(number, 'request')}")
+        if not made["files"]:
+            say("nothing to ask")
+        hint(f"next: nooch ask {suite} ... --from-batch RESULTS.jsonl --out {out}")
         return
-    contents = counted(
-        replies_made.frame.height, "caption" if settings.get("describe") else "answer"
-    )
-    verb = "captions" if settings.get("describe") else "evaluate"
-    following = f"nooch {verb} {suite} {out}"
-    print_result(format, done, f"{out}: {contents} by {replies_made.made['model']}", following)
+    kind, verb = ("caption", "captions") if settings.get("describe") else ("answer", "evaluate")
+    say(f"{out}: {counted(rows, kind)} by {made['model']}")
+    hint(f"next: nooch {verb} {suite} {out}")
 
 
 def _server(
@@ -127,14 +119,14 @@ def _server(
     return Endpoint(url or BATCH_URL, model, **serving) if mode else None
 
 
-def _print_counts(facts: Mapping[str, int], server: Endpoint | None, format: shared.Format) -> None:
-    """Print what a dry run would ask and send."""
+def _counts(facts: Mapping[str, int], server: Endpoint | None) -> str:
+    """What a dry run would ask and send."""
     from nooch.base.work_folder import size_in_words
 
     numbers = [counted(facts[name], name[:-1]) for name in ("questions", "images", "requests")]
     size, sent = size_in_words(facts["bytes"]), size_in_words(facts["bytes_sent"])
     sends = "" if server is None else f", {sent} would be sent to {server.address}"
-    print_result(format, facts, f"{', '.join(numbers)}; the image files have {size}{sends}")
+    return f"{', '.join(numbers)}; the image files have {size}{sends}"
 
 
 @takes("nooch.evaluation.captions:score_captions", leave=["data"], synonyms={"type": str})
@@ -146,27 +138,20 @@ def captions_command(
     dataset: str = shared.DatasetOption,
     out: Path = Option(None, help="File of scores: .parquet, .csv or .json."),
     overwrite: bool = shared.OverwriteOption,
-    format: shared.Format = shared.FormatOption,
     *,
     settings: Any,
-) -> None:
+) -> Output:
     """Score captions: how often they mention absent objects. With and without their context."""
     from nooch.data.table_files import result_files
     from nooch.evaluation.captions import score_captions
     from nooch.report import as_json, save_scores
-    from nooch.suites import load_suite
 
     if out is not None:
         result_files(out, "scores file", overwrite=overwrite)
-    with progress() as update:
-        scores = score_captions(
-            load_suite(suite), captions, data=dataset, progress=update, **settings
-        )
+    scores = score_captions(suite, captions, data=dataset, progress=show_progress, **settings)
     if out is not None:
         save_scores(scores, out, overwrite=overwrite)
-    if format is shared.Format.json:
-        print_json(as_json(scores))
-        return
+    yield as_json(scores)
     for line in scores.headlines:
         say(line)
     print_shown(scores.tables)
@@ -181,21 +166,15 @@ def leaderboard_command(
     suite: Path = Option(..., metavar="SUITE", help="The suite that the models were asked about."),
     out: Path = Option(..., help="Folder to write; it must not exist."),
     dataset: str = shared.DatasetOption,
-    overwrite: bool = shared.OverwriteOption,
-    format: shared.Format = shared.FormatOption,
     *,
     settings: Any,
-) -> None:
+) -> Output:
     """Rank models by their answers about a suite. On one page that opens from disk."""
     from nooch.analysis.leaderboard import leaderboard
 
-    with progress() as update:
-        board = leaderboard(
-            folder, suite=suite, out=out, data=dataset, overwrite=overwrite, progress=update,
-            **settings,
-        )  # fmt: skip
-    if format is shared.Format.json:
-        print_json({"settings": dict(board.settings), "models": board.table.to_dicts()})
-        return
+    board = leaderboard(
+        folder, suite=suite, out=out, data=dataset, progress=show_progress, **settings
+    )
+    yield {"settings": dict(board.settings), "models": board.table.to_dicts()}
     print_shown([board.display])
     hint(f"page: {out / 'index.html'}")

@@ -14,7 +14,8 @@ from nooch.base.files import check_output_file
 from nooch.base.words import counted
 from nooch.cli import options as shared
 from nooch.cli.progress_log import logs_of
-from nooch.cli.terminal import hint, note, print_json, print_shown, print_table, progress
+from nooch.cli.runner import Output
+from nooch.cli.terminal import hint, note, print_shown, print_table, show_progress
 
 if TYPE_CHECKING:
     from nooch.training.bench.config import BenchConfig
@@ -46,8 +47,7 @@ def bench_command(
     dry_run: bool = Option(
         False, "--dry-run", help="Check everything, list jobs, estimate disk, and stop."
     ),
-    format: shared.Format = shared.FormatOption,
-) -> None:
+) -> Output:
     """Train a grid of methods on the tasks of a suite. Heads on features, or whole networks."""
     from nooch.training.bench.run import PlanSource, bench, planned_for, status, training_device
 
@@ -70,7 +70,7 @@ def bench_command(
     plan = source.plan(device if engine is None else "cpu")
     plan = plan if engine is None else planned_for(plan, bench_config.settings, device)
     if dry_run:
-        _print_plan(plan, bench_config, format)
+        yield from _planned(plan, bench_config)
         return
     places: dict[str, Any] = {}
     if engine is not None:
@@ -81,11 +81,8 @@ def bench_command(
             "again": partial(source.absolute().plan_in_worker, device),
             "threads": workers.threads if device == "cpu" else None,
         }
-    with progress() as update:
-        runs = bench(plan, out, **places, progress=update)
-    if format is shared.Format.json:
-        print_json({"runs": str(out), **status(runs)})
-        return
+    runs = bench(plan, out, **places, progress=show_progress)
+    yield lambda: {"runs": str(out), **status(runs)}
     done = f"{counted(len(plan.jobs), 'job')} done"
     hint(f"{out}: {done}; next: nooch train score {out} {suite} --out SCORES")
 
@@ -101,8 +98,7 @@ def score_command(
     ),
     bootstrap: int = Option(0, min=0, help="Resamples for intervals of the scores."),
     overwrite: bool = shared.OverwriteOption,
-    format: shared.Format = shared.FormatOption,
-) -> None:
+) -> Output:
     """Score finished jobs and choose hyperparameters. Those are chosen on the validation split."""
     names = ("scores.parquet", "selected.csv")
     files = [check_output_file(out / name, overwrite=overwrite) for name in names]
@@ -119,19 +115,13 @@ def score_command(
     for rule in rule_names:
         check_one_of("rule", rule, RULES)
     challenge_suite = load_suite(suite)
-    with progress() as update:
-        scores, selected, notes = score_runs(
-            RunsFolder.open(runs),
-            challenge_suite,
-            rules=rule_names,
-            bootstrap=bootstrap,
-            progress=update,
-        )
+    scores, selected, notes = score_runs(
+        RunsFolder.open(runs), challenge_suite, rules=rule_names, bootstrap=bootstrap,
+        progress=show_progress,
+    )  # fmt: skip
     write_files({files[0]: parquet_bytes(scores.table), files[1]: csv_bytes(selected)})
     note(*notes)
-    if format is shared.Format.json:
-        print_json({"scores": str(files[0]), "selected": selected.to_dicts(), "notes": notes})
-        return
+    yield {"scores": str(files[0]), "selected": selected.to_dicts(), "notes": notes}
     for rule in selected["rule"].unique(maintain_order=True):
         results = read_results(out, [challenge_suite], rule=rule)
         print_shown([shown(table) for table in auc_tables(results)])
@@ -172,14 +162,14 @@ def _config(file: Path | None, settings: list[str], own: list[str], mode: str) -
     return read_config(content, mode)
 
 
-def _print_plan(plan: Plan, config: BenchConfig, format: shared.Format) -> None:
+def _planned(plan: Plan, config: BenchConfig) -> Output:
     """Jobs, passes and disk."""
     from nooch.base.work_folder import size_in_words
 
     jobs, passes = list(plan.jobs.values()), [len(names) for names in plan.header.passes]
     tasks = list(dict.fromkeys(job.task for job in jobs))
     settings = {(job.method, job.setting) for job in jobs}
-    facts: dict[str, Any] = {
+    yield {
         "jobs": len(jobs),
         "passes": passes,
         "tasks": tasks,
@@ -187,9 +177,6 @@ def _print_plan(plan: Plan, config: BenchConfig, format: shared.Format) -> None:
         "seeds": list(config.seeds),
         "disk_bytes": plan.disk_bytes,
     }
-    if format is shared.Format.json:
-        print_json(facts)
-        return
     methods = len({method for method, _ in settings})
     product = (
         f"{counted(len(tasks), 'task')} x {counted(len(settings), 'setting')} of"
@@ -207,16 +194,13 @@ def _print_plan(plan: Plan, config: BenchConfig, format: shared.Format) -> None:
 
 def status_command(
     runs: Path = Argument(..., metavar="RUNS", help="Folder of runs."),
-    format: shared.Format = shared.FormatOption,
-) -> None:
+) -> Output:
     """Show the progress of a bench. By method and by pass."""
     from nooch.training.bench.run import status
     from nooch.training.records import RunsFolder
 
     facts = status(RunsFolder.open(runs))
-    if format is shared.Format.json:
-        print_json(facts)
-        return
+    yield facts
     rows = [[method, n["done"], n["jobs"]] for method, n in facts["methods"].items()]
     done = f"{facts['done']:,} of {facts['jobs']:,} jobs done"
     print_table(done, ["method", "done", "jobs"], rows)

@@ -14,7 +14,8 @@ from nooch.base.files import check_output
 from nooch.base.words import counted
 from nooch.cli import options as shared
 from nooch.cli.declared import takes
-from nooch.cli.terminal import note, print_result, progress
+from nooch.cli.runner import Output
+from nooch.cli.terminal import hint, note, say, show_progress
 
 if TYPE_CHECKING:
     from nooch.data import Dataset
@@ -28,16 +29,14 @@ def pixels_command(
     codec: str = shared.CodecOption,
     range: str = shared.RangeOption,
     processes: int = shared.ProcessesOption,
-    overwrite: bool = shared.OverwriteOption,
-    format: shared.Format = shared.FormatOption,
     *,
     settings: Any,
-) -> None:
+) -> Output:
     """Decode and resize every image once. Run again, it resumes."""
     from nooch.models.caches.pixels import PIXELS, build_pixels
     from nooch.models.images import CODECS, Decoding
 
-    check_output(out, overwrite=overwrite, marker=PIXELS.marker)
+    check_output(out, overwrite="overwrite" in settings, marker=PIXELS.marker)
     check_one_of("codec", codec, CODECS)
     decoding = Decoding(codec, shared.parse_range(range))
     # workers are forked from a process that has imported this already
@@ -47,29 +46,24 @@ def pixels_command(
     from nooch.data import load_dataset
 
     data = load_dataset(dataset)
-    with progress() as update:
-        cache = build_pixels(
-            data, out, codec=decoding, map=LocalEngine(processes).map, overwrite=overwrite,
-            progress=partial(update, "decoding images"), **settings,
-        )  # fmt: skip
-    facts = {
+    cache = build_pixels(
+        data, out, codec=decoding, map=LocalEngine(processes).map,
+        progress=partial(show_progress, "decoding images"), **settings,
+    )  # fmt: skip
+    made, size, n_bytes = cache.header.made, cache.size, cache.array.nbytes
+    note(*made.get("notes", []))
+    yield {
         "pixels": str(out),
         "images": len(cache),
-        "size": list(cache.size),
-        "bytes": cache.array.nbytes,
-        "codec": cache.header.made["codec"],
+        "size": list(size),
+        "bytes": n_bytes,
+        "codec": made["codec"],
         "identity": cache.identity,
     }
-    note(*cache.header.made.get("notes", []))
-    height, width = cache.size
-    size_text = f"{height} x {width}, {cache.array.nbytes / 1e6:,.0f} MB, codec {facts['codec']}"
+    size_text = f"{size[0]} x {size[1]}, {n_bytes / 1e6:,.0f} MB, codec {made['codec']}"
+    say(f"{out}: {counted(len(cache), 'image')} of {size_text}")
     following = "--backbone microsoft/resnet-50 --out FEATURES"
-    print_result(
-        format,
-        facts,
-        f"{out}: {counted(len(cache), 'image')} of {size_text}",
-        f"nooch train features {dataset} --pixels {out} {following}",
-    )
+    hint(f"next: nooch train features {dataset} --pixels {out} {following}")
 
 
 @takes(
@@ -89,12 +83,10 @@ def features_command(
     out: Path = Option(..., metavar="FEATURES", help="Folder to write; it must not exist."),
     codec: str = shared.CodecOption,
     range: str = shared.RangeOption,
-    overwrite: bool = shared.OverwriteOption,
-    format: shared.Format = shared.FormatOption,
     *,
     settings: Any,
     loading: Any,
-) -> None:  # fmt: skip
+) -> Output:  # fmt: skip
     """Compute features of every image with a backbone. Run again, it resumes."""
     from nooch.models.caches.features import FEATURES, extract_features
 
@@ -104,7 +96,7 @@ def features_command(
             "--pixels and --images exclude each other",
             allowed="one of them: the pixels are decoded already",
         )
-    check_output(out, overwrite=overwrite, marker=FEATURES.marker)
+    check_output(out, overwrite="overwrite" in settings, marker=FEATURES.marker)
     from nooch.data import load_dataset
     from nooch.models.backbones import load_backbone
     from nooch.models.images import Decoding
@@ -116,12 +108,12 @@ def features_command(
     # channels innermost: the order that CPUs and GPUs convolve fastest in
     size = {} if cache is None else {"size": cache.size}
     loaded = load_backbone(backbone, channels_last=True, **loading | size)
-    with progress() as update:
-        features = extract_features(
-            data, loaded, out, codec=decoding, pixels=cache, overwrite=overwrite,
-            progress=partial(update, "extracting features"), **settings,
-        )  # fmt: skip
-    facts = {
+    features = extract_features(
+        data, loaded, out, codec=decoding, pixels=cache,
+        progress=partial(show_progress, "extracting features"), **settings,
+    )  # fmt: skip
+    note(*features.header.made["pixels"].get("notes", []))
+    yield {
         "features": str(out),
         "images": len(features),
         "n_features": features.n_features,
@@ -129,11 +121,10 @@ def features_command(
         "backbone": features.header.made["backbone"],
         "identity": features.identity,
     }
-    note(*features.header.made["pixels"].get("notes", []))
     height, width = loaded.size
     contents = f"{len(features):,} images x {features.n_features:,} features of {loaded.name}"
-    following = f"nooch train bench {dataset} SUITE --features {out} --out RUNS"
-    print_result(format, facts, f"{out}: {contents} at {height} x {width}", following)
+    say(f"{out}: {contents} at {height} x {width}")
+    hint(f"next: nooch train bench {dataset} SUITE --features {out} --out RUNS")
 
 
 def _cache_of_size(pixels: Path, data: Dataset, size: int | None) -> PixelCache:

@@ -13,13 +13,14 @@ from nooch.cli.commands.evaluate import conditions_met, end_if_met
 from nooch.cli.commands.import_data import hints_of, with_hints
 from nooch.cli.declared import takes
 from nooch.cli.prediction_options import read_predictions, with_reading
-from nooch.cli.terminal import hint, note, print_json, print_shown, progress, say
+from nooch.cli.runner import Output
+from nooch.cli.terminal import hint, note, print_json, print_shown, say, show_progress
 
 if TYPE_CHECKING:
     from nooch.analysis.check import Checked
 
 
-@takes("nooch.analysis.check:check", leave=["overwrite", "stability"], whole=["fail_if"])
+@takes("nooch.analysis.check:check", leave=["stability"], whole=["fail_if"])
 @with_reading
 @with_hints("follow_links")
 def check_command(
@@ -31,7 +32,6 @@ def check_command(
     ),
     predictions: list[Path] = shared.PredictionsArgument,
     out: Path = typer.Option(..., "--out", help="Folder to write; it must not exist."),
-    overwrite: bool = shared.OverwriteOption,
     format: shared.Format = shared.FormatOption,
     *,
     settings: Any,
@@ -41,11 +41,10 @@ def check_command(
     """Check where a model errs because of the context. One page, from a dataset and predictions."""
     from nooch.analysis.check import check
 
-    with progress() as update:
-        checked = check(
-            dataset, predictions, out, reading=reading, hints=hints_of(hints) if hints else None,
-            overwrite=overwrite, progress=update, **settings,
-        )  # fmt: skip
+    checked = check(
+        dataset, predictions, out, reading=reading, hints=hints_of(hints) if hints else None,
+        progress=show_progress, **settings,
+    )  # fmt: skip
     failed = conditions_met(checked.scores)
     if format is shared.Format.json:
         print_json(
@@ -81,16 +80,14 @@ def slices_command(
     dataset: str = shared.DatasetOption,
     out: Path = typer.Option(None, "--out", help="File of slices: .parquet, .csv or .json."),
     overwrite: bool = shared.OverwriteOption,
-    format: shared.Format = shared.FormatOption,
     *,
     settings: Any,
     reading: Any,
-) -> None:
+) -> Output:
     """Search slices of images on which a model errs. One error of 5% over all."""
     from nooch.analysis.slices import find_slices
     from nooch.data.table_files import result_files
     from nooch.evaluation import run_notes
-    from nooch.evaluation.findings import checked_split
     from nooch.suites import load_suite
     from nooch.suites.summary import suite_or_dataset
 
@@ -100,24 +97,13 @@ def slices_command(
     data = data or load_suite(suite).require_dataset(None)
     runs = read_predictions(predictions, reading, challenge_suite, data)
     note(*run_notes(runs))
-    split = settings.pop("split", None)
     if challenge_suite is not None:
-        settings = {"tasks": challenge_suite.tasks, **settings}
-    with progress() as update:
-        slices = find_slices(
-            data,
-            runs,
-            split=checked_split(data, split)
-            if challenge_suite is None
-            else challenge_suite.splits_to_score(split)[0],
-            progress=update,
-            **settings,
-        )
+        (split,) = challenge_suite.splits_to_score(settings.get("split"))
+        settings = {"tasks": challenge_suite.tasks, **settings, "split": split}
+    slices = find_slices(data, runs, progress=show_progress, **settings)
     if out is not None:
         slices.save(out, overwrite=overwrite)
-    if format is shared.Format.json:
-        print_json({"settings": dict(slices.settings), "slices": slices.table.to_dicts()})
-        return
+    yield {"settings": dict(slices.settings), "slices": slices.table.to_dicts()}
     for sentence, phi in zip(slices.sentences(len(slices)), slices.table["phi"], strict=True):
         say(sentence)
         hint(f"  --phi {quote(phi)}")
@@ -135,26 +121,21 @@ def audit_command(
     ),
     out: Path = typer.Option(..., help="Folder to write; it must not exist."),
     dataset: str = shared.DatasetOption,
-    overwrite: bool = shared.OverwriteOption,
-    format: shared.Format = shared.FormatOption,
     *,
     settings: Any,
     reading: Any,
-) -> None:
+) -> Output:
     """Rank labels that disagree with the models and the context. With a page to review them."""
     from nooch.analysis.audit import MOST, audit
 
     suite = None if settings.get("labels") else files[0]
     predictions = [*files[0 if suite is None else 1 :], *predictions]
-    with progress() as update:
-        result = audit(
-            suite, predictions or None, data=dataset, out=out, overwrite=overwrite,
-            reading=reading, progress=update, **settings,
-        )  # fmt: skip
+    result = audit(
+        suite, predictions or None, data=dataset, out=out, reading=reading,
+        progress=show_progress, **settings,
+    )  # fmt: skip
     note(*result.notes)
-    if format is shared.Format.json:
-        print_json({"labels": result.table.head(settings.get("most", MOST)).to_dicts()})
-        return
+    yield {"labels": result.table.head(settings.get("most", MOST)).to_dicts()}
     print_shown([result.display])
     hint(f"page: {out / 'index.html'}")
 
@@ -169,11 +150,10 @@ def validity_command(
     out: Path = typer.Option(None, "--out", help="File of the numbers: .parquet, .csv or .json."),
     dataset: str = shared.DatasetOption,
     overwrite: bool = shared.OverwriteOption,
-    format: shared.Format = shared.FormatOption,
     *,
     settings: Any,
     reading: Any,
-) -> None:
+) -> Output:
     """Ask whether challenge sets are worth their name. From errors of several models."""
     from nooch.analysis.validity import validity
     from nooch.data.table_files import result_files
@@ -183,15 +163,12 @@ def validity_command(
         result_files(out, "validity file", overwrite=overwrite)
     challenge_suite, data = suite_with_dataset(suite, dataset)
     runs = read_predictions(predictions or [], reading, challenge_suite, data)
-    with progress() as update:
-        result = validity(
-            challenge_suite, runs, data=data, reading=reading, progress=update, **settings
-        )
+    result = validity(
+        challenge_suite, runs, data=data, reading=reading, progress=show_progress, **settings
+    )
     if out is not None:
         result.save(out, overwrite=overwrite)
-    if format is shared.Format.json:
-        print_json(result.as_json())
-        return
+    yield result.as_json()
     note(*result.notes)
     for sentence in result.sentences():
         say(sentence)

@@ -15,7 +15,8 @@ from nooch.base.words import counted
 from nooch.cli import options as shared
 from nooch.cli.declared import takes
 from nooch.cli.prediction_options import read_predictions, with_reading
-from nooch.cli.terminal import hint, note, print_json, print_table, progress
+from nooch.cli.runner import Output
+from nooch.cli.terminal import hint, note, print_table, show_progress
 
 _SUITE = Argument(..., metavar="SUITE", help="Suite folder, with sets of all classes.")
 _SPLIT = Option(None, help="Split of the suite whose losses count; test by default.")
@@ -31,7 +32,7 @@ _PAIRS = "cow=sheep,cup=bottle+wine_glass"
 _PAPERS = "nooch"
 
 
-@takes("nooch.paper.class_network:train_classes", only=["seed"])
+@takes("nooch.paper.class_network:train_classes", only=["seed", "overwrite"])
 def class_network_command(
     dataset: str = shared.DatasetArgument,
     pixels: Path = Option(..., help="Folder of nooch train pixels."),
@@ -41,51 +42,35 @@ def class_network_command(
     config: Path = Option(None, help="YAML file: optimiser, lr, batch, augment, ..."),
     set_: list[str] = shared.SettingsOption,
     device: str = shared.DeviceOption,
-    overwrite: bool = shared.OverwriteOption,
-    format: shared.Format = shared.FormatOption,
     *,
     settings: Any,
-) -> None:
+) -> Output:
     """Train one network with an output for each class. By default as the paper does."""
     from nooch.cli.commands.bench import content_of
     from nooch.data import load_dataset
     from nooch.models.caches.pixels import PixelCache
     from nooch.models.devices import choose_device
     from nooch.models.sources import DEFAULT
-    from nooch.paper.class_network import (
-        ALL_CLASSES,
-        CLASSES_MARKER,
-        train_classes,
-    )
+    from nooch.paper.class_network import ALL_CLASSES, CLASSES_MARKER, train_classes
     from nooch.suites.search import resolve_tasks
     from nooch.training.bench.config import read_settings
 
-    check_output(out, overwrite=overwrite, marker=CLASSES_MARKER)
+    check_output(out, overwrite="overwrite" in settings, marker=CLASSES_MARKER)
     network, device = read_settings(content_of(config, set_), ALL_CLASSES), choose_device(device)
     data = load_dataset(dataset)
-    with progress() as update:
-        train_classes(
-            data,
-            PixelCache.load(pixels, data),
-            backbone or DEFAULT,
-            out,
-            tasks=resolve_tasks(data.classes, tasks),
-            settings=network,
-            device=device,
-            overwrite=overwrite,
-            progress=update,
-            **settings,
-        )
+    train_classes(
+        data, PixelCache.load(pixels, data), backbone or DEFAULT, out,
+        tasks=resolve_tasks(data.classes, tasks), settings=network, device=device,
+        progress=show_progress, **settings,
+    )  # fmt: skip
     left = json.loads((out / CLASSES_MARKER).read_text(encoding="utf-8"))["left_out"]
     if left:
         note(
             f"left out, as a label is unknown in train or valid, or all of train have the same:"
             f" {counted(len(left), 'class')}: {some_of(left)}"
         )
-    if format is shared.Format.json:
-        print_json({"out": str(out)})
-    else:
-        hint(f"{out}: next: nooch paper select-tasks SUITE {out}/predictions.parquet")
+    yield {"out": str(out)}
+    hint(f"{out}: next: nooch paper select-tasks SUITE {out}/predictions.parquet")
 
 
 @takes("nooch.training.selection:select_tasks", only=["criterion", "n", "min_hard"])
@@ -104,12 +89,11 @@ def select_tasks_command(
     ),
     split: str = _SPLIT,
     overwrite: bool = shared.OverwriteOption,
-    format: shared.Format = shared.FormatOption,
     *,
     settings: Any,
     counted_losses: Any,
     reading: Any,
-) -> None:
+) -> Output:
     """Choose the tasks whose hard images are hardest. By NLL(hard) - NLL(all)."""
     from nooch.paper.task_selection import chosen_suite, uneven_runs
     from nooch.report.results.collect import losses_by_class
@@ -134,11 +118,7 @@ def select_tasks_command(
     rule = {**settings, "similar": groups} if like is None else papers
     selected, ranking = chosen_suite(whole, losses, **rule)
     save_suite(selected, out, overwrite=overwrite)
-    if format is shared.Format.json:
-        print_json(
-            {"suite": str(out), "tasks": list(selected.tasks), "ranking": ranking.to_dicts()}
-        )
-        return
+    yield {"suite": str(out), "tasks": list(selected.tasks), "ranking": ranking.to_dicts()}
     columns = ["task", "difference", "hard", "all", "hard_positives", "hard_negatives", "reason"]
     description = f"{rule['criterion']} ({split}); {len(selected.tasks)} chosen"
     title = f"Tasks by NLL(hard) - NLL(all), {description}"

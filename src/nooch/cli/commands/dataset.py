@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from typer import Argument, Option
 
 from nooch.base.files import DATASET_MARKER, check_output
 from nooch.cli import options as shared
-from nooch.cli.terminal import note, print_json, progress, say
+from nooch.cli.runner import Output
+from nooch.cli.terminal import note, say, show_progress
 
 
 def add_attributes_command(
@@ -25,8 +25,7 @@ def add_attributes_command(
         None, "--columns", "--attributes", help="Columns to take, by commas; by default all others."
     ),
     overwrite: bool = shared.OverwriteOption,
-    format: shared.Format = shared.FormatOption,
-) -> None:
+) -> Output:
     """Add columns of a table to a dataset, as attributes."""
     check_output(out, overwrite=overwrite, marker=DATASET_MARKER)
     from nooch.data import open_dataset, save_dataset
@@ -37,26 +36,18 @@ def add_attributes_command(
     data, given = open_dataset(dataset), read_table(table, names=IMAGE_COLUMNS)
     added = attribute_table(data, given, id, shared.split_names(attributes) or None, where=table)
     parts = (joined(data.part(number), added) for number in range(data.n_parts))
-    with progress() as update:
-        save_dataset(
-            parts,
-            out,
-            overwrite=overwrite,
-            progress=lambda done: update("writing parts", done, data.n_parts),
-        )
-    facts: dict[str, Any] = {
+    told = lambda done: show_progress("writing parts", done, data.n_parts)  # noqa: E731
+    save_dataset(parts, out, overwrite=overwrite, progress=told)
+    names, left = added.columns[1:], given.height - added.height
+    yield {
         "dataset": str(out),
-        "attributes": added.columns[1:],
+        "attributes": names,
         "images": len(data),
         "images_listed": added.height,
-        "rows_left_out": given.height - added.height,
+        "rows_left_out": left,
     }
-    if format is shared.Format.json:
-        print_json(facts)
-        return
     if absent := len(data) - added.height:
         note(f"{absent:,} images are not in the table: they have no value")
-    if facts["rows_left_out"]:
-        note(f"{facts['rows_left_out']:,} rows are of images that are not in the dataset")
-    of = f"{added.height:,} of {len(data):,} images"
-    say(f"{out}: {', '.join(facts['attributes'])} for {of}")
+    if left:
+        note(f"{left:,} rows are of images that are not in the dataset")
+    say(f"{out}: {', '.join(names)} for {added.height:,} of {len(data):,} images")

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from typer import Argument, Option
 
 from nooch.base.words import counted
-from nooch.cli.options import Format, FormatOption
-from nooch.cli.terminal import hint, note, print_json, progress, say
+from nooch.cli.runner import Output
+from nooch.cli.terminal import hint, note, say, show_progress
 
 if TYPE_CHECKING:
     from nooch.base.download import Collection
@@ -26,15 +26,14 @@ def coco_stuff(
     keep_zips: bool = Option(
         True, "--keep-zips/--no-keep-zips", help="Keep zips when they are unpacked."
     ),
-    format: Format = FormatOption,
-) -> None:
+) -> Output:
     """COCO 2017: annotations, captions and COCO-Stuff. With --images the images."""
-    _download("coco-stuff", root, format, images=images, keep_zips=keep_zips)
+    yield from _download("coco-stuff", root, images=images, keep_zips=keep_zips)
 
 
-def nooch_published(root: Path = Root, format: Format = FormatOption) -> None:
+def nooch_published(root: Path = Root) -> Output:
     """The paper's 96 published challenge sets and split."""
-    _download("nooch-published", root, format)
+    yield from _download("nooch-published", root)
 
 
 def nooch_coco_images(
@@ -46,8 +45,7 @@ def nooch_coco_images(
         help="File names, as nooch export --to images writes them; by default for"
         " the questions that nooch-coco draws by default.",
     ),
-    format: Format = FormatOption,
-) -> None:
+) -> Output:
     """COCO's images that the questions need, one by one: 4,330 by default, about 0.7 GB."""
     from nooch.base.download import coco_images
     from nooch.base.text_encoding import text_lines
@@ -62,27 +60,23 @@ def nooch_coco_images(
     else:
         lines = map(str.strip, text_lines(listed))
         names = [line for line in lines if line and not line.startswith("#")]
-    _download(coco_images(names, listed), root, format)
+    yield from _download(coco_images(names, listed), root)
 
 
-def _download(name: str | Collection, root: Path, format: Format, **options: Any) -> None:
+def _download(name: str | Collection, root: Path, **options: Any) -> Output:
     import msgspec
 
     from nooch.base.download import download
 
-    with progress() as update:
+    def in_megabytes(what: str, done: int, total: int) -> None:
+        if what == "files":
+            show_progress(what, done, total)
+        else:
+            show_progress(f"{what} (MB)", done // 10**6, max(total, done) // 10**6)
 
-        def in_megabytes(what: str, done: int, total: int) -> None:
-            if what == "files":
-                update(what, done, total)
-            else:
-                update(f"{what} (MB)", done // 10**6, max(total, done) // 10**6)
-
-        result = download(name, root, progress=in_megabytes, **options)
+    result = download(name, root, progress=in_megabytes, **options)
     note(*result.notes)
-    if format is Format.json:
-        print_json(msgspec.to_builtins(result))
-        return
+    yield msgspec.to_builtins(result)
     ways = Counter(file.how for file in result.files)
     counts = ", ".join(f"{count:,} {how}" for how, count in ways.items())
     say(f"{root}: {counted(len(result.files), 'file')} ({counts})")

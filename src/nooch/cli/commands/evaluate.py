@@ -14,7 +14,7 @@ from nooch.base.words import counted
 from nooch.cli import options as shared
 from nooch.cli.declared import takes
 from nooch.cli.prediction_options import read_predictions, with_reading
-from nooch.cli.terminal import hint, note, print_json, print_shown, print_text, progress
+from nooch.cli.terminal import hint, note, print_json, print_shown, print_text, show_progress
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -57,11 +57,10 @@ def evaluate_command(
     metrics = settings.get("metrics", [])
     of_suite = scored.found_in if data is None else data
     runs = read_predictions(predictions, reading, scored, of_suite)
-    with progress() as update:
-        scores = evaluate(
-            scored, runs, attributes=None if data is None else data.images, dataset=data,
-            reading=reading, progress=update, **settings,
-        )  # fmt: skip
+    scores = evaluate(
+        scored, runs, attributes=None if data is None else data.images, dataset=data,
+        reading=reading, progress=show_progress, **settings,
+    )  # fmt: skip
     if out is not None:
         save_scores(scores, out, metrics=metrics, overwrite=overwrite)
     _print(scores, metrics, format, None if settings.get("tasks") else MOST)

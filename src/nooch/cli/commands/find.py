@@ -17,7 +17,7 @@ from nooch.base.files import SUITE_MARKER, absolute, check_output
 from nooch.cli import options as shared
 from nooch.cli.declared import takes
 from nooch.cli.progress_log import logs_of
-from nooch.cli.terminal import note, progress, say
+from nooch.cli.terminal import note, progress, say, show_progress
 
 if TYPE_CHECKING:
     from nooch.data import Dataset
@@ -156,8 +156,7 @@ def embed_command(
     """Embed a dataset's captions, for the gist criterion. The embedding stays in its folder."""
     data = absolute(dataset)
     logs = logs_of(data) if engine is not None and isinstance(data, Path) else None
-    with progress() as update:
-        _, name = _embedded(data, encoder, settings, update, engine, logs)
+    _, name = _embedded(data, encoder, settings, show_progress, engine, logs)
     say(f"{dataset}: embedding {name}")
 
 

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from typer import Argument, Option
 
@@ -17,10 +17,11 @@ from nooch.base.files import DATASET_MARKER, check_output
 from nooch.base.split_plan import SplitPlan
 from nooch.base.words import counted
 from nooch.cli import options as shared
-from nooch.cli.declared import takes
+from nooch.cli.declared import Command, takes
 from nooch.cli.options import parse_pairs
 from nooch.cli.progress_log import logs_of
-from nooch.cli.terminal import hint, note, print_json, progress, say
+from nooch.cli.runner import Output
+from nooch.cli.terminal import hint, note, say, show_progress
 from nooch.data.readers import reading_of
 
 if TYPE_CHECKING:
@@ -45,15 +46,13 @@ class _Running:
     Attributes:
         processes: parallel processes, short for --engine local:N; all CPUs by default.
         engine: where files are read: local[:N], ray[:ADDRESS] or slurm[:PARTITION].
-        format: text for people, json for programs (only on standard output).
     """
 
     processes: Count | None = None
     engine: str | None = None
-    format: Literal["text", "json"] = "text"
 
 
-def with_import_options(command: Callable[..., None]) -> Callable[..., None]:
+def with_import_options(command: Command) -> Command:
     """A command with ``options``, by name: of the import, of the split, and of running."""
     module = "nooch.data.importing.import_dataset:import_dataset"
     for wrap in (
@@ -63,7 +62,7 @@ def with_import_options(command: Callable[..., None]) -> Callable[..., None]:
             leave=["group"], source={"flags": ["--split"]},
             values={"type": str, "flags": ["--split-values"], "metavar": "0=train,1=valid"},
         ),
-        takes(module, "options", only=_OF_IMPORT),
+        takes(module, "options", only=_OF_IMPORT, overwrite={}),
     ):  # fmt: skip
         command = wrap(command)
     return command
@@ -99,7 +98,7 @@ def run_import(
     options: Mapping[str, Any],
     notes: Sequence[str] = (),
     gpus: int = 0,
-) -> None:
+) -> Output:
     """Import what ``reading`` names, each job with so many GPUs, and print what was written."""
     # before the engine makes a folder of logs next to it
     check_output(out, overwrite="overwrite" in options, marker=DATASET_MARKER)
@@ -112,27 +111,24 @@ def run_import(
     from nooch.data.importing.import_dataset import import_dataset
 
     names = options.keys() & {*_OF_IMPORT}
-    with progress() as update:
-        imported = import_dataset(
-            reading, out, split=plan, notes=notes, map=engine.map, progress=update,
-            **{name: options[name] for name in names},
-        )  # fmt: skip
-    print_imported(out, imported, options["format"])
+    imported = import_dataset(
+        reading, out, split=plan, notes=notes, map=engine.map, progress=show_progress,
+        **{name: options[name] for name in names},
+    )  # fmt: skip
+    yield from print_imported(out, imported)
 
 
 LARGE = 4_000_000_000
 """Bytes of annotation files that, imported as one part, need more memory than a laptop has."""
 
 
-def print_imported(out: Path, imported: Imported, format: str) -> None:
+def print_imported(out: Path, imported: Imported) -> Output:
     """Print what was written."""
     header = imported.header
     note(*header.provenance.get("notes", []))
     if header.image_root and not imported.missing:
         note(f"images: all {header.n_images:,} files are below {header.image_root}")
-    if format == "json":
-        print_json({"dataset": str(out), **imported.facts})
-        return
+    yield {"dataset": str(out), **imported.facts}
     splits = ", ".join(f"{name} {count:,}" for name, count in header.splits.items())
     held = counted(len(header.classes), "class"), counted(imported.captions, "caption")
     say(f"{out}: {counted(header.n_images, 'image')} ({splits}), {', '.join(held)}")
@@ -155,9 +151,9 @@ def print_imported(out: Path, imported: Imported, format: str) -> None:
     stuff_maps={"type": Path},
 )
 @with_import_options
-def coco(out: Path = Out, *, files: Any, options: Any) -> None:
+def coco(out: Path = Out, *, files: Any, options: Any) -> Output:
     """COCO-format JSON: things, stuff and captions. They are joined by image."""
-    run_import(reading_of("coco", **files), out, options)
+    yield from run_import(reading_of("coco", **files), out, options)
 
 
 @with_import_options
@@ -168,13 +164,13 @@ def coco_stuff(
     out: Path = Out,
     *,
     options: Any,
-) -> None:
+) -> Output:
     """COCO-Stuff 2017 in the usual layouts, found below ROOT. Instances, stuff and captions."""
     check_output(out, overwrite="overwrite" in options, marker=DATASET_MARKER)
     from nooch.data.readers.coco.layout import find_coco, find_split
 
     layout = find_coco(root)
-    run_import(layout.reading, out, {"images": layout.images} | options, layout.notes)
+    yield from run_import(layout.reading, out, {"images": layout.images} | options, layout.notes)
     if "source" not in options and (file := find_split(root)):
         note(f"no split was asked for; --split {file} gives the paper's")
 
@@ -192,9 +188,9 @@ def label_maps(
     *,
     how: Any,
     options: Any,
-) -> None:
+) -> Output:
     """Label maps: exact areas by counting pixels."""
-    run_import(reading_of("label-maps", maps, **how), out, options)
+    yield from run_import(reading_of("label-maps", maps, **how), out, options)
 
 
 @takes(
@@ -215,11 +211,11 @@ def boxes(
     *,
     how: Any,
     options: Any,
-) -> None:
+) -> Output:
     """Bounding boxes: YOLO, VOC or Open Images. Box areas are used as object areas."""
     # which images there are depends on the image files: they are part of what is read
     reading = reading_of("boxes", path, kind, images=options.pop("images", None), **how)
-    run_import(reading, out, options)
+    yield from run_import(reading, out, options)
 
 
 @with_import_options
@@ -228,12 +224,12 @@ def image_folder(
     out: Path = Out,
     *,
     options: Any,
-) -> None:
+) -> Output:
     """A folder of images for each class; areas are unknown. Or for each split and class."""
-    run_import(reading_of("image-folder", path), out, options)
+    yield from run_import(reading_of("image-folder", path), out, options)
 
 
-def with_hints(*leave: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def with_hints(*leave: str) -> Callable[[Command], Command]:
     """Give a command the options of annotations that are recognized, as ``hints``, by name."""
     return takes(
         "nooch.data.importing.table_roles:Hints",
@@ -271,11 +267,11 @@ def auto(
     *,
     options: Any,
     hints: Any,
-) -> None:
+) -> Output:
     """Annotations of any known format, recognized. Reports the detected format and why."""
     from nooch.data.importing.recognition import recognize
 
-    _run_recognized(recognize, path, out, options, hints)
+    yield from _run_recognized(recognize, path, out, options, hints)
 
 
 @with_import_options
@@ -290,14 +286,14 @@ def table(
     *,
     options: Any,
     hints: Any,
-) -> None:
+) -> Output:
     """A table of labels and attributes. Or of image, class and area; or of boxes.
 
     Columns are recognized, unless --id and --label or --class name them.
     """
     from nooch.data.importing.recognition import recognize_table
 
-    _run_recognized(recognize_table, file, out, options, hints)
+    yield from _run_recognized(recognize_table, file, out, options, hints)
 
 
 def _run_recognized(
@@ -306,7 +302,7 @@ def _run_recognized(
     out: Path,
     options: Any,
     typed: Mapping[str, Any],
-) -> None:
+) -> Output:
     """Import what is recognized with the hints that were typed."""
     found = recognize(path, hints_of(typed, options), options.get("images"))
     if found.why:
@@ -320,7 +316,7 @@ def _run_recognized(
         reading = replace(reading, images=images or reading.images)
     # boxes and folders of classes name their images themselves
     named = {} if found.kind in {"boxes", "image-folder"} else {"images": images}
-    run_import(reading, out, named | options)
+    yield from run_import(reading, out, named | options)
 
 
 def waterbirds(
@@ -329,14 +325,13 @@ def waterbirds(
     ),
     out: Path = Out,
     overwrite: bool = shared.OverwriteOption,
-    format: shared.Format = shared.FormatOption,
-) -> None:
+) -> Output:
     """Waterbirds in its standard folder. The task waterbird, the attribute place, four groups."""
     check_output(out, overwrite=overwrite, marker=DATASET_MARKER)
     from nooch.data.importing.import_dataset import save_imported
     from nooch.data.readers.waterbirds import read_waterbirds
 
-    print_imported(out, save_imported(read_waterbirds(folder), out, overwrite=overwrite), format)
+    yield from print_imported(out, save_imported(read_waterbirds(folder), out, overwrite=overwrite))
 
 
 @with_import_options
@@ -359,7 +354,7 @@ def annotate_command(
     options: Any,
     reading: Any,
     hints: Any,
-) -> None:  # fmt: skip
+) -> Output:  # fmt: skip
     """Annotate images with a segmenter. Areas are predicted, labels may be known."""
     check_output(out, overwrite="overwrite" in options, marker=DATASET_MARKER)
     from nooch.inference.annotate import AnnotationReading
@@ -382,4 +377,4 @@ def annotate_command(
         # these are the meaning of the labels' column of splits
         _ = "source" in options or options.pop("values", None)
     gpus = int(device != "cpu" and not alone)
-    run_import(AnnotationReading(images, **reading), out, options, gpus=gpus)
+    yield from run_import(AnnotationReading(images, **reading), out, options, gpus=gpus)

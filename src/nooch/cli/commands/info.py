@@ -11,14 +11,8 @@ from typer import Exit, Option
 from nooch.base.words import counted
 from nooch.cli import options as shared
 from nooch.cli.prediction_options import read_predictions, with_reading
-from nooch.cli.terminal import (
-    note,
-    print_json,
-    print_table,
-    print_tables,
-    say,
-    with_flags,
-)
+from nooch.cli.runner import Output
+from nooch.cli.terminal import note, print_json, print_table, print_tables, say, with_flags
 
 
 def info_command(
@@ -127,8 +121,7 @@ def show_command(
         autocompletion=shared.complete_tasks,
     ),
     everything: bool = Option(False, "--all", help="Show all tasks."),
-    format: shared.Format = shared.FormatOption,
-) -> None:
+) -> Output:
     """Show a suite: counts, cues, thresholds, overlap."""
     from nooch.cli.tables import MOST, print_counts
     from nooch.evaluation.findings import SMALLEST
@@ -137,9 +130,7 @@ def show_command(
     from nooch.suites.summary import overlaps, summary
 
     shown, task_names = load_suite(suite), shared.split_names(tasks)
-    if format is shared.Format.json:
-        print_json(summary(shown.only(task_names) if task_names else shown))
-        return
+    yield lambda: summary(shown.only(task_names) if task_names else shown)
     most = len(shown.tasks) if everything else MOST
     shown = shown.only(print_counts(shown, task_names, most, SMALLEST))
     print_tables(suite_tables(shown, overlaps(shown)))
@@ -159,9 +150,9 @@ def explain_command(
         autocompletion=shared.CriterionOption.autocompletion,
     ),
     dataset: str = shared.DatasetOption,
-    format: shared.Format = shared.FormatOption,
-    reading: Any = None,
-) -> None:
+    *,
+    reading: Any,
+) -> Output:
     """Explain why an image is hard for a task, or is not."""
     from nooch.evaluation.explain import explain
     from nooch.suites.summary import suite_with_dataset
@@ -183,9 +174,7 @@ def explain_command(
         from nooch.data.table_files import read_table
 
         facts["findings"] = findings_of_image(explained, read_table(findings), task, image)
-    if format is shared.Format.json:
-        print_json(facts)
-        return
+    yield facts
     words = {True: "present", False: "absent", None: "unknown"}
     where = f" ({facts['split']})" if facts["split"] else ""
     say(f"image {facts['image_id']}{where}: {task} is {words[facts['label']]}")

@@ -12,7 +12,8 @@ from nooch.base.errors import check_one_of, some_of
 from nooch.base.words import counted
 from nooch.cli import options as shared
 from nooch.cli.declared import takes
-from nooch.cli.terminal import note, print_result, progress
+from nooch.cli.runner import Output
+from nooch.cli.terminal import hint, note, say, show_progress
 
 
 @takes("nooch.inference.predict:predict", leave=["codec"], readers={"flags": ["--processes"]})
@@ -33,12 +34,11 @@ def predict_command(
     range: str = shared.RangeOption,
     dry_run: bool = Option(False, "--dry-run", help="Show labels of each task; predict nothing."),
     overwrite: bool = shared.OverwriteOption,
-    format: shared.Format = shared.FormatOption,
     *,
     settings: Any,
     where: Any,
     loading: Any,
-) -> None:
+) -> Output:
     """Predict the tasks of a suite with any classifier or detector. Or a dataset's classes."""
     from nooch.data.table_files import result_files
     from nooch.inference import predict as network_predictions
@@ -65,26 +65,26 @@ def predict_command(
     meaning = {task: loaded.meaning[task] for task in loaded.tasks}
     if words is not None or dry_run:
         note(*(f"{task}: {_shown(labels)}" for task, labels in meaning.items()))
+    contents = f"{counted(len(meaning), 'task')} x {counted(len(ids), 'image')}"
     if dry_run:
         note(*([] if loaded.reading is None else [loaded.reading.text]))
-        facts = {"tasks": meaning, "images": len(ids)}
-        contents = f"{counted(len(meaning), 'task')} x {counted(len(ids), 'image')}"
-        print_result(format, facts, f"{contents} would be predicted by {loaded.name}")
+        yield {"tasks": meaning, "images": len(ids)}
+        say(f"{contents} would be predicted by {loaded.name}")
         return
     note(*dark_notes(paths, decoding))
     if "limit" in where:
         note(f"{counted(len(ids), 'image')} for a first try; to evaluate, leave --limit out")
-    with progress() as update:
-        predictions = network_predictions.predict(
-            loaded, ids, paths, codec=decoding, progress=partial(update, "predicting"), **settings
-        )
+    shown_as = partial(show_progress, "predicting")
+    predictions = network_predictions.predict(
+        loaded, ids, paths, codec=decoding, progress=shown_as, **settings
+    )
     network_predictions.save_predictions(predictions, out, overwrite=overwrite)
     notes = network_predictions.answer_notes(loaded, predictions, shown)
     note(*notes)
     found = predictions.boxes
     model_facts = {"name": loaded.name, "kind": loaded.kind, "sha256": loaded.identity}
     model_facts |= {} if loaded.reading is None else {"outputs": loaded.reading.kind}
-    facts = {
+    yield {
         "predictions": str(out),
         "run": predictions.run,
         "images": len(ids),
@@ -95,12 +95,11 @@ def predict_command(
     }
     boxes = "" if found is None else f"{counted(len(found.scores), 'box')}: "
     height, width = loaded.size
-    contents = f"{counted(len(loaded.tasks), 'task')} x {counted(len(ids), 'image')}"
-    by = f"by {loaded.name} ({loaded.kind}) at {height} x {width}"
-    following = f"evaluate {suite} {out}" if challenge_suite else f"check {suite} {out} --out check"
-    following += " --boxes --threshold 0.3" if boxes and challenge_suite else ""
-    shown_next = () if "limit" in where else (f"nooch {following}",)
-    print_result(format, facts, f"{out}: {boxes}{contents} {by}", *shown_next)
+    say(f"{out}: {boxes}{contents} by {loaded.name} ({loaded.kind}) at {height} x {width}")
+    if "limit" not in where:
+        more = " --boxes --threshold 0.3" if boxes else ""
+        of_dataset = f"check {suite} {out} --out check"
+        hint(f"next: nooch {f'evaluate {suite} {out}{more}' if challenge_suite else of_dataset}")
 
 
 def _shown(meaning: Any) -> str:

@@ -13,7 +13,8 @@ from nooch.base.words import counted
 from nooch.cli import options as shared
 from nooch.cli.declared import takes
 from nooch.cli.prediction_options import with_reading
-from nooch.cli.terminal import hint, note, print_json, print_shown, print_table, progress, say
+from nooch.cli.runner import Output
+from nooch.cli.terminal import hint, note, print_shown, print_table, say, show_progress
 
 
 @takes("nooch.analysis.intervene:intervene", leave=["data"])
@@ -28,12 +29,10 @@ def intervene_command(
     task_map: str = shared.TaskMapOption,
     dataset: str = shared.DatasetOption,
     tasks: str = shared.TasksOption,
-    overwrite: bool = shared.OverwriteOption,
-    format: shared.Format = shared.FormatOption,
     *,
     settings: Any,
     loading: Any,
-) -> None:
+) -> Output:
     """Hide the context or the object, and predict again. Is it the context that misleads?"""
     from nooch.analysis.intervene import CHANGES, intervene
     from nooch.inference.predict import tasks_to_predict
@@ -42,7 +41,7 @@ def intervene_command(
     from nooch.report.tables.score_tables import tables_of
     from nooch.suites.summary import suite_with_dataset
 
-    check_output(out, overwrite=overwrite, marker=CHANGES)
+    check_output(out, overwrite="overwrite" in settings, marker=CHANGES)
     challenge_suite, data = suite_with_dataset(suite, dataset)
     names = tasks_to_predict(challenge_suite, shared.split_names(tasks) or None)
     words = None if task_map is None else read_task_map(task_map, names)
@@ -51,15 +50,12 @@ def intervene_command(
     )
     if skipped := [task for task in names if task not in network.tasks]:
         note(f"left out, as the model or the map has no label for them: {some_of(skipped)}")
-    with progress() as update:
-        result = intervene(
-            challenge_suite, network, out, data=data, annotations=annotations,
-            overwrite=overwrite, progress=update, **settings,
-        )  # fmt: skip
+    result = intervene(
+        challenge_suite, network, out, data=data, annotations=annotations,
+        progress=show_progress, **settings,
+    )  # fmt: skip
     note(*result.notes)
-    if format is shared.Format.json:
-        print_json({"sentences": result.sentences, "changes": result.table.to_dicts()})
-        return
+    yield {"sentences": result.sentences, "changes": result.table.to_dicts()}
     print_shown(tables_of(result.scores, ["yes_rate"]) if result.scores else [])
     for text in result.sentences:
         say(text)
@@ -80,10 +76,9 @@ def weights_command(
     method: str = Option("environment-undersample", help="Or label-reweight, subg, ..."),
     cues: str = Option(None, help="Given cues, such as car=road; the strongest by default."),
     overwrite: bool = shared.OverwriteOption,
-    format: shared.Format = shared.FormatOption,
     *,
     settings: Any,
-) -> None:
+) -> Output:
     """Weigh images by label or environment. For a training loop of any kind."""
     from nooch.criteria import CE
     from nooch.data.table_files import result_files, write_result
@@ -98,9 +93,7 @@ def weights_command(
         note(f"{theirs} of valid without weight: training has no image of that environment")
     groups = weights.group_by("split", "label", "environment", "weight").len("images")
     shown = groups.sort("split", "label", "environment")
-    if format is shared.Format.json:
-        print_json({"weights": str(out), "groups": shown.to_dicts()})
-        return
+    yield {"weights": str(out), "groups": shown.to_dicts()}
     print_table(f"{task}, {method}", shown.columns, shown.rows(), left=3)
     hint(f"{out}: {counted(len(weights), 'image')}")
 
@@ -114,23 +107,17 @@ def repair_command(
     ),
     out: Path = Option(..., help="Folder to write: head, predictions, changes."),
     dataset: str = shared.DatasetOption,
-    overwrite: bool = shared.OverwriteOption,
-    format: shared.Format = shared.FormatOption,
     *,
     settings: Any,
     reading: Any,
-) -> None:
+) -> Output:
     """Train a new last layer on features of your model. With what got better, and what worse."""
     from nooch.analysis.repair import repair
 
-    with progress() as update:
-        repaired = repair(
-            suite, features, out, dataset=dataset, reading=reading, overwrite=overwrite,
-            progress=update, **settings,
-        )  # fmt: skip
-    if format is shared.Format.json:
-        print_json({"tasks": repaired.table.to_dicts(), "notes": repaired.notes})
-        return
+    repaired = repair(
+        suite, features, out, dataset=dataset, reading=reading, progress=show_progress, **settings
+    )
+    yield {"tasks": repaired.table.to_dicts(), "notes": repaired.notes}
     note(*repaired.notes)
     print_shown([repaired.display])
     answers = out / "predictions.parquet"
@@ -152,10 +139,9 @@ def collect_next_command(
     out: Path = Option(..., help="File to write: .parquet or .csv."),
     dataset: str = shared.DatasetOption,
     overwrite: bool = shared.OverwriteOption,
-    format: shared.Format = shared.FormatOption,
     *,
     settings: Any,
-) -> None:
+) -> Output:
     """Choose images of a pool to collect. Hard ones, of kinds that training has few of."""
     from nooch.analysis.collect_next import collect_next
     from nooch.data.table_files import result_files, write_result
@@ -163,10 +149,8 @@ def collect_next_command(
     result_files(out, "table", (), overwrite=overwrite)
     next_images = collect_next(suite, pool, dataset=dataset, **settings)
     write_result(out, "table", next_images.table, overwrite=overwrite)
-    if format is shared.Format.json:
-        content = {"images": next_images.table.to_dicts(), "tasks": next_images.tasks.to_dicts()}
-        print_json({**content, "notes": next_images.notes})
-        return
+    content = {"images": next_images.table.to_dicts(), "tasks": next_images.tasks.to_dicts()}
+    yield {**content, "notes": next_images.notes}
     note(*next_images.notes)
     print_shown([next_images.display])
     hint(f"{out}: {counted(len(next_images.table), 'image')}")

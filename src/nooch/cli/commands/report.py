@@ -14,7 +14,8 @@ from nooch.base.split_plan import LOSS_SPLIT
 from nooch.cli import options as shared
 from nooch.cli.declared import takes
 from nooch.cli.prediction_options import read_predictions, with_reading
-from nooch.cli.terminal import hint, note, print_json, print_result, progress, say
+from nooch.cli.runner import Output
+from nooch.cli.terminal import hint, note, say, show_progress
 
 _SOURCES = "nooch.report.images.sources:Sources"
 _SHOWN = ["methods", "images", "range", "annotations"]
@@ -39,13 +40,11 @@ def report_command(
     all_thumbnails: bool = Option(
         False, "--all-thumbnails", help="Pictures of all images of the suite's splits."
     ),
-    overwrite: bool = shared.OverwriteOption,
-    format: shared.Format = shared.FormatOption,
     *,
     settings: Any,
     sources: Any,
     reading: Any,
-) -> None:
+) -> Output:
     """Build an HTML report of a suite and its results. Its pages open from disk."""
     from nooch.paper.tables import report_tables
     from nooch.report.images.sources import Sources
@@ -59,17 +58,16 @@ def report_command(
             allowed="one of the two",
         )
     shown, data = (load_suite(suite), None) if no_dataset else suite_with_dataset(suite, dataset)
-    with progress() as update:
-        given = Sources(
-            suite=shown, data=data, runs=runs,
-            predictions=read_predictions(predictions, reading, shown, data),
-            progress=update, **sources,
-        )  # fmt: skip
-        settings |= {"thumbnails": None} if all_thumbnails else {}
-        report = write_report(given, out, tables=report_tables, overwrite=overwrite, **settings)
+    given = Sources(
+        suite=shown, data=data, runs=runs,
+        predictions=read_predictions(predictions, reading, shown, data),
+        progress=show_progress, **sources,
+    )  # fmt: skip
+    settings |= {"thumbnails": None} if all_thumbnails else {}
+    report = write_report(given, out, tables=report_tables, **settings)
     note(*report.notes)
-    facts = {"site": str(report.path), "notes": list(report.notes)}
-    print_result(format, facts, f"{report.path}: open {report.path / 'index.html'}")
+    yield {"site": str(report.path), "notes": list(report.notes)}
+    say(f"{report.path}: open {report.path / 'index.html'}")
 
 
 @with_reading
@@ -94,47 +92,36 @@ def figures_command(
     alpha: str = Option(None, help="fig10, fig12, fig13: as for nooch sweep."),
     beta: str = Option(None, help="fig12, fig13: the same for beta."),
     tau: str = Option(None, help="fig11, fig14: the same for tau."),
-    overwrite: bool = shared.OverwriteOption,
-    format: shared.Format = shared.FormatOption,
     *,
     settings: Any,
     sources: Any,
     reading: Any,
-) -> None:
+) -> Output:
     """Draw the paper's figures. From a suite, runs, predictions, a dataset or a sweep."""
     grids = shared.parse_grids(alpha=alpha, beta=beta, tau=tau)
     sources |= {name: values for name, values in grids.items() if values}
     from nooch.data import load_dataset
-    from nooch.paper.figures import SHEETS, save_figures
+    from nooch.paper.figures import ALL_FIGURES, SHEETS, save_figures
     from nooch.report.figures.sweeps import load_sweep
     from nooch.report.images.sources import Sources
     from nooch.suites import load_suite
 
-    with progress() as update:
-        sets = None if suite is None else load_suite(suite)
-        data = None if dataset is None else load_dataset(dataset)
-        if sets is not None and data is None and SHEETS.keys() & set(names):
-            data = sets.found_in()
-        given = Sources(
-            suite=sets, data=data, runs=runs or (), split=split,
-            predictions=read_predictions(predictions, reading, sets, data),
-            sweep=None if sweep is None else load_sweep(sweep),
-            roles=shared.parse_pairs(criteria, "--criteria", "ce=mine"),
-            scale=reading.get("scale"), progress=update,
-            **sources,
-        )  # fmt: skip
-        files = save_figures(names, given, out, overwrite=overwrite, **settings)
-    _print_figures(files, names, out, format)
-
-
-def _print_figures(files: list[Path], names: list[str], out: Path, format: shared.Format) -> None:
-    from nooch.paper.figures import ALL_FIGURES
-
+    sets = None if suite is None else load_suite(suite)
+    data = None if dataset is None else load_dataset(dataset)
+    if sets is not None and data is None and SHEETS.keys() & set(names):
+        data = sets.found_in()
+    given = Sources(
+        suite=sets, data=data, runs=runs or (), split=split,
+        predictions=read_predictions(predictions, reading, sets, data),
+        sweep=None if sweep is None else load_sweep(sweep),
+        roles=shared.parse_pairs(criteria, "--criteria", "ce=mine"),
+        scale=reading.get("scale"), progress=show_progress,
+        **sources,
+    )  # fmt: skip
+    files = save_figures(names, given, out, **settings)
     drawn = list(dict.fromkeys(file.stem for file in files))
     shows = {name: ALL_FIGURES[name].shows for name in drawn}
-    if format is shared.Format.json:
-        print_json({"out": str(out), "figures": shows, "files": [file.name for file in files]})
-        return
+    yield {"out": str(out), "figures": shows, "files": [file.name for file in files]}
     if "all" in names and (left := [name for name in ALL_FIGURES if name not in drawn]):
         note(f"left out because their input is not given: {', '.join(left)}")
     for name, text in shows.items():
@@ -156,13 +143,11 @@ def gallery_command(
         [], help="Predictions of any model, shown the same way. Repeatable."
     ),
     out: Path = Option(None, help="File: .png, .pdf, .svg or .jpg; gallery-TASK.png by default."),
-    overwrite: bool = shared.OverwriteOption,
-    format: shared.Format = shared.FormatOption,
     *,
     settings: Any,
     sources: Any,
     reading: Any,
-) -> None:
+) -> Output:
     """Draw a task's hard images, with their cues shaded."""
     from nooch.report.figures.style import SHEET_FORMATS
     from nooch.report.images.galleries import save_gallery
@@ -173,7 +158,7 @@ def gallery_command(
     name = re.sub(r"[^A-Za-z0-9_-]+", "-", "-".join(task))[:80]
     path = out or Path(f"gallery-{name}.png")
     # before anything is read or drawn
-    check_output_file(path, overwrite=overwrite)
+    check_output_file(path, overwrite="overwrite" in settings)
     check_one_of("ending of an image sheet", path.suffix.lower().removeprefix("."), SHEET_FORMATS)
     sets, data = suite_with_dataset(suite, dataset)
     data = data or sets.require_dataset(None)
@@ -181,8 +166,7 @@ def gallery_command(
         suite=sets, data=data, runs=runs or (),
         predictions=read_predictions(predictions, reading, sets, data), **sources,
     )  # fmt: skip
-    gallery = save_gallery(task, given, path, overwrite=overwrite, **settings)
+    gallery = save_gallery(task, given, path, **settings)
     note(*gallery.notes)
-    print_result(
-        format, {"out": str(gallery.path), "images": gallery.table.to_dicts()}, str(gallery.path)
-    )
+    yield {"out": str(gallery.path), "images": gallery.table.to_dicts()}
+    say(str(gallery.path))

@@ -10,7 +10,8 @@ from typer import Argument, Option
 from nooch.base.errors import check_one_of
 from nooch.cli import options as shared
 from nooch.cli.declared import takes
-from nooch.cli.terminal import hint, note, print_json, print_shown, progress
+from nooch.cli.runner import Output
+from nooch.cli.terminal import hint, note, print_shown, show_progress
 
 _PAPER = "paper"
 
@@ -44,11 +45,10 @@ def tables_command(
         [], help="File: .md, .tex, .csv, .parquet or .json; repeat for several."
     ),
     overwrite: bool = shared.OverwriteOption,
-    format: shared.Format = shared.FormatOption,
     *,
     settings: Any,
     reading: Any,
-) -> None:
+) -> Output:
     """Print results of runs as the paper's tables. Mean (sd) over seeds, averages over tasks."""
     from nooch.paper.sheet import paper_sheet
     from nooch.paper.tables import table_names
@@ -60,16 +60,13 @@ def tables_command(
         check_one_of("comparison", compare, [_PAPER])
     roles = shared.parse_pairs(criteria, "--criteria", "ce=mine")
     check_result_files(out, overwrite=overwrite, differences="paired" in settings)
-    with progress() as update:
-        sheet = paper_sheet(
-            sources, names, {str(path): load_suite(path) for path in suite},
-            compare=compare is not None, reading={**reading, "roles": roles}, progress=update,
-            **settings,
-        )  # fmt: skip
+    sheet = paper_sheet(
+        sources, names, {str(path): load_suite(path) for path in suite},
+        compare=compare is not None, reading={**reading, "roles": roles}, progress=show_progress,
+        **settings,
+    )  # fmt: skip
     written = save_results(sheet, out, overwrite=overwrite)
-    if format is shared.Format.json:
-        print_json(sheet.json)
-        return
+    yield sheet.json
     print_shown(sheet.shown())
     note(*sheet.notes)
     if written:

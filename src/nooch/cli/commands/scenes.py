@@ -12,15 +12,8 @@ from nooch.base.files import check_output
 from nooch.base.words import counted
 from nooch.cli import options as shared
 from nooch.cli.prediction_options import read_predictions, with_reading
-from nooch.cli.terminal import (
-    hint,
-    note,
-    print_json,
-    print_result,
-    print_table,
-    print_text,
-    progress,
-)
+from nooch.cli.runner import Output
+from nooch.cli.terminal import hint, note, print_table, print_text, say, show_progress
 
 
 def scenes_command(
@@ -37,8 +30,7 @@ def scenes_command(
     print_config: bool = Option(False, "--print-config", help="Print the default world and stop."),
     processes: int = shared.ProcessesOption,
     overwrite: bool = shared.OverwriteOption,
-    format: shared.Format = shared.FormatOption,
-) -> None:
+) -> Output:
     """Generate synthetic scenes with known context. As COCO-format annotations and JPEGs."""
     from nooch.scenes.generator import SCENES_MARKER, ScenesPlan, generate
     from nooch.scenes.world import default_text, load_world
@@ -56,16 +48,13 @@ def scenes_command(
     from nooch.base.engines import LocalEngine
 
     LocalEngine.warm("nooch.scenes")
-    with progress() as update:
-        generate(plan, out, overwrite=overwrite, map=LocalEngine(processes).map, progress=update)
+    workers = LocalEngine(processes)
+    generate(plan, out, overwrite=overwrite, map=workers.map, progress=show_progress)
+    yield {"scenes": str(out), **plan.settings()}
     tasks = f"{counted(len(plan.world.tasks), 'task')}, context strength {context_strength:g}"
+    say(f"{out}: {counted(images, 'image')} of {size} x {size}, {tasks}")
     files = " ".join(f"--{role} {out}/annotations/{kind}_scenes.json" for role, kind in _ROLES)
-    print_result(
-        format,
-        {"scenes": str(out), **plan.settings()},
-        f"{out}: {counted(images, 'image')} of {size} x {size}, {tasks}",
-        f"nooch import coco {files} --images {out}/images --split 70/10/20 DATASET",
-    )
+    hint(f"next: nooch import coco {files} --images {out}/images --split 70/10/20 DATASET")
 
 
 _ROLES = (("things", "instances"), ("stuff", "stuff"), ("captions", "captions"))
@@ -84,8 +73,7 @@ def scenes_score_command(
         help="File of scores: .parquet, .csv or .json; other thresholds go to NAME-thresholds.",
     ),
     overwrite: bool = shared.OverwriteOption,
-    format: shared.Format = shared.FormatOption,
-) -> None:
+) -> Output:
     """Score challenge sets against the truth of scenes. By precision, recall and AUC."""
     from nooch.paper import truth_scores
     from nooch.suites import load_suite
@@ -102,9 +90,7 @@ def scenes_score_command(
     note(*scores.notes)
     if out is not None:
         truth_scores.save_truth_scores(scores, out, overwrite=overwrite)
-    if format is shared.Format.json:
-        print_json(scores.as_json())
-        return
+    yield scores.as_json()
     for (name, part), rows in scores.table.group_by("criterion", "split", maintain_order=True):
         shown = rows.drop("criterion", "split", "reason").rows()
         print_table(f"Against the truth: {name} ({part})", rows.columns[2:-1], shown, left=2)
@@ -122,9 +108,9 @@ def waterbirds_command(
     ),
     dataset: str = shared.DatasetOption,
     split: str = Option("test", help="Split to score."),
-    format: shared.Format = shared.FormatOption,
-    reading: Any = None,
-) -> None:
+    *,
+    reading: Any,
+) -> Output:
     """Score predictions as in the paper's Table 5. Worst group, AUC-hard, averages."""
     from nooch.data.table_schema import check_split
     from nooch.paper.waterbirds import QUANTITIES, score_waterbirds, waterbirds_table
@@ -137,9 +123,7 @@ def waterbirds_command(
         scored, read_predictions(predictions, reading, scored, data), data, split=split
     )
     quantities = waterbirds_table(scores)
-    if format is shared.Format.json:
-        print_json(quantities.to_dicts())
-        return
+    yield quantities.to_dicts()
     note(*scores.notes)
     names = ["run", "criterion"] if quantities["criterion"].n_unique() > 1 else ["run"]
     labels = [" ".join(row) for row in quantities.select(names).iter_rows()]

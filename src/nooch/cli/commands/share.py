@@ -12,7 +12,8 @@ from nooch.base.words import counted
 from nooch.cli import options as shared
 from nooch.cli.declared import takes
 from nooch.cli.prediction_options import read_predictions, with_reading
-from nooch.cli.terminal import note, print_result, progress
+from nooch.cli.runner import Output
+from nooch.cli.terminal import note, say, show_progress
 
 
 @takes(
@@ -36,12 +37,10 @@ def export_command(
         " package.module:name.",
     ),
     dataset: str = shared.DatasetOption,
-    overwrite: bool = shared.OverwriteOption,
-    format: shared.Format = shared.FormatOption,
     *,
     settings: Any,
     reading: Any,
-) -> None:  # fmt: skip
+) -> Output:  # fmt: skip
     """Write challenge sets in another tool's format. The licenses of the data are also written."""
     from nooch.report.exports.export import export
     from nooch.suites.summary import suite_with_dataset
@@ -51,11 +50,11 @@ def export_command(
     predictions = settings.pop("predictions", None)
     if predictions:
         settings["predictions"] = read_predictions(predictions, reading, exported, data)
-    with progress() as update:
-        update(f"writing as {to}", 0, 1)
-        done = export(exported, to, out, data=data, overwrite=overwrite, **settings)
+    show_progress(f"writing as {to}", 0, 1)
+    done = export(exported, to, out, data=data, **settings)
     note(*done.notes)
+    yield asdict(done)
     files = f", {counted(len(done.files), 'file')}" if len(done.files) > 1 else ""
     listed = ", ".join(terms.get("name") or terms["url"] for terms in done.licenses)
     contents = f"{counted(done.sets, 'challenge set')} as {to}{files}"
-    print_result(format, asdict(done), f"{out}: {contents}; licenses: {listed or 'not recorded'}")
+    say(f"{out}: {contents}; licenses: {listed or 'not recorded'}")
