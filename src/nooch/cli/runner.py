@@ -12,8 +12,8 @@ from nooch.cli.options import Format, FormatOption
 from nooch.cli.terminal import print_json
 
 Output = Iterator[Any]
-"""What a command returns: a generator of one value, its result as ``print_json`` takes it, or a
-function that makes it. What is behind this ``yield`` prints the result for people.
+"""A command's generator of one value: its result as ``print_json`` takes it, or a function that
+makes it. The lines behind this ``yield`` print the result for people.
 """
 
 

@@ -301,7 +301,7 @@ def _blocks(
 
 
 _bars: dict[str, Any] = {}
-"""What is being done -> its bar, and the display of all under an empty name."""
+"""Step -> its bar, and the display of all under an empty name."""
 
 
 def show_progress(what: str, done: int, total: int) -> None:

@@ -120,7 +120,7 @@ def _server(
 
 
 def _counts(facts: Mapping[str, int], server: Endpoint | None) -> str:
-    """What a dry run would ask and send."""
+    """Numbers that a dry run would ask and send, as a sentence."""
     from nooch.base.work_folder import size_in_words
 
     numbers = [counted(facts[name], name[:-1]) for name in ("questions", "images", "requests")]
