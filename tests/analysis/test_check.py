@@ -209,7 +209,7 @@ def test_tasks_need_enough_hard_images(folder, tmp_path):
     def checked(predictions=folder / "model.csv", **options):
         return lambda: check(folder / "dataset", predictions, tmp_path / "out", **options)
 
-    fails(checked(min_hard=10**6), "no task has 1000000 hard images on a side")
+    fails(checked(min_hard=10**6), "no class has 1000000 images out of context")
     words = "'min_hart' is not a keyword of check"
     fails(checked(min_hart=3), words, kind=ParameterError)
     other = pl.read_csv(folder / "model.csv").with_columns(task=pl.lit("cat"))

@@ -124,7 +124,7 @@ def test_failures_end_in_an_error_and_are_asked_again(run_cli, command, server, 
 def test_failures_may_stay_unanswered(run_cli, command, server, folder, tmp_path):
     server.acts = [says("Yes"), *[refuses(400)] * 2]
     asked = run_cli(f"{command} --concurrency 1 --allow-unanswered").ok()
-    assert "2 of 48 answers have no probability" in asked.err
+    assert "no probability for 2 of 48 answers; their text was used" in asked.err
     frame = pl.read_parquet(tmp_path / "answers.parquet")
     assert frame["answer"].null_count() == 1
     assert frame["probability"].null_count() == 2

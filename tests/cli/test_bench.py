@@ -137,7 +137,8 @@ def test_collect_scores_and_chooses(undisturbed, world, run_cli, tmp_path):
     }
     assert {r["split"] for r in selected if r["rule"] == "oracle"} == {"test"}
     shown = run_cli(f"train score {undisturbed} {world / 'suite'} --out d")
-    assert "AUC on hard images, ce (d, test images, settings chosen by worst-hard)" in shown.out
+    chosen = "settings chosen on the worse of the two hard sides"
+    assert f"AUC on hard images, ce (d, test images; {chosen})" in shown.out
 
 
 def test_killed_three_times_it_ends_with_the_same_bytes(undisturbed, bench, tmp_path):

@@ -133,11 +133,11 @@ def row_of(**values):
         ({"run": "MobileNet", "rate_usual": 0.6, "rate_misleading": 1.0},
          "MobileNet misses cars without a road 1.7 times as often (100% against 60%)"),
         ({"side": "negative", "task": "boat", "cue": "water-other", "rate_usual": 0.0},
-         ("The model claims boats in images with water but no boat far more often"
-         " (54% against 0%)")),
+         ("The model claims boats in images with water but no boat 54% of the time"
+         " (otherwise 0%)")),
         # ratios above 20 are no ratios
         ({"rate_misleading": 0.56, "rate_usual": 0.003},
-         "The model misses cars without a road far more often (56% against 0.3%)"),
+         "The model misses cars without a road 56% of the time (otherwise 0.3%)"),
         ({"rate_misleading": 0.56, "rate_usual": 0.028},
          "The model misses cars without a road 20.0 times as often (56% against 2.8%)"),
         ({"cue": None, "by_size": True},

@@ -352,7 +352,7 @@ def test_one_task_without_hard_positives_leaves_the_averages_of_the_others():
     assert suite.record("ce", "B", "test").hard_positives == 0
     scores = evaluate(suite, runs, bootstrap=20)
     (note,) = [text for text in scores.notes if "left out" in text]
-    text = "averages on ce (test) are over 2 of 3 tasks: Y, Z; left out: B (no hard positive"
+    text = "ce (test): averaged over 2 of 3 tasks (Y, Z); left out: B (no hard positive"
     assert text in note
     averages = scores.table.filter(pl.col("metric").is_in(["auc", "error"]), task=AVERAGE)
     rows = averages.drop_nulls("value")

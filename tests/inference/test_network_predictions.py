@@ -101,7 +101,7 @@ def test_images_of_some_splits_and_without_a_dataset(suite, data, tmp_path):
     find = partial(find_images, suite, ["car"])
     gone = partial(find, splits=["test"], images=folder)
     fails(gone, "1 of 10 images are not there", "`images`")
-    refused(find, "where are the images?")
+    refused(find, "does not record the folder of its images")
     refused(partial(find, splits=["tset"]), "tset")
     refused(lambda: find_images(suite, ["street"], data=data), "'street' is not a task")
 

@@ -123,7 +123,7 @@ def test_cells_are_those_of_loops(runs, suite, results, task, method):
 
 def test_whole_results_have_no_notes(results, runs):
     assert results.notes == []
-    assert results.about == "runs, test images, settings chosen by worst-hard"
+    assert results.about == "runs, test images; settings chosen on the worse of the two hard sides"
     cells = results.cells.filter(criterion="ce", metric="auc", subset="hard")
     assert set(cells["task"]) == {*TASKS, "average"}
     sees = dict(cells.select("method", "sees").unique().rows())

@@ -433,10 +433,10 @@ def _with_enough(suite: Suite, split: str, min_hard: int, n_tasks: int) -> tuple
     if not kept:
         largest = max(hard.values(), default=0)
         raise InputError(
-            f"no task has {min_hard} hard {what} on a side; the most is {largest}",
-            remedy="use more images; {} finds more, and evaluate and slices take its suite",
-            give=[Command("find", criterion="context", lift=1)]
-            + ([{"min_hard": largest}] if largest else []),
+            f"no class has {min_hard} {what} out of context (the most: {largest})",
+            remedy="{}; more images help, too",
+            give=([{"min_hard": largest}] if largest else [])
+            + [Command("find", criterion="context", lift=1)],
         )
     count = f"{len(kept)} of {n_tasks} tasks"
     note = f"split {split}; {count} have at least {min_hard} {what} in a misleading context"

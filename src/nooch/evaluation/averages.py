@@ -89,8 +89,8 @@ def left_out(
             why.append(f"{key[1]} ({reason})")
         (split,) = {key[2] for key in cells}
         notes.append(
-            f"averages on {criterion} ({split}) are over {len(averaged)} of {len(cells)} tasks:"
-            f" {some_of(averaged, _MOST)}; left out: {some_of(why, _MOST)}"
+            f"{criterion} ({split}): averaged over {len(averaged)} of {len(cells)} tasks"
+            f" ({some_of(averaged, _MOST)}); left out: {some_of(why, _MOST)}"
         )
     return notes
 

@@ -73,16 +73,19 @@ def compared(errors: str, rates: Sequence[Rate], points: float | None, task: str
     """
     first, second = (rate.value for rate in rates)
     both = f"{percent(first)} against {percent(second)}"
+    often, otherwise = f"{percent(first)} of the time", percent(second)
     if rates[0].of == "images":
         both = f"{1000 * first:.1f} against {1000 * second:.1f} per 1,000 images"
+        often, otherwise = f"{1000 * first:.1f} times in 1,000 images", f"{1000 * second:.1f}"
     ratio = first / second if second else np.inf
     shown = points is None or points * (first - second) > 0
     if points is not None and not (shown and (points < 0 or ratio > _LEAST_RATIO)):
-        often = f"{abs(100 * points):.0f} points {'more' if points > 0 else 'less'} often"
+        more = f"{abs(100 * points):.0f} points {'more' if points > 0 else 'less'} often"
         same = f"among {plural(task)} of the same size"
-        return f"{errors} {often} {same} (of all sizes {both})"
-    often = "far more often" if ratio > _LARGEST_RATIO else f"{ratio:.1f} times as often"
-    return f"{errors} {often} ({both})"
+        return f"{errors} {more} {same} (of all sizes {both})"
+    if ratio > _LARGEST_RATIO:
+        return f"{errors} {often} (otherwise {otherwise})"
+    return f"{errors} {ratio:.1f} times as often ({both})"
 
 
 def context_words(criterion: str, task: str, cue: str | None, side: str) -> tuple[str, str, str]:

@@ -217,5 +217,6 @@ def _notes(frame: pl.DataFrame) -> list[str]:
             f" ({100 * split / len(kinds):.1f}%)"
         )
     if words_alone := frame["probability"].null_count():
-        notes.append(f"{words_alone:,} of {n:,} answers have no probability: their words count")
+        missing = f"the model gave no probability for {words_alone:,} of {n:,} answers"
+        notes.append(f"{missing}; their text was used")
     return notes

@@ -106,7 +106,7 @@ class Answer:
         verdict: one sentence.
         split: of the images.
         findings: of each kind the worst first; only what is beyond chance.
-        hints: groups of images that stand out, but not beyond chance.
+        hints: groups of images with more errors, which may be chance.
         errors: number of errors by task.
         left_out: (reason, tasks).
         notes: choices that were made, and warnings.

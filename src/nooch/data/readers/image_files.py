@@ -188,8 +188,8 @@ def files_of(
     """
     root = images or (None if data is None else data.image_root)
     if root is None:
-        allowed = "`images` DIR, or a dataset that records their folder"
-        raise ParameterError("where are the images?", allowed=allowed)
+        problem = "the dataset does not record the folder of its images"
+        raise ParameterError(problem, give={"images": ...})
     file_names = (
         {} if data is None else dict(data.images.select("image_id", "file_name").iter_rows())
     )

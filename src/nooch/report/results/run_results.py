@@ -160,7 +160,8 @@ def read_results(
     called = roles_of(frames["places"]["criterion"], suites, roles or {})
     cells = cells_of(**frames, rule=rule, split=split, sees=sees, strict=strict)
     cells = cells.with_columns(pl.col("criterion").replace(called))
-    about = f"{source.name}, {split} images, settings chosen by {rule}"
+    chosen = "on the worse of the two hard sides" if rule == "worst-hard" else f"by {rule}"
+    about = f"{source.name}, {split} images; settings chosen {chosen}"
     return Results(cells, [*notes, *missing_note(frames["planned"])], about, strict)
 
 

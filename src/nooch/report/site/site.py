@@ -207,8 +207,8 @@ def _about_pictures(thumbnails: int | None, shown_range: ValueRange | None) -> l
     """Sentences on the images that have pictures, and on values of wide ones."""
     texts = ["All images have pictures."]
     if thumbnails is not None:
-        drawn = f"the examples and for up to {thumbnails:,} images of each task and split"
-        texts = [f"Pictures are there for {drawn}; `all_thumbnails` draws all."]
+        drawn = f"the examples and up to {thumbnails:,} images of each task and split"
+        texts = [f"Pictures of {drawn}; `all_thumbnails` makes all."]
     wide = "Images of more than 8 bits a channel: "
     return texts if shown_range is None else [*texts, f"{wide}{range_text(shown_range)}."]
 

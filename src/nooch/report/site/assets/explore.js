@@ -135,7 +135,7 @@
     const ce = one.kind === "ce" ? one : ["gist", "context"].includes(one.kind) && settings[one.name].mode === "matched" ? spec(one.match) : null;
     if (one.kind === "gist" && task.criteria[one.name].support) {
       const choose = (mode, text) => el("label", { class: "check" }, el("input", { type: "radio", name: "mode", value: mode, checked: settings[one.name].mode === mode, onchange: () => { settings[one.name].mode = mode; controls(); later(); } }), ` ${text}`);
-      made.push(el("div", { class: "modes" }, one.match ? choose("matched", `as many as ${plain(one.match)}`) : null, choose("tau", "one threshold τ")));
+      made.push(el("div", { class: "modes" }, one.match ? choose("matched", `the same size as ${plain(one.match)}`) : null, choose("tau", "one threshold τ")));
       if (settings[one.name].mode === "tau") made.push(slider("τ", "tau", one.name, ...reach(task.criteria[one.name].support), 0.005, "on the cosine"));
     }
     const part = ce && ce.kind === "ce" ? task.criteria[ce.name] : null;

@@ -14,11 +14,11 @@ nooch.load("audit").then((audit) => {
     problem = unsaved;
   }
 
-  // natural log odds as 12 : 1 for what is likelier
+  // natural log odds as "12 to 1 against the label"
   function odds(value) {
     if (value === null) return "–";
     const ratio = Math.exp(Math.abs(value));
-    return `${ratio < 1000 ? nooch.short(ratio) : "> 1,000"} : 1 ${value > 0 ? "against" : "for"} the label`;
+    return `${ratio < 1000 ? nooch.short(ratio) : "more than 1,000"} to 1 ${value > 0 ? "against" : "for"} the label`;
   }
 
   function judge(verdict) {
