@@ -434,7 +434,7 @@ def _with_enough(suite: Suite, split: str, min_hard: int, n_tasks: int) -> tuple
         largest = max(hard.values(), default=0)
         raise InputError(
             f"no class has {min_hard} {what} out of context (the most: {largest})",
-            remedy="{}; more images help, too",
+            remedy="{}; more images also help",
             give=([{"min_hard": largest}] if largest else [])
             + [Command("find", criterion="context", lift=1)],
         )
