@@ -159,7 +159,7 @@ def _slowly(listed):
     return rows, len(listed) - len(rows)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None)
 @given(annotations(), st.integers(0, 3), st.sampled_from([1 << 24, 150]))
 def test_objects_of_coco_are_those_of_a_loop(tmp_path_factory, listed, first, slice_size):
     folder = tmp_path_factory.mktemp("coco")
@@ -284,7 +284,7 @@ def _yolo_line(number, box, kind):
 
 
 @pytest.mark.parametrize("kind", FORMATS)
-@settings(deadline=None, max_examples=8)
+@settings(deadline=None, max_examples=4)
 @given(objects=st.lists(drawn(), max_size=9))
 def test_every_format_has_the_objects_of_coco(tmp_path_factory, kind, objects):
     # a table of nothing but the first pixel would look like fractions, and the order of numbers

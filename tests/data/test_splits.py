@@ -73,7 +73,7 @@ def test_a_seed_decides_and_the_order_of_input_does_not(ids, seed, rng):
 @given(
     st.lists(st.sampled_from([None, *"abcdefghij"]), min_size=12, max_size=40), st.integers(1, 9)
 )
-@settings(deadline=None)
+@settings(deadline=None, max_examples=10)
 def test_the_ids_of_one_photograph_are_in_one_split(tmp_path_factory, files, part_size):
     """Of a table in one part and in several, and of a dataset in memory."""
     folder = tmp_path_factory.mktemp("twice")

@@ -181,7 +181,7 @@ def _same(run, rows):
 
 
 @pytest.mark.parametrize("name", LAYOUTS)
-@settings(max_examples=15)
+@settings(max_examples=8)
 @given(rows=ROWS)
 def test_every_layout_gives_the_same_boxes(tmp_path_factory, name, rows):
     source = LAYOUTS[name](tmp_path_factory.mktemp("d"), rows)

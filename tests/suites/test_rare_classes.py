@@ -47,7 +47,7 @@ def read_whole(folder):
     return suite
 
 
-@settings(max_examples=6, deadline=None, phases=[Phase.explicit, Phase.generate])
+@settings(max_examples=2, deadline=None, phases=[Phase.explicit, Phase.generate])
 @given(
     st.lists(st.tuples(st.integers(1, 5), st.booleans()), min_size=1, max_size=4),
     st.sampled_from([["all"], ["train", "test"], ["valid", "test"]]),
