@@ -24,7 +24,7 @@ methods:
   cvar: {p: 0.1}
 lr: 1e-2
 """
-N_JOBS, N_PASSES = 2 * 2 * 6, 4
+N_JOBS = 2 * 2 * 6
 
 
 def small_dataset(n=400):
@@ -42,12 +42,12 @@ def small_dataset(n=400):
     return replace(data, embeddings={"made": values.astype(np.float32)})
 
 
-def make_world(folder, epochs=4):
+def make_world(folder, epochs=4, heads=6):
     """``dataset``, ``suite`` and ``bench.yaml`` in a folder."""
     data = small_dataset()
     save_dataset(data, folder / "dataset")
     save_suite(find(data, {"ce": CE(0.001)}, tasks=["car", "bowl"]), folder / "suite")
-    (folder / "bench.yaml").write_text(f"{GRID}heads: 6\nepochs: {epochs}\npatience: {epochs}\n")
+    (folder / "bench.yaml").write_text(f"{GRID}heads: {heads}\nepochs: {epochs}\npatience: {epochs}\n")
     return folder
 
 

@@ -15,7 +15,7 @@ import pytest
 from clusters import ray_cluster, slurm_everywhere
 from commands import completed
 from refusals import fails
-from small_world import N_JOBS, N_PASSES, bench_command, contents, make_world, small_dataset
+from small_world import N_JOBS, bench_command, contents, make_world, small_dataset
 from waiting import HANGS, until
 from work import alone_on_its_node, die, die_once, printing, square
 
@@ -100,9 +100,12 @@ def test_a_job_whose_worker_always_dies_is_given_up(any_engine, monkeypatch):
     fails(lambda: list(any_engine.map(die, range(2))), *parts, kind=NoochError)
 
 
+N_PASSES = 2
+
+
 @pytest.fixture(scope="module")
 def world(tmp_path_factory):
-    return make_world(tmp_path_factory.mktemp("world"), epochs=30)
+    return make_world(tmp_path_factory.mktemp("world"), epochs=30, heads=N_JOBS // N_PASSES)
 
 
 @pytest.fixture(scope="module")
