@@ -47,7 +47,8 @@ def make_world(folder, epochs=4, heads=6):
     data = small_dataset()
     save_dataset(data, folder / "dataset")
     save_suite(find(data, {"ce": CE(0.001)}, tasks=["car", "bowl"]), folder / "suite")
-    (folder / "bench.yaml").write_text(f"{GRID}heads: {heads}\nepochs: {epochs}\npatience: {epochs}\n")
+    more = f"heads: {heads}\nepochs: {epochs}\npatience: {epochs}\n"
+    (folder / "bench.yaml").write_text(GRID + more)
     return folder
 
 
