@@ -30,6 +30,8 @@ ONLY_TYPED = {
     "cues",
     "fitted",
     "source",
+    "phi",
+    "phi_preset",
 }
 """Options that are parts of the parameters of several classes in Python."""
 

@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 from oracles import dataset_of
 
-from nooch.criteria import CE, Combination
+from nooch.criteria import CE
 from nooch.data import Dataset
 from nooch.suites import Suite
 from nooch.suites.find import find
@@ -47,8 +47,8 @@ def small_data(ids: Sequence[Any] | None = None) -> Dataset:
 def small_suite(data: Dataset | None = None, path: str | None = None) -> Suite:
     """Criteria ce and ~ce on valid and test; car has two cues, fire hydrant one, cow none."""
     cues = {"car": ("road", "person"), "fire_hydrant": ("road",)}
-    criteria = {"ce": CE(cues=cues), "~ce": Combination("~ce")}
-    return find(small_data() if data is None else data, criteria, tasks=[*TASKS, "cow"], path=path)
+    data = small_data() if data is None else data
+    return find(data, {"ce": CE(cues=cues), "~ce": "~ce"}, tasks=[*TASKS, "cow"], path=path)
 
 
 def logits(

@@ -15,7 +15,7 @@ from nooch.analysis.leaderboard import paired_gap
 from nooch.base.errors import FormatError, ParameterError
 from nooch.base.split_plan import SplitPlan
 from nooch.cli.declared import settings_of
-from nooch.criteria import fitted_from_json
+from nooch.criteria import FittedContext
 from nooch.criteria.presences import Presences
 from nooch.data import Dataset, load_dataset
 from nooch.data.splits import SPLIT_NAMES, apply_split, unit_numbers
@@ -176,7 +176,7 @@ def test_no_image_is_judged_by_its_own_group(group, tmp_path):
         table = nooch.audit(suite, runs, data=each).table.sort("image_id")
         evidence.append(table["model 0"].to_numpy()[other] * np.where(table["label"], 1, -1)[other])
         fitted = suite.header.criteria["context"].fitted
-        again = fitted_from_json("context", fitted)
+        again = FittedContext.from_json(fitted)
         # the fit records by what its folds are, however a dataset is grouped later
         support.append(
             [

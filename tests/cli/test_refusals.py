@@ -121,7 +121,7 @@ fig4 --paper --criteria ce -> is not a pair
 --alpha 5 -> did you mean 0.05?
 --beta 30 -> did you mean 0.3?
 --criterion cee -> 'cee' is not a criterion
---criterion ce --criterion ce -> a criterion is named twice
+--criterion ce --criterion ce -> two criteria are named ce
 --criterion 'ce and gist' -> 'ce and gist' is not a criterion
 --criterion gist -> needs an encoder
 --criterion gist --encoder no-such-model -> no-such-model

@@ -7,12 +7,10 @@ import numpy as np
 import polars as pl
 import pytest
 from oracles import dataset_of
-from refusals import refused
 
 from nooch.criteria import Summable
 from nooch.data import Dataset, divide, load_dataset, save_dataset
 from nooch.suites import load_suite
-from nooch.suites.criterion_options import CriterionOptions
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -71,9 +69,10 @@ def test_without_its_fitted_class_it_is_not_read_back(folder, run_cli, monkeypat
 
     _find(run_cli, folder, "whole", "one")
     monkeypatch.delattr(own_hour.Hour, "fitted")
-    options = CriterionOptions({}, None, None, None, load_suite(folder / "one"))
-    words = "does not name its fitted class", "fitted ="
-    refused(lambda: options.make("own_hour:Hour"), *words)
+    command = (
+        f"find {folder / 'whole'} --criterion own_hour:Hour --fitted {folder / 'one'} --out no"
+    )
+    assert "fitted =" in run_cli(command).refused("does not name its fitted class")
 
 
 def test_the_encoder_embeds_several_parts_as_one(folder, run_cli):

@@ -14,7 +14,7 @@ from same_datasets import found_in_parts
 
 import nooch
 from nooch.base.errors import ParameterError
-from nooch.criteria import CE, FittedGist, Gist, fitted_from_json, read_thresholds
+from nooch.criteria import CE, FITTED, FittedGist, Gist, read_thresholds
 from nooch.criteria.scores import ContextScores
 from nooch.suites import load_suite, save_suite, suite_thresholds
 from nooch.suites.find import find
@@ -50,7 +50,7 @@ CRITERIA = {"gist": partial(Gist, "e"), "scores": partial(ContextScores, "contex
 @pytest.mark.parametrize("kind", CRITERIA)
 def test_hard_images_are_those_of_a_loop(data, kind):
     suite = find(data, {kind: CRITERIA[kind](PAIRS)}, tasks=["car", "cup"])
-    fitted = fitted_from_json(kind, json.loads(json.dumps(suite.header.criteria[kind].fitted)))
+    fitted = FITTED[kind].from_json(json.loads(json.dumps(suite.header.criteria[kind].fitted)))
     for task, (positive, negative) in PAIRS.items():
         for split in ("valid", "test"):
             part = data.select(split)

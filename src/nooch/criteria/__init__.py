@@ -1,9 +1,5 @@
 """A criterion is frozen parameters; fitted, it gives images a support or an out-of-context mark."""
 
-from collections.abc import Mapping
-from typing import Any
-
-from nooch.base.errors import check_one_of
 from nooch.criteria.attribute import Attribute, FittedAttribute
 from nooch.criteria.by_name import Combination, is_combination
 from nooch.criteria.ce import CE, FittedCE
@@ -33,17 +29,12 @@ FITTED: dict[str, type[Fitted]] = {
     "attribute": FittedAttribute,
     "scores": ContextScores,
 }
-"""Kind -> class of the fitted criterion; what a suite's JSON may name."""
-
-
-def fitted_from_json(kind: str, content: Mapping[str, Any]) -> Fitted:
-    """A fitted criterion as a suite saved it. Kinds outside the table are never imported."""
-    return FITTED[check_one_of("kind of criterion", kind, FITTED)].from_json(content)
+"""Kind -> class of the fitted criterion; others that a suite's JSON names are never imported."""
 
 
 __all__ = [
     "CE", "FITTED", "PRESETS", "Attribute", "Combination", "Context", "ContextScores", "Criterion",
     "Fitted", "FittedAttribute", "FittedCE", "FittedContext", "FittedGist", "Gist", "MarkFitted",
-    "Summable", "SupportFitted", "TaskThresholds", "Tau", "Thresholds", "fitted_from_json",
-    "is_combination", "phi_preset", "read_thresholds", "reads_of", "require_areas", "thresholds_of",
+    "Summable", "SupportFitted", "TaskThresholds", "Tau", "Thresholds", "is_combination",
+    "phi_preset", "read_thresholds", "reads_of", "require_areas", "thresholds_of",
 ]  # fmt: skip

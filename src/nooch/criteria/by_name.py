@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 import operator
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from nooch.base.calls import imported, is_named
@@ -73,38 +73,69 @@ def _evaluate(node: ast.expr, marks: Mapping[str, Any]) -> Any:
 
 
 AnyCriterion = Criterion | Fitted | Combination
-BY_NAME = {
+CriteriaLike = str | AnyCriterion | Sequence[str | AnyCriterion] | Mapping[str, str | AnyCriterion]
+"""A criterion or its text; a list of these, or name -> one of them, are several."""
+Makers = Mapping[str, Callable[[], Criterion | Fitted]]
+BY_NAME: Makers = {
     "ce": CE,
     "context": Context,
     "gist": Gist,
 }
-"""Name -> criterion that is called without arguments."""
+"""Name -> what gives the criterion, without arguments."""
 _ALLOWED = (
     "a criterion, its name (ce, context, gist, ce & gist, package.module:Name), or several of them"
 )
+_NAMES = 'give them names: {"first": nooch.CE(), "second": nooch.CE(alpha=0.1)}'
 
 
-def named_criteria(criteria: Any, embeddings: Collection[str]) -> dict[str, AnyCriterion]:
-    """Name -> criterion, of one or several."""
-    if isinstance(criteria, Mapping):
-        return {str(name): _criterion(item, embeddings) for name, item in criteria.items()}
-    base: dict[str, AnyCriterion] = {}
-    combined: dict[str, AnyCriterion] = {}
-    for item in criteria if isinstance(criteria, list | tuple) else [criteria]:
-        criterion = _criterion(item, embeddings)
-        own = getattr(criterion, "kind", type(item).__name__)
-        name = item if isinstance(item, str) else getattr(criterion, "expression", own)
-        if name in base or name in combined:
+def criterion_of(name: str, makers: Makers = BY_NAME) -> Criterion | Fitted:
+    """The criterion of a name: one of ``makers``, or ``package.module:Name``."""
+    if is_named(name):
+        return custom_criterion(name)
+    return makers[check_one_of("criterion that is found by its name", name, makers)]()
+
+
+def parse_criteria(
+    given: CriteriaLike, make: Callable[[str], Criterion | Fitted] = criterion_of
+) -> dict[str, AnyCriterion]:
+    """Name -> criterion; ``make`` gives the one of a name. A combination outside a mapping brings
+    along the criteria that it names.
+    """
+    if isinstance(given, Mapping):
+        return {str(name): _criterion(item, make) for name, item in given.items()}
+    named: dict[str, AnyCriterion] = {}
+    if isinstance(given, str) or not isinstance(given, Sequence):
+        given = [given]
+    for item in given:
+        criterion = _criterion(item, make)
+        own = getattr(criterion, "expression", getattr(criterion, "kind", type(item).__name__))
+        name = item if isinstance(item, str) else own
+        if name in named:
             raise ParameterError(
                 f"two criteria are named {name}",
                 where="`criteria`",
-                remedy='give them names: {"first": nooch.CE(), "second": nooch.CE(alpha=0.1)}',
+                allowed="each name once",
+                remedy=None if isinstance(item, str) else _NAMES,
             )
-        (combined if isinstance(criterion, Combination) else base)[name] = criterion
-    for combination in combined.values():
-        for part in combination.names:  # type: ignore[union-attr]
-            base.setdefault(part, _criterion(part, embeddings))
+        named[name] = criterion
+    combined = {name: one for name, one in named.items() if isinstance(one, Combination)}
+    base = {name: one for name, one in named.items() if name not in combined}
+    for name in dict.fromkeys(name for one in combined.values() for name in one.names):
+        if name not in base:
+            base[name] = make(name)
     return base | combined
+
+
+def _criterion(item: str | AnyCriterion, make: Callable[[str], AnyCriterion]) -> AnyCriterion:
+    criterion = item
+    if isinstance(item, str):
+        criterion = Combination(item) if is_combination(item) else make(item)
+    if isinstance(criterion, Fitted | Combination):
+        return criterion
+    if isinstance(criterion, str | type) or not hasattr(criterion, "fit"):
+        called = f"{item.__name__}()" if isinstance(item, type) else "CE()"
+        raise wrong_type("criteria", item, _ALLOWED, f"nooch.find(data, nooch.{called})")
+    return criterion
 
 
 def custom_criterion(name: str) -> Criterion:
@@ -125,33 +156,3 @@ def custom_fitted(name: str, content: Mapping[str, Any] | None) -> Fitted:
             remedy="name the class in the criterion: fitted = FittedDusk",
         )
     return kind.from_json(content or {})
-
-
-def _criterion(item: Any, embeddings: Collection[str]) -> AnyCriterion:
-    if isinstance(item, str):
-        item = criterion_of(item)
-    if isinstance(item, type) or not (
-        isinstance(item, Fitted | Combination) or hasattr(item, "fit")
-    ):
-        called = f"{item.__name__}()" if isinstance(item, type) else "CE()"
-        raise wrong_type("criteria", item, _ALLOWED, f"nooch.find(data, nooch.{called})")
-    if isinstance(item, Gist) and not item.embedding:
-        if len(embeddings) != 1:
-            raise ParameterError(
-                f"the dataset has {len(embeddings)} embeddings",
-                where="Gist",
-                allowed=f"the name of one: {', '.join(embeddings) or 'there is none'}",
-                remedy='data, name = nooch.embed(data, "all-MiniLM-L6-v2"), then nooch.Gist(name)',
-            )
-        item = replace(item, embedding=next(iter(embeddings)))
-    criterion: AnyCriterion = item
-    return criterion
-
-
-def criterion_of(name: str) -> Any:
-    """The criterion of a name: one of ``BY_NAME``, a combination, or ``package.module:Name``."""
-    if is_combination(name):
-        return Combination(name)
-    if is_named(name):
-        return custom_criterion(name)
-    return BY_NAME[check_one_of("criterion that is found by its name", name, BY_NAME)]()

@@ -14,7 +14,7 @@ embeddings are in ``gist_fit``; ``exact_sums.cosines`` does not depend on the ba
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any, Self
@@ -81,6 +81,19 @@ class Gist:
     def reads(self) -> tuple[str, ...]:
         """Its embedding."""
         return (f"embeddings/{self.embedding}",)
+
+    def completed(self, embeddings: Collection[str]) -> Self:
+        """With the only one of a dataset's embeddings, unless it names one."""
+        if self.embedding:
+            return self
+        if len(embeddings) != 1:
+            raise ParameterError(
+                f"the dataset has {len(embeddings)} embeddings",
+                where="Gist",
+                allowed=f"the name of one: {', '.join(embeddings) or 'there is none'}",
+                remedy='data, name = nooch.embed(data, "all-MiniLM-L6-v2"), then nooch.Gist(name)',
+            )
+        return replace(self, embedding=next(iter(embeddings)))
 
     def partial(self, shard: Dataset, tasks: Sequence[str]) -> GistState:
         """Sums over the positives of each task; images without an embedding do not count."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Self
 
 import msgspec
@@ -41,6 +41,9 @@ class ContextScores(SupportFitted):
     reads = ()
 
     def __post_init__(self) -> None:
+        if not self.column:
+            allowed = "an attribute column such as 'context_{task}'"
+            raise ParameterError("needs `column`", where="scores", allowed=allowed)
         tau = checked_tau(self.tau, "scores", -_LARGEST, _LARGEST, "a finite number")
         object.__setattr__(self, "tau", tau)
         object.__setattr__(self, "thresholds", thresholds_of(tau))
@@ -58,10 +61,6 @@ class ContextScores(SupportFitted):
     def parameters(self) -> dict[str, Any]:
         """Name of the column and tau (null where counts are matched)."""
         return {"column": self.column, "tau": self.tau}
-
-    def with_tau(self, tau: Tau) -> Self:
-        """The same column with other thresholds."""
-        return replace(self, tau=tau)
 
     def support(self, data: Dataset, task: str) -> NDArray[np.float64]:
         """The column's values, float64 (n_images,); NaN if there is none.

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, is_dataclass, replace
 from functools import cache, cached_property, partial
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import msgspec
 import polars as pl
@@ -43,7 +43,7 @@ from nooch.criteria import (
     SupportFitted,
     reads_of,
 )
-from nooch.criteria.by_name import named_criteria
+from nooch.criteria.by_name import parse_criteria
 from nooch.criteria.context import FOLDS
 from nooch.criteria.cue_stability import cue_stability
 from nooch.data import Dataset, ImageNames, as_dataset
@@ -74,6 +74,9 @@ from nooch.suites.suite import (
     grouped_images,
 )
 from nooch.suites.suite_folder import load_suite, save_suite
+
+if TYPE_CHECKING:
+    from nooch.criteria.by_name import AnyCriterion, CriteriaLike
 
 
 @dataclass(frozen=True)
@@ -208,7 +211,7 @@ def all_easy(data: Dataset) -> dict[str, Fitted]:
 @checked
 def find(
     data: Dataset | str | Path,
-    criteria: Any,
+    criteria: CriteriaLike,
     *,
     tasks: str | Sequence[str] = "all",
     match: str | None = None,
@@ -370,11 +373,14 @@ def _work_on(data: Dataset, target: Path | None, map: Map, progress: Progress) -
 
 
 def _fitted(
-    work: _Work, given: Any, tasks: Sequence[str], splits: Sequence[str]
-) -> tuple[tuple[dict[str, Fitted], Mapping[str, Any]], _Work]:
+    work: _Work, given: CriteriaLike, tasks: Sequence[str], splits: Sequence[str]
+) -> tuple[tuple[dict[str, Fitted], Mapping[str, AnyCriterion]], _Work]:
     """Fitted criteria and all that were asked for, by name; and the work with what these read."""
     data = work.data
-    criteria = named_criteria(given, data.embedding_names)
+    criteria = {
+        name: one.completed(data.embedding_names) if isinstance(one, Gist) else one
+        for name, one in parse_criteria(given).items()
+    }
     of_labels = [isinstance(c, CE | Context | Gist | Combination) for c in criteria.values()]
     if all(of_labels) and not _has_labels(data):
         criteria = {**criteria, **all_easy(data)}

@@ -1,33 +1,87 @@
-"""Thresholds that a suite recorded, for another find: from valid to test, for example."""
+"""Thresholds of a find: typed, of a table, or as a suite recorded them: valid's for test, say."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from nooch.base.errors import ParameterError, some_of
+from nooch.criteria import FittedContext, FittedGist, Tau, read_thresholds
+from nooch.criteria.by_name import AnyCriterion
+from nooch.data import ALL, SPLITS
 from nooch.data.table_schema import check_split
 from nooch.suites.suite import SetRecord, Suite
+from nooch.suites.suite_folder import load_suite
 
 Pair = tuple[float, float]
+_FROM = "from:"
+TAKE_TAU = {
+    "context": ("log odds", "source"),
+    "gist": ("a cosine", "embedding"),
+    "scores": ("a score", "column"),
+}
+"""Criterion -> what its thresholds are of, and the parameter that its support depends on."""
 
 
 @dataclass(frozen=True)
 class SuiteThresholds:
-    """Thresholds of one criterion and split of a suite.
+    """Thresholds, of one criterion and split of a suite or given otherwise.
 
     Attributes:
         tau: task -> thresholds of positives and of negatives, as for a criterion's ``tau``; None
-            for tasks that have no set, or no image on a side.
-        support: what the support depends on, such as ``{"embedding": "minilm"}``.
+            for tasks that have no set, or no image on a side. Or one number.
+        support: what the support depends on, such as ``{"embedding": "minilm"}``, where known.
         notes: tasks without a threshold; and tasks whose threshold is the support of several
             images, so that fewer images are beyond it than were matched.
     """
 
-    tau: dict[str, Pair | None]
-    support: Mapping[str, Any]
+    tau: Tau
+    support: Mapping[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+
+    def given_to(self, criterion: AnyCriterion) -> AnyCriterion:
+        """A criterion of ``TAKE_TAU`` with these thresholds.
+
+        Raises ParameterError for thresholds of another support.
+        """
+        own: Any = getattr(criterion, "criterion", criterion)
+        key = TAKE_TAU[own.kind][1]
+        value = getattr(own, key)
+        if (came := self.support.get(key, value)) != value:
+            raise ParameterError(
+                f"the suite's thresholds are of {key} {came}, and this find uses {key} {value}",
+                where="`tau`",
+                allowed="thresholds of the same support",
+            )
+        if isinstance(criterion, FittedContext | FittedGist):
+            return criterion.with_tau(self.tau)
+        return replace(own, tau=self.tau)  # type: ignore[no-any-return]
+
+
+def parse_tau(text: str, criteria: Collection[str]) -> tuple[str, SuiteThresholds]:
+    """``0.5``, a table of thresholds per task and side, or ``from:SUITE[:SPLIT]``; and the name of
+    the criterion that takes it. Raises ParameterError unless it is one.
+    """
+    takers = [name for name in TAKE_TAU if name in criteria]
+    if len(takers) != 1:
+        raise ParameterError(
+            f"`tau` would be {' and '.join(TAKE_TAU[name][0] for name in takers)}"
+            if takers
+            else f"no criterion takes it: {', '.join(criteria)}",
+            where="`tau`",
+            allowed="`criterion` context, gist or scores, each in a find of its own",
+            give={"tau": None, "match": "ce"} if "ce" in criteria else {"tau": None},
+        )
+    if text.startswith(_FROM):
+        place, colon, split = text.removeprefix(_FROM).rpartition(":")
+        if not colon or split not in (*SPLITS, ALL):
+            place, split = text.removeprefix(_FROM), ""
+        return takers[0], suite_thresholds(load_suite(place), takers[0], split or None)
+    try:
+        return takers[0], SuiteThresholds(float(text))
+    except ValueError:
+        return takers[0], SuiteThresholds(read_thresholds(text))
 
 
 def suite_thresholds(suite: Suite, kind: str = "gist", split: str | None = None) -> SuiteThresholds:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from typer import Option
 
-from nooch.base.calls import Progress
-from nooch.base.errors import ParameterError
+from nooch.base.calls import Progress, is_named
+from nooch.base.errors import ParameterError, check_one_of
 from nooch.base.files import SUITE_MARKER, absolute, check_output
 from nooch.cli import options as shared
 from nooch.cli.declared import takes
@@ -20,9 +20,13 @@ from nooch.cli.progress_log import logs_of
 from nooch.cli.terminal import note, progress, say, show_progress
 
 if TYPE_CHECKING:
+    from nooch.criteria import Fitted
+    from nooch.criteria.by_name import Makers
     from nooch.data import Dataset
+    from nooch.suites import Suite
 
 
+_CLASSES = {"type": str, "metavar": "vehicle | car=vehicle+truck"}
 _CE, _GIST, _ATTRIBUTE = (f"Criterion {name}" for name in ("ce", "gist", "attribute"))
 
 
@@ -32,7 +36,11 @@ _CE, _GIST, _ATTRIBUTE = (f"Criterion {name}" for name in ("ce", "gist", "attrib
     "ce",
     only=["alpha", "beta", "cues"],
     group=_CE,
-    cues={"type": str, "metavar": "car=road,cup=person+dining_table"},
+    cues={
+        "type": str,
+        "metavar": "car=road,cup=person+dining_table",
+        "parse": shared.parse_cues,
+    },
 )
 @takes("nooch.suites.embed:embed", "vectors", only=["precision"], group=_GIST)
 @takes(
@@ -42,8 +50,8 @@ _CE, _GIST, _ATTRIBUTE = (f"Criterion {name}" for name in ("ce", "gist", "attrib
     group="Criterion context",
     source={"flags": ["--from"]},
     lift={"default": None},
-    exclude={"type": str, "metavar": "vehicle | car=vehicle+truck"},
-    include={"type": str, "metavar": "vehicle | car=vehicle+truck"},
+    exclude={**_CLASSES, "parse": partial(shared.parse_classes, option="--exclude")},
+    include={**_CLASSES, "parse": partial(shared.parse_classes, option="--include")},
 )
 @takes("nooch.criteria.attribute:Attribute", "attribute", group=_ATTRIBUTE)
 @takes(
@@ -92,57 +100,91 @@ def find_command(
 ) -> None:  # fmt: skip
     """Find the challenge sets of a dataset."""
     check_output(out, overwrite=overwrite, marker=SUITE_MARKER)
+    from nooch import criteria as kinds
     from nooch.base.engines import engine as engine_of
     from nooch.cli.tables import print_suite
-    from nooch.criteria import Combination
+    from nooch.criteria.by_name import BY_NAME, criterion_of, parse_criteria
     from nooch.criteria.presences import COLUMNS
     from nooch.data import open_dataset
     from nooch.suites import load_suite
-    from nooch.suites.criterion_options import (
-        CriterionOptions,
-        needed_names,
-        parse_tau,
-        preset_text,
-    )
     from nooch.suites.find import find
-    from nooch.suites.search import recorded_path
+    from nooch.suites.search import check_thresholds, recorded_path, resolve_tasks
+    from nooch.suites.thresholds import parse_tau
 
-    base, combined = needed_names(criterion)
-    thresholds = parse_tau(tau, base)
-    options = CriterionOptions(
-        ce | {"cues": shared.parse_cues(ce.get("cues"))}, thresholds,
-        attribute.get("phi") or preset_text(phi_preset, shared.split_names(columns), values),
-        scores.get("column"), None if fitted is None else load_suite(fitted),
-    )  # fmt: skip
-    for name in context.keys() & {"exclude", "include"}:
-        context[name] = shared.parse_classes(context[name], f"--{name}")
-    if "context" in base:
-        options.set_context(context, matched=settings.get("match") not in (None, "context"))
-    elif idle := [f"--{name}" for name in context if name != "source"]:
+    if tau is not None and "lift" in context:
+        raise ParameterError("both are thresholds", where="`lift` and `tau`", allowed="one")
+    matched = {"lift": None} if settings.get("match") not in (None, "context") else {}
+    makers: Makers = {
+        **BY_NAME,
+        "ce": partial(kinds.CE, **ce),
+        "context": partial(kinds.Context, **matched | context),
+        "attribute": lambda: kinds.Attribute(_phi(phi_preset, columns, values, **attribute)),
+        "scores": partial(kinds.ContextScores, scores.get("column", "")),
+    }
+    make = partial(criterion_of, makers=makers)
+    criteria = parse_criteria(criterion, partial(_fitted, load_suite(fitted)) if fitted else make)
+    idle = [f"--{name}" for name in context if name != "source"]
+    if idle and "context" not in criteria:
         problem = "has no effect without the context criterion"
         raise ParameterError(problem, where=", ".join(idle), give={"criterion": "context"})
-    note(*getattr(thresholds, "notes", ()))
-    if context.get("source") == COLUMNS:
-        note(*open_dataset(dataset).id_notes)
     # absolute, so that workers in other folders find it too
     data: Dataset | str | Path = absolute(dataset)
     if tau is not None:
-        options.check_tau(dataset, settings.get("tasks", "all"))
+        taker, thresholds = parse_tau(tau, criteria)
+        note(*thresholds.notes)
+        # before captions are embedded for nothing
+        classes, limits = open_dataset(dataset).classes, kinds.thresholds_of(thresholds.tau)
+        tasks = resolve_tasks(classes, settings.get("tasks", "all"))
+        check_thresholds({"`tau`": limits}, tasks, classes)
+    if context.get("source") == COLUMNS:
+        note(*open_dataset(dataset).id_notes)
     logs = None if engine is None else logs_of(out)
     with progress() as update:
-        if "gist" in base and fitted is None:
+        if "gist" in criteria and fitted is None:
             # workers need an embedding that is kept
             refused = note if engine is None else None
-            data, options.embedding = _embedded(
-                data, encoder, vectors, update, engine, logs, refused
-            )
-        criteria = {n: options.make(n) for n in base} | {n: Combination(n) for n in combined}
+            data, name = _embedded(data, encoder, vectors, update, engine, logs, refused)
+            criteria["gist"] = kinds.Gist(name)
+        if tau is not None:
+            criteria[taker] = thresholds.given_to(criteria[taker])
         suite = find(
             data, criteria, path=recorded_path(dataset, out), out=out, overwrite=overwrite,
             map=builtins.map if engine is None else engine_of(engine, logs).map,
             progress=update, **settings,
         )  # fmt: skip
     print_suite(suite, out, format, f"show {shlex.quote(str(out))}")
+
+
+def _phi(
+    preset: str | None, columns: str | None, values: Path | None, phi: str | None = None
+) -> str:
+    """The condition that was typed, or that of a preset."""
+    if phi is None and preset is None:
+        problem = "the attribute criterion is a condition, such as 'place != y'"
+        raise ParameterError(problem, give=({"phi": ...}, {"phi_preset": ...}))
+    from nooch.base.text_encoding import text_lines
+    from nooch.criteria import phi_preset
+
+    listed = [line.strip() for line in text_lines(values) if line.strip()] if values else []
+    return phi or phi_preset(str(preset), shared.split_names(columns), listed)
+
+
+def _fitted(suite: Suite, name: str) -> Fitted:
+    """A criterion of a suite with its statistics. Raises ParameterError without any."""
+    from nooch.criteria.by_name import custom_fitted
+
+    record = suite.header.criteria[
+        check_one_of("criterion", name, suite.criteria, owner="`fitted`")
+    ]
+    if is_named(name):
+        return custom_fitted(name, record.fitted)
+    if (restored := record.restored()) is None:
+        raise ParameterError(
+            f"{name} of the suite was not fitted: its sets were imported",
+            where="`fitted`",
+            allowed="a suite of nooch find",
+        )
+    return restored
 
 
 @takes("nooch.suites.embed:embed", only=["precision"])
