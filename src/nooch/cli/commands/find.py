@@ -158,7 +158,7 @@ def find_command(
 def _phi(
     preset: str | None, columns: str | None, values: Path | None, phi: str | None = None
 ) -> str:
-    """The condition that was typed, or that of a preset."""
+    """The condition that was typed, or the one of a preset."""
     if phi is None and preset is None:
         problem = "the attribute criterion is a condition, such as 'place != y'"
         raise ParameterError(problem, give=({"phi": ...}, {"phi_preset": ...}))
