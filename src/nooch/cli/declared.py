@@ -27,7 +27,7 @@ _ORDER = (Path, str, float, int, bool)
 
 
 Command = Callable[..., Any]
-_NOT_TYPERS = {"flags", "type", "default", "parse"}
+_NOT_TYPERS = {"name", "flags", "type", "default", "parse"}
 
 
 @dataclass(frozen=True)
@@ -55,12 +55,13 @@ class Setting:
 
     def parameter(self, group: str | None, **given: Any) -> inspect.Parameter:
         """The option as typer reads it; ``given`` replaces the function's declaration."""
-        flags = given.get("flags") or [f"--{self.name.replace('_', '-')}"]
+        name = given.get("name", self.name)
+        flags = given.get("flags") or [f"--{name.replace('_', '-')}"]
         kind: Any = self.type
         shown, text = given.get("default", self.default), self.help
         if kind is bool:
             if self.default:
-                flags = [f"--no-{self.name.replace('_', '-')}"]
+                flags = [f"--no-{name.replace('_', '-')}"]
                 text = f"Do not {text[:1].lower()}{text[1:]}"
             shown = False
         elif self.many:
@@ -72,7 +73,7 @@ class Setting:
         words |= {n: word for n, word in given.items() if n not in _NOT_TYPERS}
         option = Option(shown, *flags, **words)
         return inspect.Parameter(
-            self.name, inspect.Parameter.KEYWORD_ONLY, default=option, annotation=kind
+            name, inspect.Parameter.KEYWORD_ONLY, default=option, annotation=kind
         )
 
     def value(self, typed: Any, *, whole: bool) -> Any:
@@ -211,7 +212,8 @@ def takes(
 
     ``leave`` and ``only`` choose among the settings; a parameter that the command declares itself
     is its own. Values of ``whole`` are not divided at commas. ``given``: setting -> what replaces
-    its ``flags``, ``type``, ``default``, or other words of ``typer.Option``; ``parse`` reads text.
+    its ``name``, ``flags``, ``type``, ``default``, or other words of ``typer.Option``; ``parse``
+    reads text.
     """
 
     def decorate(command: Command) -> Command:
@@ -247,11 +249,13 @@ def _with_options(
 ) -> Command:
     own = dict(inspect.signature(command, eval_str=True).parameters)
     own.pop(into, None)
-    added = {n: s.parameter(group, **words.get(n, {})) for n, s in settings.items() if n not in own}
+    options = {n: s.parameter(group, **words.get(n, {})) for n, s in settings.items()}
+    added = {n: option for n, option in options.items() if option.name not in own}
 
     @wraps(command)
     def run(**values: Any) -> Any:
-        typed = {n: settings[n].value(values.pop(n), whole=n in whole) for n in added}
+        given = {n: values.pop(option.name) for n, option in added.items()}
+        typed = {n: settings[n].value(value, whole=n in whole) for n, value in given.items()}
         typed = {name: value for name, value in typed.items() if value is not None}
         read = {name: words[name]["parse"] for name in typed if "parse" in words.get(name, {})}
         typed |= {name: parse(typed[name]) for name, parse in read.items()}

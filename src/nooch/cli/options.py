@@ -52,12 +52,12 @@ DatasetArgument: Any = Argument(
 """A dataset that is read. An argument of type Path would make ``s3:/bucket`` of ``s3://bucket``."""
 
 
-DatasetOption: Any = Option(
-    None,
-    metavar="DATASET",
-    help="Dataset folder or address, if it has moved.",
-    parser=dataset_place,
-)
+_DATASET: dict[str, Any] = {
+    "metavar": "DATASET",
+    "help": "Dataset folder or address, if it has moved.",
+    "parser": dataset_place,
+}
+DatasetOption: Any = Option(None, **_DATASET)
 """The dataset of a suite."""
 
 
@@ -86,16 +86,6 @@ ProcessesOption: Any = Option(
 DeviceOption: Any = Option("auto", help="auto, cpu, cuda or cuda:N.")
 TaskMapOption: Any = Option(
     None, "--map", help="YAML of labels or prompts by task, imagenet, synonyms."
-)
-CodecOption: Any = Option(
-    "auto", help="How images are decoded: fast (pip install 'nooch[pixels]'), pil, or auto."
-)
-RangeOption: Any = Option(
-    None,
-    "--range",
-    metavar="LOW,HIGH",
-    help="Values that become black and white, of images of 16 bits (by default 0,65535), and of 32"
-    " bits or floating-point numbers, which need it.",
 )
 SettingsOption: Any = Option(
     [], "--set", help="name=value (YAML), over the file; repeat for several."
@@ -227,6 +217,8 @@ WORDS: dict[str, dict[str, Any]] = {
     "averages": {"flags": ["--average"]},
     "criteria": {"flags": ["--criterion"], "autocompletion": _names_in_suite("criteria")},
     "criterion": {"autocompletion": _names_in_suite("criteria")},
+    "data": {"name": "dataset", "type": str, **_DATASET},
+    "dataset": {"type": str, **_DATASET},
     "mean": {"type": str, "metavar": "R,G,B", "parse": partial(parse_grid, option="--mean")},
     "overwrite": {"help": _OVERWRITE},
     "range": {"type": str, "metavar": "LOW,HIGH", "parse": parse_range},

@@ -73,9 +73,9 @@ class Decoding:
     """Decoding of image files to pixels.
 
     Attributes:
-        codec: ``fast``, ``pil`` or ``auto``.
-        range: values that become black and white, of single-channel images of 16 bits, of 32 bits
-            and of floating-point numbers; the latter two are refused without it.
+        codec: how images are decoded: ``fast`` (pip install 'nooch[pixels]'), ``pil``, or ``auto``.
+        range: values that become black and white, of images of 16 bits (by default 0,65535), and of
+            32 bits or floating-point numbers, which need it.
 
     Raises:
         ParameterError: no such codec, or a range that is not two ascending numbers.

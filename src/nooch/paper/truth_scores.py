@@ -107,9 +107,9 @@ def find_score(
     Args:
         suite: found in generated scenes.
         truth: as from ``load_truth``.
-        criteria: which; all by default.
-        tasks: which; all that both have by default.
-        splits: which; all by default.
+        criteria: names; all of the suite's by default.
+        tasks: names; all that both have by default.
+        splits: names; all of the suite's by default.
 
     Raises:
         ParameterError: unknown names, or nothing that both have.

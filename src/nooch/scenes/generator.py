@@ -43,11 +43,10 @@ class ScenesPlan(Options):
     """Settings of a drawing, checked before anything is drawn.
 
     Attributes:
-        images: how many.
-        size: side in pixels, 32 to 1024.
-        seed: at least 0.
-        context_strength: s, 0 (objects regardless of scenes) to 1 (only in scenes that contain
-            them).
+        images: how many images.
+        size: side of an image in pixels.
+        seed: another seed gives other images, the same one the same bytes.
+        context_strength: 0: objects regardless of scenes, 1: only in scenes that contain them.
         world: the world.
 
     Raises:

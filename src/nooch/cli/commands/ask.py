@@ -21,11 +21,15 @@ if TYPE_CHECKING:
     from nooch.inference.endpoint import Endpoint
 
 
-@takes("nooch.inference.ask:ask", leave=["data"], per_set={"type": str})
+@takes("nooch.inference.ask:ask", per_set={"type": str})
 @takes("nooch.inference.local_model:LocalModel", "local", leave=["threads"])
 @takes("nooch.inference.batch_files:Batch", "batching")
 @takes("nooch.inference.endpoint:Endpoint", "serving", leave=["url"], group="With --endpoint")
 def ask_command(
+    settings: Any,
+    local: Any,
+    batching: Any,
+    serving: Any,
     suite: Path = shared.SuiteArgument,
     model: str = Option(
         ..., help="Hub id or folder: an image-text-to-text model such as LLaVA; or --endpoint's."
@@ -37,15 +41,9 @@ def ask_command(
         help="Address of a server of OpenAI's protocol that has the model; the images are sent"
         " there. By default the model runs on this machine.",
     ),
-    dataset: str = shared.DatasetOption,
     prompts: Path = Option(None, help="YAML list of templates: several phrasings, averaged."),
     engine: str = shared.EngineOption,
     dry_run: bool = Option(False, "--dry-run", help="Count questions and images; ask nothing."),
-    *,
-    settings: Any,
-    local: Any,
-    batching: Any,
-    serving: Any,
 ) -> Output:  # fmt: skip
     """Ask a vision-language model about the images of a suite. For nooch evaluate."""
     from nooch.base.yaml_files import read_yaml_list
@@ -61,7 +59,7 @@ def ask_command(
     if dry_run:
         usual = {n: p.default for n, p in signature(ask).parameters.items()}
         planned = {n: settings.get(n, usual[n]) for n in [*signature(plan_requests).parameters][2:]}
-        facts = plan_requests(suite, dataset, **planned).facts
+        facts = plan_requests(suite, settings.get("data"), **planned).facts
         yield facts
         say(_counts(facts, None if in_batch else server))
         return
@@ -80,7 +78,7 @@ def ask_command(
         answerer = LocalModel(model, **places, **local)
     else:
         answerer = Batch(server, **batching) if in_batch else server
-    replies = ask(suite, answerer, out, data=dataset, progress=show_progress, **settings)
+    replies = ask(suite, answerer, out, progress=show_progress, **settings)
     rows, made = replies.frame.height, replies.made
     note(*replies.notes)
     yield {"out": str(out), "rows": rows, **made, "notes": replies.notes}
@@ -129,17 +127,15 @@ def _counts(facts: Mapping[str, int], server: Endpoint | None) -> str:
     return f"{', '.join(numbers)}; the image files have {size}{sends}"
 
 
-@takes("nooch.evaluation.captions:score_captions", leave=["data"], synonyms={"type": str})
+@takes("nooch.evaluation.captions:score_captions", synonyms={"type": str})
 def captions_command(
+    settings: Any,
     suite: Path = shared.SuiteArgument,
     captions: list[Path] = Argument(
         ..., metavar="CAPTIONS...", help="Files of captions of one or several models."
     ),
-    dataset: str = shared.DatasetOption,
     out: Path = Option(None, help="File of scores: .parquet, .csv or .json."),
     overwrite: bool = shared.OverwriteOption,
-    *,
-    settings: Any,
 ) -> Output:
     """Score captions: how often they mention absent objects. With and without their context."""
     from nooch.data.table_files import result_files
@@ -148,7 +144,7 @@ def captions_command(
 
     if out is not None:
         result_files(out, "scores file", overwrite=overwrite)
-    scores = score_captions(suite, captions, data=dataset, progress=show_progress, **settings)
+    scores = score_captions(suite, captions, progress=show_progress, **settings)
     if out is not None:
         save_scores(scores, out, overwrite=overwrite)
     yield as_json(scores)
@@ -160,21 +156,17 @@ def captions_command(
     hint(by_task if out is None else f"{out}: {len(scores.table):,} values")
 
 
-@takes("nooch.analysis.leaderboard:leaderboard", leave=["data"], synonyms={"type": str})
+@takes("nooch.analysis.leaderboard:leaderboard", synonyms={"type": str})
 def leaderboard_command(
+    settings: Any,
     folder: Path = Argument(..., metavar="FOLDER", help="A folder for each model."),
     suite: Path = Option(..., metavar="SUITE", help="The suite that the models were asked about."),
     out: Path = Option(..., help="Folder to write; it must not exist."),
-    dataset: str = shared.DatasetOption,
-    *,
-    settings: Any,
 ) -> Output:
     """Rank models by their answers about a suite. On one page that opens from disk."""
     from nooch.analysis.leaderboard import leaderboard
 
-    board = leaderboard(
-        folder, suite=suite, out=out, data=dataset, progress=show_progress, **settings
-    )
+    board = leaderboard(folder, suite=suite, out=out, progress=show_progress, **settings)
     yield {"settings": dict(board.settings), "models": board.table.to_dicts()}
     print_shown([board.display])
     hint(f"page: {out / 'index.html'}")

@@ -13,6 +13,7 @@ from nooch.base.errors import ParameterError, check_one_of, some_of
 from nooch.base.files import check_output_file
 from nooch.base.words import counted
 from nooch.cli import options as shared
+from nooch.cli.declared import takes
 from nooch.cli.progress_log import logs_of
 from nooch.cli.runner import Output
 from nooch.cli.terminal import hint, note, print_shown, print_table, show_progress
@@ -21,21 +22,16 @@ if TYPE_CHECKING:
     from nooch.training.bench.config import BenchConfig
     from nooch.training.bench.plan import Plan
 
+_TRAINED = ("features", "embedding", "pixels")
+"""What is trained on, one of them."""
 
+
+@takes("nooch.training.bench.run:PlanSource", "inputs", only=[*_TRAINED, "backbone"])
 def bench_command(
+    inputs: Any,
     dataset: str = shared.DatasetArgument,
     suite: Path = shared.SuiteArgument,
     out: Path = Option(..., help="Folder of runs; an interrupted bench resumes."),
-    features: Path = Option(
-        None, help="Folder of nooch train features: heads are trained on them."
-    ),
-    embedding: str = Option(None, help="An embedding of the dataset, instead of features."),
-    pixels: Path = Option(
-        None, help="Folder of nooch train pixels: whole networks are fine-tuned."
-    ),
-    backbone: str = Option(
-        None, help="With --pixels: hub id, folder, config:NAME from scratch, package.module:Name."
-    ),
     config: Path = Option(None, help="YAML file: tasks, methods, seeds, lr, batch, ..."),
     set_: list[str] = shared.SettingsOption,
     method: list[str] = Option([], help="A custom method, package.module:Name; repeat."),
@@ -51,21 +47,20 @@ def bench_command(
     """Train a grid of methods on the tasks of a suite. Heads on features, or whole networks."""
     from nooch.training.bench.run import PlanSource, bench, planned_for, status, training_device
 
-    if [features, embedding, pixels].count(None) != 2:
+    if len(inputs.keys() & _TRAINED) != 1:
         raise ParameterError(
             "what is trained?", allowed="--features FOLDER, --embedding NAME, or --pixels FOLDER"
         )
-    if pixels is None and backbone is not None:
+    of_pixels = "pixels" in inputs
+    if "backbone" in inputs and not of_pixels:
         problem = "--backbone is for fine-tuning"
         raise ParameterError(problem, give=({"pixels": ...}, {"backbone": None}))
-    if pixels is None and (engine or "").partition(":")[0] == "local":
+    if not of_pixels and (engine or "").partition(":")[0] == "local":
         # workers get ready meanwhile; the plan of heads itself needs no torch
         LocalEngine.warm("scipy.sparse", "torch")
     device = training_device(device, engine)
-    bench_config = _config(config, set_, method, "probe" if pixels is None else "finetune")
-    source = PlanSource(
-        dataset, suite, bench_config, tuple(method), features, embedding, pixels, backbone
-    )
+    bench_config = _config(config, set_, method, "finetune" if of_pixels else "probe")
+    source = PlanSource(dataset, suite, bench_config, tuple(method), **inputs)
     # a login node has no GPU, nor needs one
     plan = source.plan(device if engine is None else "cpu")
     plan = plan if engine is None else planned_for(plan, bench_config.settings, device)
@@ -87,16 +82,16 @@ def bench_command(
     hint(f"{out}: {done}; next: nooch train score {out} {suite} --out SCORES")
 
 
+@takes(
+    "nooch.report.results.collect:score_runs",
+    only=["rules", "bootstrap"],
+    rules={"flags": ["--rule"]},
+)
 def score_command(
+    settings: Any,
     runs: Path = Argument(..., metavar="RUNS", help="Folder of runs."),
     suite: Path = shared.SuiteArgument,
     out: Path = Option(..., help="Folder to write: scores.parquet and selected.csv."),
-    rules: str = Option(
-        "worst-hard",
-        "--rule",
-        help="worst-hard (the paper's), mean, easy, auc-hard, worst-environment, oracle.",
-    ),
-    bootstrap: int = Option(0, min=0, help="Resamples for intervals of the scores."),
     overwrite: bool = shared.OverwriteOption,
 ) -> Output:
     """Score finished jobs and choose hyperparameters. Those are chosen on the validation split."""
@@ -111,14 +106,12 @@ def score_command(
     from nooch.training.records import RunsFolder
     from nooch.training.selection import RULES
 
-    rule_names = shared.split_names(rules)
-    for rule in rule_names:
+    for rule in settings.get("rules", ()):
         check_one_of("rule", rule, RULES)
     challenge_suite = load_suite(suite)
     scores, selected, notes = score_runs(
-        RunsFolder.open(runs), challenge_suite, rules=rule_names, bootstrap=bootstrap,
-        progress=show_progress,
-    )  # fmt: skip
+        RunsFolder.open(runs), challenge_suite, progress=show_progress, **settings
+    )
     write_files({files[0]: parquet_bytes(scores.table), files[1]: csv_bytes(selected)})
     note(*notes)
     yield {"scores": str(files[0]), "selected": selected.to_dicts(), "notes": notes}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from typer import Option
 
 from nooch.base.engines import LocalEngine
-from nooch.base.errors import Command, ParameterError, check_one_of
+from nooch.base.errors import Command, ParameterError
 from nooch.base.files import check_output
 from nooch.base.words import counted
 from nooch.cli import options as shared
@@ -23,26 +23,23 @@ if TYPE_CHECKING:
 
 
 @takes("nooch.models.caches.pixels:build_pixels", leave=["codec"])
+@takes("nooch.models.images:Decoding", "decoding")
 def pixels_command(
+    settings: Any,
+    decoding: Any,
     dataset: str = shared.DatasetArgument,
     out: Path = Option(..., metavar="PIXELS", help="Folder to write; it must not exist."),
-    codec: str = shared.CodecOption,
-    range: str = shared.RangeOption,
     processes: int = shared.ProcessesOption,
-    *,
-    settings: Any,
 ) -> Output:
     """Decode and resize every image once. Run again, it resumes."""
     from nooch.models.caches.pixels import PIXELS, build_pixels
-    from nooch.models.images import CODECS, Decoding
+    from nooch.models.images import Decoding
 
     check_output(out, overwrite="overwrite" in settings, marker=PIXELS.marker)
-    check_one_of("codec", codec, CODECS)
-    decoding = Decoding(codec, shared.parse_range(range))
+    decoding = Decoding(**decoding)
+    more = ["torch", "simplejpeg"] if decoding.codec == "fast" else []
     # workers are forked from a process that has imported this already
-    LocalEngine.warm(
-        "nooch.models.caches.pixels", *(["torch", "simplejpeg"] if decoding.codec == "fast" else [])
-    )
+    LocalEngine.warm("nooch.models.caches.pixels", *more)
     from nooch.data import load_dataset
 
     data = load_dataset(dataset)
@@ -72,8 +69,12 @@ def pixels_command(
     pixels={"type": Path},
     readers={"flags": ["--processes"]},
 )
+@takes("nooch.models.images:Decoding", "decoding")
 @takes("nooch.models.backbones:load_backbone", "loading", leave=["channels_last"])
 def features_command(
+    settings: Any,
+    decoding: Any,
+    loading: Any,
     dataset: str = shared.DatasetArgument,
     backbone: str = Option(
         "microsoft/resnet-50",
@@ -81,11 +82,6 @@ def features_command(
         " package.module:Name.",
     ),
     out: Path = Option(..., metavar="FEATURES", help="Folder to write; it must not exist."),
-    codec: str = shared.CodecOption,
-    range: str = shared.RangeOption,
-    *,
-    settings: Any,
-    loading: Any,
 ) -> Output:  # fmt: skip
     """Compute features of every image with a backbone. Run again, it resumes."""
     from nooch.models.caches.features import FEATURES, extract_features
@@ -101,8 +97,7 @@ def features_command(
     from nooch.models.backbones import load_backbone
     from nooch.models.images import Decoding
 
-    decoding = Decoding(codec, shared.parse_range(range))
-
+    decoding = Decoding(**decoding)
     data = load_dataset(dataset)
     cache = None if pixels is None else _cache_of_size(pixels, data, loading.get("size"))
     # channels innermost: the order that CPUs and GPUs convolve fastest in

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 @with_reading
 @with_hints("follow_links")
 def check_command(
+    settings: Any,
+    reading: Any,
+    hints: Any,
     dataset: str = typer.Argument(
         ...,
         metavar="DATASET",
@@ -33,10 +36,6 @@ def check_command(
     predictions: list[Path] = shared.PredictionsArgument,
     out: Path = typer.Option(..., "--out", help="Folder to write; it must not exist."),
     format: shared.Format = shared.FormatOption,
-    *,
-    settings: Any,
-    reading: Any,
-    hints: Any,
 ) -> None:
     """Check where a model errs because of the context. One page, from a dataset and predictions."""
     from nooch.analysis.check import check
@@ -75,14 +74,13 @@ def _print(checked: Checked) -> None:
 @takes("nooch.analysis.slices:find_slices")
 @with_reading
 def slices_command(
+    settings: Any,
+    reading: Any,
     suite: Path = shared.SuiteOrDatasetArgument,
     predictions: list[Path] = shared.PredictionsArgument,
     dataset: str = shared.DatasetOption,
     out: Path = typer.Option(None, "--out", help="File of slices: .parquet, .csv or .json."),
     overwrite: bool = shared.OverwriteOption,
-    *,
-    settings: Any,
-    reading: Any,
 ) -> Output:
     """Search slices of images on which a model errs. One error of 5% over all."""
     from nooch.analysis.slices import find_slices
@@ -110,9 +108,11 @@ def slices_command(
     note(*slices.settings["notes"], f"slices: {slices.counts}")
 
 
-@takes("nooch.analysis.audit:audit", leave=["data"], labels={"type": list[Path]})
+@takes("nooch.analysis.audit:audit", labels={"type": list[Path]})
 @with_reading
 def audit_command(
+    settings: Any,
+    reading: Any,
     files: list[Path] = typer.Argument(
         ..., metavar="SUITE [PREDICTIONS...]", help="With --labels only predictions or answers."
     ),
@@ -120,10 +120,6 @@ def audit_command(
         [], "--predictions", help="Predictions or answers; repeat for several models."
     ),
     out: Path = typer.Option(..., help="Folder to write; it must not exist."),
-    dataset: str = shared.DatasetOption,
-    *,
-    settings: Any,
-    reading: Any,
 ) -> Output:
     """Rank labels that disagree with the models and the context. With a page to review them."""
     from nooch.analysis.audit import MOST, audit
@@ -131,18 +127,19 @@ def audit_command(
     suite = None if settings.get("labels") else files[0]
     predictions = [*files[0 if suite is None else 1 :], *predictions]
     result = audit(
-        suite, predictions or None, data=dataset, out=out, reading=reading,
-        progress=show_progress, **settings,
-    )  # fmt: skip
+        suite, predictions or None, out=out, reading=reading, progress=show_progress, **settings
+    )
     note(*result.notes)
     yield {"labels": result.table.head(settings.get("most", MOST)).to_dicts()}
     print_shown([result.display])
     hint(f"page: {out / 'index.html'}")
 
 
-@takes("nooch.analysis.validity:validity", leave=["data"])
+@takes("nooch.analysis.validity:validity")
 @with_reading
 def validity_command(
+    settings: Any,
+    reading: Any,
     suite: Path = shared.SuiteArgument,
     predictions: list[Path] = typer.Argument(
         None, metavar="[PREDICTIONS...]", help="Files of predictions or answers of several models."
@@ -150,9 +147,6 @@ def validity_command(
     out: Path = typer.Option(None, "--out", help="File of the numbers: .parquet, .csv or .json."),
     dataset: str = shared.DatasetOption,
     overwrite: bool = shared.OverwriteOption,
-    *,
-    settings: Any,
-    reading: Any,
 ) -> Output:
     """Ask whether challenge sets are worth their name. From errors of several models."""
     from nooch.analysis.validity import validity

@@ -34,6 +34,7 @@ _PAPERS = "nooch"
 
 @takes("nooch.paper.class_network:train_classes", only=["seed", "overwrite"])
 def class_network_command(
+    settings: Any,
     dataset: str = shared.DatasetArgument,
     pixels: Path = Option(..., help="Folder of nooch train pixels."),
     out: Path = Option(..., help="Folder to write: predictions, network, metrics."),
@@ -42,8 +43,6 @@ def class_network_command(
     config: Path = Option(None, help="YAML file: optimiser, lr, batch, augment, ..."),
     set_: list[str] = shared.SettingsOption,
     device: str = shared.DeviceOption,
-    *,
-    settings: Any,
 ) -> Output:
     """Train one network with an output for each class. By default as the paper does."""
     from nooch.cli.commands.bench import content_of
@@ -77,6 +76,9 @@ def class_network_command(
 @takes("nooch.report.results.collect:losses_by_class", "counted_losses", only=["method"])
 @with_reading
 def select_tasks_command(
+    settings: Any,
+    counted_losses: Any,
+    reading: Any,
     suite: Path = _SUITE,
     predictions: Path = _SOURCE,
     out: Path = Option(..., help="Suite folder to write, of the chosen tasks."),
@@ -89,10 +91,6 @@ def select_tasks_command(
     ),
     split: str = _SPLIT,
     overwrite: bool = shared.OverwriteOption,
-    *,
-    settings: Any,
-    counted_losses: Any,
-    reading: Any,
 ) -> Output:
     """Choose the tasks whose hard images are hardest. By NLL(hard) - NLL(all)."""
     from nooch.paper.task_selection import chosen_suite, uneven_runs

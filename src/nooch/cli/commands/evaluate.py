@@ -24,11 +24,13 @@ if TYPE_CHECKING:
 
 @takes(
     "nooch.evaluation.evaluate:evaluate",
-    leave=["attributes", "differences", "dataset"],
+    leave=["attributes", "differences"],
     whole=["averages", "fail_if"],
 )
 @with_reading
 def evaluate_command(
+    settings: Any,
+    reading: Any,
     suite: Path = shared.SuiteArgument,
     predictions: list[Path] = Argument(
         ..., metavar="PREDICTIONS...", help="Long or wide tables or .npz; several are compared."
@@ -37,9 +39,6 @@ def evaluate_command(
     out: Path = Option(None, help="File of scores: .parquet, .csv, .json, .md or .tex."),
     overwrite: bool = shared.OverwriteOption,
     format: shared.Format = shared.FormatOption,
-    *,
-    settings: Any,
-    reading: Any,
 ) -> None:
     """Score predictions on a suite: hard against easy. With counts and intervals."""
     _check_out(out, predictions, overwrite=overwrite)

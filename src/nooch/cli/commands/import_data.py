@@ -158,12 +158,11 @@ def coco(out: Path = Out, *, files: Any, options: Any) -> Output:
 
 @with_import_options
 def coco_stuff(
+    options: Any,
     root: Path = Argument(
         ..., metavar="ROOT", help="Folder of COCO 2017 and COCO-Stuff, as downloaded."
     ),
     out: Path = Out,
-    *,
-    options: Any,
 ) -> Output:
     """COCO-Stuff 2017 in the usual layouts, found below ROOT. Instances, stuff and captions."""
     check_output(out, overwrite="overwrite" in options, marker=DATASET_MARKER)
@@ -183,11 +182,10 @@ def coco_stuff(
 )
 @with_import_options
 def label_maps(
-    maps: Path = Argument(..., metavar="DIR", help="Folder of label maps, one for each image."),
-    out: Path = Out,
-    *,
     how: Any,
     options: Any,
+    maps: Path = Argument(..., metavar="DIR", help="Folder of label maps, one for each image."),
+    out: Path = Out,
 ) -> Output:
     """Label maps: exact areas by counting pixels."""
     yield from run_import(reading_of("label-maps", maps, **how), out, options)
@@ -201,6 +199,8 @@ def label_maps(
 )
 @with_import_options
 def boxes(
+    how: Any,
+    options: Any,
     path: Path = Argument(
         ...,
         metavar="SOURCE",
@@ -208,9 +208,6 @@ def boxes(
     ),
     out: Path = Out,
     kind: str = Option(..., "--boxes", help="Format of the boxes: yolo, voc or openimages."),
-    *,
-    how: Any,
-    options: Any,
 ) -> Output:
     """Bounding boxes: YOLO, VOC or Open Images. Box areas are used as object areas."""
     # which images there are depends on the image files: they are part of what is read
@@ -220,10 +217,9 @@ def boxes(
 
 @with_import_options
 def image_folder(
+    options: Any,
     path: Path = Argument(..., metavar="DIR", help="Folder with a folder for each class."),
     out: Path = Out,
-    *,
-    options: Any,
 ) -> Output:
     """A folder of images for each class; areas are unknown. Or for each split and class."""
     yield from run_import(reading_of("image-folder", path), out, options)
@@ -262,11 +258,10 @@ def hints_of(typed: Mapping[str, Any], options: Mapping[str, Any] | None = None)
 @with_import_options
 @with_hints("split_values")
 def auto(
-    path: Path = Argument(..., metavar="PATH", help="File or folder of annotations."),
-    out: Path = Out,
-    *,
     options: Any,
     hints: Any,
+    path: Path = Argument(..., metavar="PATH", help="File or folder of annotations."),
+    out: Path = Out,
 ) -> Output:
     """Annotations of any known format, recognized. Reports the detected format and why."""
     from nooch.data.importing.recognition import recognize
@@ -277,15 +272,14 @@ def auto(
 @with_import_options
 @with_hints("split_values", "void", "reader", "follow_links")
 def table(
+    options: Any,
+    hints: Any,
     file: Path = Argument(
         ...,
         metavar="FILE",
         help="CSV, TSV, Parquet, JSON, JSON lines or Excel; a file or a folder of parts.",
     ),
     out: Path = Out,
-    *,
-    options: Any,
-    hints: Any,
 ) -> Output:
     """A table of labels and attributes. Or of image, class and area; or of boxes.
 
@@ -347,13 +341,12 @@ def waterbirds(
     segmenter={"default": ..., "metavar": "MODEL"},
 )
 def annotate_command(
-    images: Path = Argument(..., metavar="IMAGES", help="Folder of the images."),
-    out: Path = Out,
-    processes: int = Option(None, min=1, help="Processes, each with its model; one by default."),
-    *,
     options: Any,
     reading: Any,
     hints: Any,
+    images: Path = Argument(..., metavar="IMAGES", help="Folder of the images."),
+    out: Path = Out,
+    processes: int = Option(None, min=1, help="Processes, each with its model; one by default."),
 ) -> Output:  # fmt: skip
     """Annotate images with a segmenter. Areas are predicted, labels may be known."""
     check_output(out, overwrite="overwrite" in options, marker=DATASET_MARKER)

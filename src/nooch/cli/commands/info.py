@@ -138,6 +138,7 @@ def show_command(
 
 @with_reading
 def explain_command(
+    reading: Any,
     suite: Path = shared.SuiteArgument,
     task: str = Option(..., help="Task of the suite.", autocompletion=shared.complete_tasks),
     image: str = Option(..., help="Image id."),
@@ -150,8 +151,6 @@ def explain_command(
         autocompletion=shared.CriterionOption.autocompletion,
     ),
     dataset: str = shared.DatasetOption,
-    *,
-    reading: Any,
 ) -> Output:
     """Explain why an image is hard for a task, or is not."""
     from nooch.evaluation.explain import explain

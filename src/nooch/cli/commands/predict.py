@@ -8,7 +8,7 @@ from typing import Any
 
 from typer import Option
 
-from nooch.base.errors import check_one_of, some_of
+from nooch.base.errors import some_of
 from nooch.base.words import counted
 from nooch.cli import options as shared
 from nooch.cli.declared import takes
@@ -18,8 +18,13 @@ from nooch.cli.terminal import hint, note, say, show_progress
 
 @takes("nooch.inference.predict:predict", leave=["codec"], readers={"flags": ["--processes"]})
 @takes("nooch.inference.predict:find_images", "where", only=["images", "splits", "limit"])
+@takes("nooch.models.images:Decoding", "decoding")
 @takes("nooch.models.task_models:load_task_model", "loading")
 def predict_command(
+    settings: Any,
+    where: Any,
+    decoding: Any,
+    loading: Any,
     suite: Path = shared.SuiteOrDatasetArgument,
     model: str = Option(
         ...,
@@ -30,28 +35,21 @@ def predict_command(
     task_map: str = shared.TaskMapOption,
     dataset: str = shared.DatasetOption,
     tasks: str = shared.TasksOption,
-    codec: str = shared.CodecOption,
-    range: str = shared.RangeOption,
     dry_run: bool = Option(False, "--dry-run", help="Show labels of each task; predict nothing."),
     overwrite: bool = shared.OverwriteOption,
-    *,
-    settings: Any,
-    where: Any,
-    loading: Any,
 ) -> Output:
     """Predict the tasks of a suite with any classifier or detector. Or a dataset's classes."""
     from nooch.data.table_files import result_files
     from nooch.inference import predict as network_predictions
 
     result_files(out, "predictions file", (), overwrite=overwrite)
-    from nooch.models.images import CODECS, Decoding, dark_notes
+    from nooch.models.images import Decoding, dark_notes
     from nooch.models.task_maps import read_task_map
     from nooch.models.task_models import load_task_model
     from nooch.suites.summary import suite_or_dataset
 
-    check_one_of("codec", codec, CODECS)
     challenge_suite, data = suite_or_dataset(suite, dataset)
-    decoding = Decoding.resolve(Decoding(codec, shared.parse_range(range)), data)
+    decoding = Decoding.resolve(Decoding(**decoding), data)
     shown = challenge_suite or data
     assert shown is not None  # noqa: S101 - one of them is there
     names = network_predictions.tasks_to_predict(shown, shared.split_names(tasks) or None)

@@ -17,9 +17,11 @@ from nooch.cli.runner import Output
 from nooch.cli.terminal import hint, note, print_shown, print_table, say, show_progress
 
 
-@takes("nooch.analysis.intervene:intervene", leave=["data"])
+@takes("nooch.analysis.intervene:intervene")
 @takes("nooch.models.task_models:load_task_model", "loading", leave=["skip_unmapped"])
 def intervene_command(
+    settings: Any,
+    loading: Any,
     suite: Path = shared.SuiteArgument,
     model: str = Option(..., help="As for nooch predict, also a detector."),
     annotations: list[Path] = Option(
@@ -29,9 +31,6 @@ def intervene_command(
     task_map: str = shared.TaskMapOption,
     dataset: str = shared.DatasetOption,
     tasks: str = shared.TasksOption,
-    *,
-    settings: Any,
-    loading: Any,
 ) -> Output:
     """Hide the context or the object, and predict again. Is it the context that misleads?"""
     from nooch.analysis.intervene import CHANGES, intervene
@@ -70,14 +69,13 @@ def intervene_command(
 
 @takes("nooch.training.weights:sample_weights")
 def weights_command(
+    settings: Any,
     dataset: str = shared.DatasetArgument,
     task: str = Option(..., help="A class."),
     out: Path = Option(..., help="File to write: .parquet or .csv."),
     method: str = Option("environment-undersample", help="Or label-reweight, subg, ..."),
     cues: str = Option(None, help="Given cues, such as car=road; the strongest by default."),
     overwrite: bool = shared.OverwriteOption,
-    *,
-    settings: Any,
 ) -> Output:
     """Weigh images by label or environment. For a training loop of any kind."""
     from nooch.criteria import CE
@@ -98,25 +96,21 @@ def weights_command(
     hint(f"{out}: {counted(len(weights), 'image')}")
 
 
-@takes("nooch.analysis.repair:repair", leave=["dataset"], predictions={"type": Path})
+@takes("nooch.analysis.repair:repair", predictions={"type": Path})
 @with_reading
 def repair_command(
+    settings: Any,
+    reading: Any,
     suite: Path = shared.SuiteArgument,
     features: Path = Option(
         ..., help="Folder of nooch train features, or a file: .parquet, .npz, or .npy with --ids."
     ),
     out: Path = Option(..., help="Folder to write: head, predictions, changes."),
-    dataset: str = shared.DatasetOption,
-    *,
-    settings: Any,
-    reading: Any,
 ) -> Output:
     """Train a new last layer on features of your model. With what got better, and what worse."""
     from nooch.analysis.repair import repair
 
-    repaired = repair(
-        suite, features, out, dataset=dataset, reading=reading, progress=show_progress, **settings
-    )
+    repaired = repair(suite, features, out, reading=reading, progress=show_progress, **settings)
     yield {"tasks": repaired.table.to_dicts(), "notes": repaired.notes}
     note(*repaired.notes)
     print_shown([repaired.display])
@@ -127,27 +121,24 @@ def repair_command(
 
 @takes(
     "nooch.analysis.collect_next:collect_next",
-    leave=["dataset"],
     features={"type": Path},
     pool_features={"type": Path},
     detections={"type": Path},
     threshold={"type": float},
 )
 def collect_next_command(
+    settings: Any,
     suite: Path = shared.SuiteArgument,
     pool: str = Option(..., metavar="DATASET", parser=shared.dataset_place, help="Other images."),
     out: Path = Option(..., help="File to write: .parquet or .csv."),
-    dataset: str = shared.DatasetOption,
     overwrite: bool = shared.OverwriteOption,
-    *,
-    settings: Any,
 ) -> Output:
     """Choose images of a pool to collect. Hard ones, of kinds that training has few of."""
     from nooch.analysis.collect_next import collect_next
     from nooch.data.table_files import result_files, write_result
 
     result_files(out, "table", (), overwrite=overwrite)
-    next_images = collect_next(suite, pool, dataset=dataset, **settings)
+    next_images = collect_next(suite, pool, **settings)
     write_result(out, "table", next_images.table, overwrite=overwrite)
     content = {"images": next_images.table.to_dicts(), "tasks": next_images.tasks.to_dicts()}
     yield {**content, "notes": next_images.notes}

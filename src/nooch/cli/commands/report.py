@@ -25,6 +25,9 @@ _SHOWN = ["methods", "images", "range", "annotations"]
 @takes("nooch.report.site.site:write_report")
 @takes(_SOURCES, "sources", only=["split", *_SHOWN, "rule", "bootstrap"])
 def report_command(
+    settings: Any,
+    sources: Any,
+    reading: Any,
     suite: Path = shared.SuiteArgument,
     out: Path = Option(..., metavar="SITE", help="Folder to write; it must not exist."),
     dataset: str = shared.DatasetOption,
@@ -40,10 +43,6 @@ def report_command(
     all_thumbnails: bool = Option(
         False, "--all-thumbnails", help="Pictures of all images of the suite's splits."
     ),
-    *,
-    settings: Any,
-    sources: Any,
-    reading: Any,
 ) -> Output:
     """Build an HTML report of a suite and its results. Its pages open from disk."""
     from nooch.paper.tables import report_tables
@@ -78,6 +77,9 @@ def report_command(
     leave=["split", "scale", "alpha", "beta", "tau", "runs"],
 )
 def figures_command(
+    settings: Any,
+    sources: Any,
+    reading: Any,
     names: list[str] = Argument(..., metavar="NAME...", help="fig1 to fig26, or all."),
     out: Path = Option(..., help="Folder to write to: NAME.svg, .pdf, .png and .csv."),
     suite: Path = Option(None, help="Suite folder: fig1 to fig9, fig15 to fig26."),
@@ -92,10 +94,6 @@ def figures_command(
     alpha: str = Option(None, help="fig10, fig12, fig13: as for nooch sweep."),
     beta: str = Option(None, help="fig12, fig13: the same for beta."),
     tau: str = Option(None, help="fig11, fig14: the same for tau."),
-    *,
-    settings: Any,
-    sources: Any,
-    reading: Any,
 ) -> Output:
     """Draw the paper's figures. From a suite, runs, predictions, a dataset or a sweep."""
     grids = shared.parse_grids(alpha=alpha, beta=beta, tau=tau)
@@ -133,6 +131,9 @@ def figures_command(
 @takes("nooch.report.images.galleries:save_gallery", per_side={"flags": ["--n"]})
 @takes(_SOURCES, "sources", only=["split", *_SHOWN])
 def gallery_command(
+    settings: Any,
+    sources: Any,
+    reading: Any,
     suite: Path = shared.SuiteArgument,
     task: list[str] = Option(
         ..., help="Task to show; repeat for several.", autocompletion=shared.complete_tasks
@@ -143,10 +144,6 @@ def gallery_command(
         [], help="Predictions of any model, shown the same way. Repeatable."
     ),
     out: Path = Option(None, help="File: .png, .pdf, .svg or .jpg; gallery-TASK.png by default."),
-    *,
-    settings: Any,
-    sources: Any,
-    reading: Any,
 ) -> Output:
     """Draw a task's hard images, with their cues shaded."""
     from nooch.report.figures.style import SHEET_FORMATS

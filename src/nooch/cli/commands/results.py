@@ -22,6 +22,8 @@ _PAPER = "paper"
     group="Which results",
 )  # fmt: skip
 def tables_command(
+    settings: Any,
+    reading: Any,
     sources: list[str] = Argument(
         ...,
         metavar="SOURCE...",
@@ -45,9 +47,6 @@ def tables_command(
         [], help="File: .md, .tex, .csv, .parquet or .json; repeat for several."
     ),
     overwrite: bool = shared.OverwriteOption,
-    *,
-    settings: Any,
-    reading: Any,
 ) -> Output:
     """Print results of runs as the paper's tables. Mean (sd) over seeds, averages over tasks."""
     from nooch.paper.sheet import paper_sheet

@@ -11,19 +11,16 @@ from nooch.base.errors import ParameterError
 from nooch.base.files import check_output
 from nooch.base.words import counted
 from nooch.cli import options as shared
+from nooch.cli.declared import takes
 from nooch.cli.prediction_options import read_predictions, with_reading
 from nooch.cli.runner import Output
 from nooch.cli.terminal import hint, note, print_table, print_text, say, show_progress
 
 
+@takes("nooch.scenes.generator:ScenesPlan")
 def scenes_command(
+    settings: Any,
     out: Path = Argument(None, metavar="OUT", help="Folder to write; it must not exist."),
-    images: int = Option(6000, help="How many images."),
-    size: int = Option(128, help="Side of an image in pixels."),
-    seed: int = Option(0, help="Another seed gives other images, the same one the same bytes."),
-    context_strength: float = Option(
-        0.9, help="0: objects regardless of scenes, 1: only in scenes that contain them."
-    ),
     config: Path = Option(
         None, help="YAML file of another world; --print-config prints the default one."
     ),
@@ -44,15 +41,16 @@ def scenes_command(
             allowed="nooch tools scenes OUT, or nooch tools scenes --print-config",
         )
     check_output(out, overwrite=overwrite, marker=SCENES_MARKER)
-    plan = ScenesPlan(images, size, seed, context_strength, load_world(config))
+    plan = ScenesPlan(**settings, world=load_world(config))
     from nooch.base.engines import LocalEngine
 
     LocalEngine.warm("nooch.scenes")
     workers = LocalEngine(processes)
     generate(plan, out, overwrite=overwrite, map=workers.map, progress=show_progress)
     yield {"scenes": str(out), **plan.settings()}
-    tasks = f"{counted(len(plan.world.tasks), 'task')}, context strength {context_strength:g}"
-    say(f"{out}: {counted(images, 'image')} of {size} x {size}, {tasks}")
+    tasks, strength = counted(len(plan.world.tasks), "task"), f"{plan.context_strength:g}"
+    images = f"{counted(plan.images, 'image')} of {plan.size} x {plan.size}"
+    say(f"{out}: {images}, {tasks}, context strength {strength}")
     files = " ".join(f"--{role} {out}/annotations/{kind}_scenes.json" for role, kind in _ROLES)
     hint(f"next: nooch import coco {files} --images {out}/images --split 70/10/20 DATASET")
 
@@ -60,14 +58,11 @@ def scenes_command(
 _ROLES = (("things", "instances"), ("stuff", "stuff"), ("captions", "captions"))
 
 
+@takes("nooch.paper.truth_scores:find_score")
 def scenes_score_command(
+    settings: Any,
     suite: Path = Argument(..., metavar="SUITE", help="Suite folder found in generated scenes."),
     truth: Path = Argument(..., metavar="TRUTH", help="truth.parquet of these scenes."),
-    criterion: list[str] = shared.CriterionOption,
-    tasks: str = shared.TasksOption,
-    split: str = Option(
-        None, help="Splits to score, separated by commas; all of the suite by default."
-    ),
     out: Path = Option(
         None,
         help="File of scores: .parquet, .csv or .json; other thresholds go to NAME-thresholds.",
@@ -76,17 +71,10 @@ def scenes_score_command(
 ) -> Output:
     """Score challenge sets against the truth of scenes. By precision, recall and AUC."""
     from nooch.paper import truth_scores
-    from nooch.suites import load_suite
 
     if out is not None:
         truth_scores.check_truth_output(out, overwrite=overwrite)
-    scores = truth_scores.find_score(
-        load_suite(suite),
-        truth_scores.load_truth(truth),
-        criteria=criterion or None,
-        tasks=shared.split_names(tasks) or None,
-        splits=shared.split_names(split) or None,
-    )
+    scores = truth_scores.find_score(suite, truth_scores.load_truth(truth), **settings)
     note(*scores.notes)
     if out is not None:
         truth_scores.save_truth_scores(scores, out, overwrite=overwrite)
@@ -100,6 +88,7 @@ def scenes_score_command(
 
 @with_reading
 def waterbirds_command(
+    reading: Any,
     suite: Path = Argument(
         ..., metavar="SUITE", help="Suite folder, found with --preset waterbirds."
     ),
@@ -108,8 +97,6 @@ def waterbirds_command(
     ),
     dataset: str = shared.DatasetOption,
     split: str = Option("test", help="Split to score."),
-    *,
-    reading: Any,
 ) -> Output:
     """Score predictions as in the paper's Table 5. Worst group, AUC-hard, averages."""
     from nooch.data.table_schema import check_split

@@ -18,7 +18,7 @@ from nooch.cli.terminal import note, say, show_progress
 
 @takes(
     "nooch.report.exports.export:export",
-    leave=["data", "to"],
+    leave=["to"],
     per_set={"type": str},
     licenses={"flags": ["--license"]},
     whole=["licenses"],
@@ -27,6 +27,8 @@ from nooch.cli.terminal import note, say, show_progress
 )
 @with_reading
 def export_command(
+    settings: Any,
+    reading: Any,
     suite: Path = shared.SuiteArgument,
     out: str = Argument(
         ..., metavar="OUT", help="File (ids, images), folder, or FiftyOne dataset."
@@ -37,9 +39,6 @@ def export_command(
         " package.module:name.",
     ),
     dataset: str = shared.DatasetOption,
-    *,
-    settings: Any,
-    reading: Any,
 ) -> Output:  # fmt: skip
     """Write challenge sets in another tool's format. The licenses of the data are also written."""
     from nooch.report.exports.export import export

@@ -14,6 +14,7 @@ from nooch.base.calls import Progress, no_progress
 from nooch.base.errors import InputError, ParameterError, UndefinedError, check_one_of, some_of
 from nooch.base.split_plan import LOSS_SPLIT
 from nooch.evaluation import Predictions, Scores, class_losses, evaluate, load_predictions
+from nooch.evaluation.scores import Resamples
 from nooch.report.results.cells import sight
 from nooch.suites import Suite
 from nooch.training.bench.plan import identity_of
@@ -34,7 +35,7 @@ def score_runs(
     suite: Suite,
     *,
     rules: Sequence[str] = ("worst-hard",),
-    bootstrap: int = 0,
+    bootstrap: Resamples = 0,
     chosen_on: str | None = None,
     progress: Progress = no_progress,
 ) -> tuple[Scores, pl.DataFrame, list[str]]:
@@ -43,7 +44,8 @@ def score_runs(
     Args:
         runs: the folder.
         suite: that was trained for.
-        rules: out of ``nooch.training.selection.RULES``.
+        rules: ``worst-hard`` (the paper's, the default), ``mean``, ``easy``, ``auc-hard``,
+            ``worst-environment`` or ``oracle``.
         bootstrap: resamples for intervals of the scores.
         chosen_on: a split: only the chosen jobs are scored, on this split; of the others no more is
             computed than the rules need.

@@ -45,10 +45,11 @@ class PlanSource:
         suite: folder, or the name of a suite that comes with the package.
         config: methods, settings, seeds.
         methods: the user's own, ``package.module:Name``.
-        features: folder of features; heads are trained on them.
-        embedding: an embedding of the dataset, also for heads.
-        pixels: folder of pixels; whole networks are fine-tuned.
-        backbone: of fine-tuning: as ``load_backbone`` takes it.
+        features: folder of nooch train features: heads are trained on them.
+        embedding: an embedding of the dataset, instead of features.
+        pixels: folder of nooch train pixels: whole networks are fine-tuned.
+        backbone: of networks for pixels: hub id, folder, config:NAME from scratch, or
+            ``package.module:Name``.
     """
 
     dataset: str | Path
