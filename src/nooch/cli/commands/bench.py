@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from nooch.training.bench.plan import Plan
 
 _TRAINED = ("features", "embedding", "pixels")
-"""What is trained on, one of them."""
+"""Inputs of which a bench has exactly one."""
 
 
 @takes("nooch.training.bench.run:PlanSource", "inputs", only=[*_TRAINED, "backbone"])
