@@ -7,8 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from nooch.base.words import counted
-from nooch.cli.options import Format
-from nooch.cli.terminal import hint, note, print_json, print_tables
+from nooch.cli.runner import Output
+from nooch.cli.terminal import hint, note, print_tables
 from nooch.suites import Suite
 
 MOST = 20
@@ -17,14 +17,12 @@ _SKIPPED = 12
 """Tasks without a set that are shown."""
 
 
-def print_suite(suite: Suite, out: Path, format: Format, following: str) -> None:
+def print_suite(suite: Suite, out: Path, following: str) -> Output:
     """Print a suite that was written, and the next command."""
     from nooch.suites.find import NO_CONTEXT
     from nooch.suites.summary import fit_notes, summary
 
-    if format is Format.json:
-        print_json({"suite": str(out), **summary(suite, with_overlap=False)})
-        return
+    yield lambda: {"suite": str(out), **summary(suite, with_overlap=False)}
     print_counts(suite)
     if NO_CONTEXT in suite.criteria:
         note(f"no image has a class: every image is easy, by the criterion {NO_CONTEXT!r}")

@@ -10,15 +10,13 @@ import logging
 import re
 import shlex
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 from rich.console import Console
 from rich.markup import escape
 
-from nooch.base.calls import Progress
 from nooch.base.display import DisplayTable
 from nooch.base.errors import Command, Give, NoochError, OutputError, joined_ways
 from nooch.base.words import UNPRINTABLE, cell_text, printable
@@ -321,12 +319,6 @@ def show_progress(what: str, done: int, total: int) -> None:
     if what not in _bars:
         _bars[what] = _bars[""].add_task(_shown(what), total=total)
     _bars[""].update(_bars[what], completed=done, total=total)
-
-
-@contextmanager
-def progress() -> Iterator[Progress]:
-    """Yield ``show_progress``."""
-    yield show_progress
 
 
 def end_progress() -> None:

@@ -185,9 +185,7 @@ def _planned(plan: Plan, config: BenchConfig) -> Output:
     print_table("What would be done", ["", ""], rows, left=2)
 
 
-def status_command(
-    runs: Path = Argument(..., metavar="RUNS", help="Folder of runs."),
-) -> Output:
+def status_command(runs: Path = Argument(..., metavar="RUNS", help="Folder of runs.")) -> Output:
     """Show the progress of a bench. By method and by pass."""
     from nooch.training.bench.run import status
     from nooch.training.records import RunsFolder

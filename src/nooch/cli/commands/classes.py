@@ -86,8 +86,7 @@ def select_tasks_command(
         None, help=f"Groups with one task each, such as {_PAIRS}; nooch for the paper's groups."
     ),
     like: str = Option(
-        None,
-        help="paper sets --split test --criterion ce --n 12 --min-hard 50 --similar nooch.",
+        None, help="paper sets --split test --criterion ce --n 12 --min-hard 50 --similar nooch."
     ),
     split: str = _SPLIT,
     overwrite: bool = shared.OverwriteOption,

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from typer import Option
 
-from nooch.base.calls import Progress, is_named
+from nooch.base.calls import is_named
 from nooch.base.errors import ParameterError, check_one_of
 from nooch.base.files import SUITE_MARKER, absolute, check_output
 from nooch.cli import options as shared
 from nooch.cli.declared import takes
 from nooch.cli.progress_log import logs_of
-from nooch.cli.terminal import note, progress, say, show_progress
+from nooch.cli.runner import Output
+from nooch.cli.terminal import note, say, show_progress
 
 if TYPE_CHECKING:
     from nooch.criteria import Fitted
@@ -36,11 +37,7 @@ _CE, _GIST, _ATTRIBUTE = (f"Criterion {name}" for name in ("ce", "gist", "attrib
     "ce",
     only=["alpha", "beta", "cues"],
     group=_CE,
-    cues={
-        "type": str,
-        "metavar": "car=road,cup=person+dining_table",
-        "parse": shared.parse_cues,
-    },
+    cues={"type": str, "metavar": "car=road,cup=person+dining_table", "parse": shared.parse_cues},
 )
 @takes("nooch.suites.embed:embed", "vectors", only=["precision"], group=_GIST)
 @takes(
@@ -62,6 +59,12 @@ _CE, _GIST, _ATTRIBUTE = (f"Criterion {name}" for name in ("ce", "gist", "attrib
     column={"flags": ["--scores"]},
 )
 def find_command(
+    settings: Any,
+    ce: Any,
+    vectors: Any,
+    context: Any,
+    attribute: Any,
+    scores: Any,
     dataset: str = shared.DatasetArgument,
     criterion: list[str] = Option(
         ["ce"],
@@ -88,18 +91,9 @@ def find_command(
     ),
     fitted: Path = Option(None, help="Suite whose fitted criteria are used, without a new fit."),
     engine: str = shared.EngineOption,
-    overwrite: bool = shared.OverwriteOption,
-    format: shared.Format = shared.FormatOption,
-    *,
-    settings: Any,
-    ce: Any,
-    vectors: Any,
-    context: Any,
-    attribute: Any,
-    scores: Any,
-) -> None:  # fmt: skip
+) -> Output:  # fmt: skip
     """Find the challenge sets of a dataset."""
-    check_output(out, overwrite=overwrite, marker=SUITE_MARKER)
+    check_output(out, overwrite="overwrite" in settings, marker=SUITE_MARKER)
     from nooch import criteria as kinds
     from nooch.base.engines import engine as engine_of
     from nooch.cli.tables import print_suite
@@ -139,20 +133,19 @@ def find_command(
     if context.get("source") == COLUMNS:
         note(*open_dataset(dataset).id_notes)
     logs = None if engine is None else logs_of(out)
-    with progress() as update:
-        if "gist" in criteria and fitted is None:
-            # workers need an embedding that is kept
-            refused = note if engine is None else None
-            data, name = _embedded(data, encoder, vectors, update, engine, logs, refused)
-            criteria["gist"] = kinds.Gist(name)
-        if tau is not None:
-            criteria[taker] = thresholds.given_to(criteria[taker])
-        suite = find(
-            data, criteria, path=recorded_path(dataset, out), out=out, overwrite=overwrite,
-            map=builtins.map if engine is None else engine_of(engine, logs).map,
-            progress=update, **settings,
-        )  # fmt: skip
-    print_suite(suite, out, format, f"show {shlex.quote(str(out))}")
+    if "gist" in criteria and fitted is None:
+        # workers need an embedding that is kept
+        refused = note if engine is None else None
+        data, name = _embedded(data, encoder, vectors, engine, logs, refused)
+        criteria["gist"] = kinds.Gist(name)
+    if tau is not None:
+        criteria[taker] = thresholds.given_to(criteria[taker])
+    suite = find(
+        data, criteria, path=recorded_path(dataset, out), out=out,
+        map=builtins.map if engine is None else engine_of(engine, logs).map,
+        progress=show_progress, **settings,
+    )  # fmt: skip
+    yield from print_suite(suite, out, f"show {shlex.quote(str(out))}")
 
 
 def _phi(
@@ -189,16 +182,15 @@ def _fitted(suite: Suite, name: str) -> Fitted:
 
 @takes("nooch.suites.embed:embed", only=["precision"])
 def embed_command(
+    settings: Any,
     dataset: str = shared.DatasetArgument,
     encoder: str = Option(..., help="Encoder name or folder, or a file of embeddings."),
     engine: str = shared.EngineOption,
-    *,
-    settings: Any,
 ) -> None:
     """Embed a dataset's captions, for the gist criterion. The embedding stays in its folder."""
     data = absolute(dataset)
     logs = logs_of(data) if engine is not None and isinstance(data, Path) else None
-    _, name = _embedded(data, encoder, settings, show_progress, engine, logs)
+    _, name = _embedded(data, encoder, settings, engine, logs)
     say(f"{dataset}: embedding {name}")
 
 
@@ -206,7 +198,6 @@ def _embedded(
     data: Dataset | str | Path,
     encoder: str | None,
     settings: Mapping[str, Any],
-    update: Progress,
     engine: str | None,
     logs: Path | None,
     refused: Callable[[str], None] | None = None,
@@ -225,5 +216,5 @@ def _embedded(
         # a GPU serves one job at a time
         workers = engine_of(engine, logs, gpus=int(getattr(embedding, "on_gpu", False)))
         places = {"map": workers.map, "threads": workers.threads}
-    shown = partial(update, "embedding captions")
+    shown = partial(show_progress, "embedding captions")
     return embed(opened, encoder, **settings, **places, progress=shown, note=refused)

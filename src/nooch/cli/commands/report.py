@@ -71,11 +71,7 @@ def report_command(
 
 @with_reading
 @takes("nooch.paper.figures:save_figures")
-@takes(
-    _SOURCES,
-    "sources",
-    leave=["split", "scale", "alpha", "beta", "tau", "runs"],
-)
+@takes(_SOURCES, "sources", leave=["split", "scale", "alpha", "beta", "tau", "runs"])
 def figures_command(
     settings: Any,
     sources: Any,

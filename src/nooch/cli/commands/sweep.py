@@ -12,39 +12,42 @@ from nooch.base.errors import ParameterError
 from nooch.base.files import SWEEP_MARKER, check_output
 from nooch.cli import options as shared
 from nooch.cli.declared import takes
-from nooch.cli.terminal import hint, note, print_json, print_table, progress
+from nooch.cli.runner import Output
+from nooch.cli.terminal import hint, note, print_table, show_progress
 
 _MOST_ROWS = 30
 
 
-_TEXT = {"type": str, "metavar": "FROM:TO:COUNT | A,B"}
+_GRIDS = ("alpha", "beta", "tau", "lift")
+
+
+def _grid(name: str) -> dict[str, Any]:
+    parse = partial(shared.parse_grid, option=f"--{name}")
+    return {"type": str, "metavar": "FROM:TO:COUNT | A,B", "parse": parse}
 
 
 @takes(
     "nooch.suites.sweep:sweep_thresholds",
     leave=["embedding"],
-    alpha=_TEXT,
-    beta=_TEXT,
-    tau=_TEXT,
-    lift=_TEXT,
+    alpha=_grid("alpha"),
+    beta=_grid("beta"),
+    tau=_grid("tau"),
+    lift=_grid("lift"),
 )
 @takes("nooch.suites.embed:embed", "vectors", only=["precision"])
 def sweep_command(
+    settings: Any,
+    vectors: Any,
     dataset: str = shared.DatasetArgument,
     out: Path = Option(..., help="Folder to write; it must not exist."),
     encoder: str = Option(
         None, help="gist: encoder, an embedding of the dataset, or a file of embeddings."
     ),
     overwrite: bool = shared.OverwriteOption,
-    format: shared.Format = shared.FormatOption,
-    *,
-    settings: Any,
-    vectors: Any,
-) -> None:  # fmt: skip
+) -> Output:  # fmt: skip
     """Count hard images over alpha, beta, tau, lift. And cues, and where both sides are equal."""
     check_output(out, overwrite=overwrite, marker=SWEEP_MARKER)
-    texts = {name: settings.pop(name, None) for name in ("alpha", "beta", "tau", "lift")}
-    grids = shared.parse_grids(**texts)
+    grids = {name: settings.pop(name, []) for name in _GRIDS}
     if encoder is not None and not grids["tau"]:
         problem, give = "an encoder is for the gist criterion", {"tau": "0:1:6"}
         raise ParameterError(problem, where="--encoder", give=give)
@@ -59,20 +62,13 @@ def sweep_command(
         # before captions are embedded for nothing
         grid_of(name, values)
 
-    data = open_dataset(dataset)
-    with progress() as update:
-        embedding = None
-        if grids["tau"]:
-            data, embedding = embed(
-                data,
-                encoder,
-                **vectors,
-                progress=partial(update, "embedding captions"),
-                note=note,
-            )
-        sweep = sweep_thresholds(
-            data.in_memory(), **grids, embedding=embedding, progress=update, **settings
-        )
+    data, embedding = open_dataset(dataset), None
+    if grids["tau"]:
+        shown = partial(show_progress, "embedding captions")
+        data, embedding = embed(data, encoder, **vectors, progress=shown, note=note)
+    sweep = sweep_thresholds(
+        data.in_memory(), **grids, embedding=embedding, progress=show_progress, **settings
+    )
     splits_counted = pl.concat([sweep.grid["split"], sweep.tau["split"], sweep.lift["split"]])
     about = {
         "dataset": data.fingerprint,
@@ -82,9 +78,7 @@ def sweep_command(
         "splits": splits_counted.unique(maintain_order=True).to_list(),
     }
     save_sweep(sweep, out, about, overwrite=overwrite)
-    if format is shared.Format.json:
-        print_json({"sweep": str(out), **about, "equal": sweep.equal.to_dicts()})
-        return
+    yield {"sweep": str(out), **about, "equal": sweep.equal.to_dicts()}
     rows = sweep.equal.rows()
     if len(rows) > _MOST_ROWS:
         rows = [row for row in rows if row[0] == POOLED]
