@@ -26,7 +26,6 @@ from nooch.evaluation.findings import (
     Findings,
     errors_in,
     errors_of,
-    labeled_images,
     misleading_contexts,
     outcomes_of,
     rates_of,
@@ -35,6 +34,7 @@ from nooch.evaluation.findings import (
     spread,
     unit_of,
 )
+from nooch.evaluation.judged import JudgedRuns
 from nooch.evaluation.predictions import positions, values_of
 from nooch.evaluation.rate_words import Rate, compared, error_words, model_name
 from nooch.report.answer import IMAGES, KINDS, LISTED, Answer, ErrorFinding, ShownImage
@@ -49,16 +49,10 @@ _ALSO = 3
 
 @dataclass(frozen=True, eq=False)
 class AnswerSources:
-    """Sources of findings: the suite, the images of the split, and the runs."""
+    """Sources of findings: the suite, and the runs with the images of the split."""
 
     suite: Suite
-    part: Dataset
-    split: str
-    runs: Sequence[Predictions]
-
-    def run(self, name: str) -> Predictions:
-        """The run of a name."""
-        return next(run for run in self.runs if run.run == name)
+    judged: JudgedRuns
 
     def with_images(
         self,
@@ -69,7 +63,7 @@ class AnswerSources:
     ) -> ErrorFinding:
         """The finding with its images: images of a set that are ``inside``, bool (n,)."""
         wrong, task = errors_of(run, challenge), finding.task
-        rows = positions(challenge.image_ids, self.part.images["image_id"])
+        rows = positions(challenge.image_ids, self.judged.part.images["image_id"])
         values, words = values_of(run, challenge), (f"no {readable(task)}", readable(task))
         label = bool(challenge.labels[inside].any())
         n_objects, n_missed = np.zeros((2, len(challenge)), np.int64)
@@ -87,7 +81,7 @@ class AnswerSources:
                 answer = f"{n_missed[place]} of {n_objects[place]} missed"
             row = int(rows[place])
             image = self.image(row, words[label], answer, wrong=is_wrong, where=where)
-            return replace(image, boxes=drawn_boxes(run, task, self.part.images, row))
+            return replace(image, boxes=drawn_boxes(run, task, self.judged.part.images, row))
 
         usual = (challenge.labels == label) & ~inside & ~wrong
         return _with_shown(finding, rows, inside, wrong, usual, shown)
@@ -96,7 +90,7 @@ class AnswerSources:
         self, row: int, labeled: str, answered: str, *, wrong: bool, where: str = ""
     ) -> ShownImage:
         """A row of the split's images as it is shown."""
-        image_id, file = self.part.images.select("image_id", "file_name").row(row)
+        image_id, file = self.judged.part.images.select("image_id", "file_name").row(row)
         file = file or str(image_id)
         return ShownImage(row, str(image_id), file, labeled, answered, wrong, where)
 
@@ -154,9 +148,9 @@ def findings_of_image(
 def _of_context(
     row: Mapping[str, Any], *more: Mapping[str, Any], sources: AnswerSources
 ) -> ErrorFinding:
-    task, cue, run = row["task"], row["cue"], sources.run(row["run"])
-    key = row["criterion"], task, sources.split
-    challenge = AskedSample.from_runs(sources.suite, sources.runs, [key]).suite.set(*key)
+    task, cue, run = row["task"], row["cue"], sources.judged.run(row["run"])
+    key = row["criterion"], task, sources.judged.split
+    challenge = AskedSample.from_runs(sources.suite, sources.judged.runs, [key]).suite.set(*key)
     inside = dict(misleading_contexts(sources.suite, challenge))[cue]
     inside = inside & (challenge.labels if row["side"] == "positive" else ~challenge.labels)
     also = [sentence(other) for other in more[:_ALSO]]
@@ -210,25 +204,25 @@ def _of_slice(row: Mapping[str, Any], sources: AnswerSources) -> ErrorFinding:
     finding = ErrorFinding(
         "size" if task in row["about"] else "context", task, errors,
         compared(errors, rates, points, task), size_effect(row), row["low"], rates,
-        [*dict.fromkeys([*(n for n in row["about"] if n in sources.part.classes), task])],
+        [*dict.fromkeys([*(n for n in row["about"] if n in sources.judged.part.classes), task])],
     )  # fmt: skip
     if not row["confirmed"]:
         return finding
-    labeled, everything = labeled_images(sources.part, task, sources.split, sources.runs)
+    labeled, everything = sources.judged.labeled(task)
     inside = FittedAttribute(Attribute(row["phi"])).phi(labeled, task)
-    return sources.with_images(finding, sources.run(row["run"]), everything, inside)
+    return sources.with_images(finding, sources.judged.run(row["run"]), everything, inside)
 
 
 def confusion_findings(confusions: Confusions, sources: AnswerSources) -> list[ErrorFinding]:
     """The most frequent confusions, each pair of classes once."""
-    part, pairs = sources.part, dict[frozenset[str], ErrorFinding]()
+    part, pairs = sources.judged.part, dict[frozenset[str], ErrorFinding]()
     for row, words in zip(
         confusions.table.iter_rows(named=True), confusions.sentences(len(confusions)), strict=True
     ):
         task, answer = row["task"], row["answer"]
         if len(pairs) == LISTED or frozenset((task, answer)) in pairs:
             continue
-        claimed = claimed_classes(sources.run(row["run"]), part.images["image_id"], [answer])
+        claimed = claimed_classes(sources.judged.run(row["run"]), part.images["image_id"], [answer])
         wrong = claimed[answer] & part.labels(task, unknown=False)
         wrong &= ~part.labels(answer, unknown=False)
         title, _, rest = words.partition("; ")
@@ -339,4 +333,6 @@ def answer_of(
     if confusions is not None:
         every += confusion_findings(confusions, sources)
     every.sort(key=lambda one: ([*KINDS].index(one.kind), -one.low))
-    return Answer(verdict(every, findings.table, sources.runs), sources.split, every, hints)
+    return Answer(
+        verdict(every, findings.table, sources.judged.runs), sources.judged.split, every, hints
+    )

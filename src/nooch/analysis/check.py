@@ -15,7 +15,7 @@ from scipy.special import logit
 
 from nooch.analysis.answer import AnswerSources, answer_of, left_out, most_hard
 from nooch.analysis.confusions import Confusions, find_confusions
-from nooch.analysis.slices import Slices, find_slices
+from nooch.analysis.slices import Slices, judged_slices
 from nooch.base.calls import Count, Progress, Seed, Share, checked, no_progress
 from nooch.base.display import DisplayTable
 from nooch.base.errors import Command, InputError, check_one_of, giving, some_of
@@ -43,12 +43,10 @@ from nooch.evaluation.findings import (
     SMALLEST,
     Findings,
     checked_split,
-    cue_findings,
-    known_at,
-    labeled_images,
+    compare_contexts,
     outcomes_of,
 )
-from nooch.evaluation.judged import BoxThreshold, judge_runs
+from nooch.evaluation.judged import BoxThreshold, JudgedRuns, judge_runs, known_at
 from nooch.evaluation.predictions import predicted_tasks, task_notes
 from nooch.evaluation.scores import WORSE, Resamples, parse_condition
 from nooch.report import save_scores
@@ -291,8 +289,7 @@ def check(
         answers = largest_answers(runs, decision, exclusive=exclusive)
         if answers is not runs:
             notes.append("the answer is the class with the largest output (`decision`)")
-            judged = judged.with_runs(answers)
-            runs = answers
+            judged, runs = replace(judged, runs=answers), answers
         whole = find(
             data,
             criteria,
@@ -304,7 +301,7 @@ def check(
             progress=progress,
         )
         suite, chosen_tasks = _with_enough(whole, split, min_hard, len(predicted))
-        confusions = find_confusions(data.select(split), runs, predicted) if exclusive else None
+        confusions = find_confusions(judged.part, runs, predicted) if exclusive else None
         if bootstrap is None:
             many = len(suite.tasks) > _MANY_TASKS
             bootstrap = 200 if many else 1000
@@ -312,30 +309,26 @@ def check(
         scored = [run for run in runs if set(run.tasks) & set(suite.tasks)]
         plain = baseline_runs(data, suite.tasks, split) if baselines else []
         scores = evaluate(
-            suite, judged.with_runs([*scored, *plain]), split=split, bootstrap=bootstrap, seed=seed,
-            fail_if=[text for text in fail_if if text.strip() != WORSE.text],
-            boxes=judged.limit is not None, dataset=data, reading={"ignore_unknown": True},
+            suite, replace(judged, runs=[*scored, *plain]), split=split, bootstrap=bootstrap,
+            seed=seed, fail_if=[text for text in fail_if if text.strip() != WORSE.text],
             progress=progress,
         )  # fmt: skip
         # the baselines are there to be compared with, not to be judged
         named = [run.run for run in scored]
-        verdicts = [verdict for verdict in scores.verdicts if verdict.run in named]
+        shown = scores.of_runs(named)
         findings = Findings.from_rows([], {"split": split, "runs": named})
         if NO_CONTEXT not in suite.criteria:
-            mine = judged.with_runs(scored)
-            findings = cue_findings(suite, mine, data=data, split=split, progress=progress)
-        verdicts += findings.judged() if WORSE in map(parse_condition, fail_if) else []
-        scores = replace(scores, verdicts=verdicts)
-        where = None
-        if slices:
-            where = find_slices(data, judged, split=split, tasks=predicted, progress=progress)
+            keys = [(name, task, split) for task in suite.tasks for name in suite.criteria]
+            findings = compare_contexts(suite, replace(judged, runs=scored), keys, progress)
+        worse = findings.judged() if WORSE in map(parse_condition, fail_if) else []
+        shown = replace(shown, verdicts=[*shown.verdicts, *worse])
+        scores = replace(scores, verdicts=shown.verdicts)
+        where = judged_slices(judged, predicted, progress=progress) if slices else None
         notes = [*notes, chosen_tasks, *_near_alpha(suite)]
-        part = data.select(split)
-        about = AnswerSources(suite, part, split, runs)
-        answer = answer_of(about, findings, where, confusions)
+        answer = answer_of(AnswerSources(suite, judged), findings, where, confusions)
         answer = replace(
             answer,
-            errors=_errors(runs, part, split, predicted),
+            errors=_errors(judged, predicted),
             left_out=left_out(
                 predicted, data, whole, suite, findings.table, min_hard, searched=slices
             ),
@@ -351,7 +344,7 @@ def check(
             suite=suite, data=data, predictions=judged, images=images, range=range,
             bootstrap=bootstrap, progress=progress,
         )  # fmt: skip
-        _write(result, folder, sources, scores.of_runs(named))
+        _write(result, folder, sources, shown)
     return result
 
 
@@ -443,16 +436,14 @@ def _with_enough(suite: Suite, split: str, min_hard: int, n_tasks: int) -> tuple
     return suite.only(kept), note
 
 
-def _errors(
-    runs: Sequence[Predictions], part: Dataset, split: str, tasks: Sequence[str]
-) -> DisplayTable:
+def _errors(judged: JudgedRuns, tasks: Sequence[str]) -> DisplayTable:
     """Numbers of objects that each model misses (without boxes: of images with one), and of images
     without one in which it claims one.
     """
     rows = []
     for task in tasks:
-        _, everything = labeled_images(part, task, split, runs)
-        for run in (run for run in runs if task in run.tasks):
+        _, everything = judged.labeled(task)
+        for run in (run for run in judged.runs if task in run.tasks):
             sides = [outcomes_of(run, everything, side).wrong for side in SIDES]
             counts = [(int(wrong.sum()), len(wrong)) for wrong in sides]
             rate = sum(errors / max(n_answers, 1) for errors, n_answers in counts)

@@ -28,12 +28,11 @@ from nooch.evaluation.boxes.detected import IOU
 from nooch.evaluation.findings import (
     Outcomes,
     checked_split,
-    labeled_images,
     outcomes_of,
     size_strata,
     some_images,
 )
-from nooch.evaluation.judged import BoxThreshold, judge_runs
+from nooch.evaluation.judged import BoxThreshold, JudgedRuns, judge_runs
 from nooch.evaluation.metrics.pointwise import worst_case
 from nooch.evaluation.metrics.proportions import wilson, wilson_of_groups
 from nooch.evaluation.metrics.rate_gaps import RateGap, rate_gap
@@ -582,20 +581,30 @@ def find_slices(
     judged = judge_runs(
         predictions, data, split, tasks=tasks, reading=reading, threshold=threshold, iou=iou
     )
-    runs = judged.runs
-    task_names = predicted_tasks(runs, data.classes, tasks, owner="the dataset", kind="class")
-    part = data.select(split)
+    names = predicted_tasks(judged.runs, data.classes, tasks, owner="the dataset", kind="class")
+    return judged_slices(judged, names, min_support, progress)
+
+
+def judged_slices(
+    judged: JudgedRuns,
+    tasks: Sequence[str],
+    min_support: int = 10,
+    progress: Progress = no_progress,
+) -> Slices:
+    """As ``find_slices``, of runs that are judged in a dataset."""
+    part, data = judged.part, judged.data
+    assert data is not None  # noqa: S101 - they have its part
     alone = len(data.classes) > 1 and no_context(data) is not None
     shared = SliceConditions(part, _half(part), data, alone)
     families = slice_families()
-    for task in tracked(task_names, len(task_names), "searching slices, tasks", progress):
-        labeled, everything = labeled_images(part, task, split, runs)
+    for task in tracked(tasks, len(tasks), "searching slices, tasks", progress):
+        labeled, everything = judged.labeled(task)
         conditions = shared
         if labeled is not part:
             conditions = SliceConditions(labeled, _half(labeled), data, alone)
         if len(labeled):
-            _of_task(everything, runs, conditions, min_support, families)
-    rows = [{"split": split, **row} for family in families for row in family.judged()]
+            _of_task(everything, judged.runs, conditions, min_support, families)
+    rows = [{"split": judged.split, **row} for family in families for row in family.judged()]
     table = pl.DataFrame(rows, schema=_SCHEMA).with_columns(pl.col(pl.Float64).fill_nan(None))
     # first the confirmed ones, by the lower end of their interval
     rank: dict[str, Any] = {"descending": [True, True], "nulls_last": True, "maintain_order": True}
@@ -606,7 +615,7 @@ def find_slices(
     options = {"min_support": min_support, "group": data.group}
     return Slices(
         table,
-        {"split": split, "options": options, "columns_alone": alone, "tested": tested,
+        {"split": judged.split, "options": options, "columns_alone": alone, "tested": tested,
          "notes": unit_notes(data.group) + data.id_notes + [*judged.notes]},
     )  # fmt: skip
 

@@ -218,16 +218,18 @@ def evaluate(
         >>> round(scores.value("error", "easy_positive"), 3)
         0.06
     """
+    judged = predictions if isinstance(predictions, JudgedRuns) else None
+    if judged is not None:
+        dataset, boxes = judged.data, judged.limit is not None
     suite = as_suite(suite, group, dataset)
     conditions = [parse_condition(text, suite) for text in fail_if]
     known = suite.found_in if dataset is None else partial(suite.require_dataset, dataset)
-    judged = predictions if isinstance(predictions, JudgedRuns) else None
-    runs = _loaded(suite, predictions if judged is None else judged.outputs, known, reading)
+    runs = _loaded(suite, predictions, known, reading)
     names = [run.run for run in runs]
     plan = _Plan(
         judged,
         known,
-        suite.header.hard_only or bool((reading or {}).get("ignore_unknown")),
+        suite.header.hard_only or bool(judged or (reading or {}).get("ignore_unknown")),
         suite.splits_to_score(split),
         criteria or (),
         tasks,
@@ -360,7 +362,8 @@ def _scored(suite: Suite, runs: list[Predictions], plan: _Plan) -> Scores:
     verdicts = judge(table, plan.conditions, suite)
     if WORSE in plan.conditions:
         claims = as_judged(runs, matched, thresholds)
-        verdicts += judged_contexts(suite, claims, keys, plan.dataset(), plan.progress)
+        claimed = JudgedRuns(claims, plan.dataset(), "")
+        verdicts += judged_contexts(suite, claimed, keys, plan.progress)
     effects = box_effects(matched, thresholds, sample.suite, keys)
     return Scores(table, compared, notes, facts, verdicts, contexts, effects)
 
@@ -372,7 +375,11 @@ def _loaded(
     reading: Mapping[str, Any] | None,
 ) -> list[Predictions]:
     """The runs; on a suite that is a sample, with its weights."""
-    runs, sample = read_predictions(predictions, suite, known, reading), suite.sample_weights
+    if isinstance(predictions, JudgedRuns):
+        runs = predictions.outputs
+    else:
+        runs = read_predictions(predictions, suite, known, reading)
+    sample = suite.sample_weights
     return runs if sample is None else [weighted_as_sample(run, sample) for run in runs]
 
 

@@ -21,7 +21,7 @@ from nooch.data import Dataset
 from nooch.data.table_schema import check_split
 from nooch.evaluation.answer_sample import AskedSample
 from nooch.evaluation.boxes.detected import IOU
-from nooch.evaluation.judged import judge_runs
+from nooch.evaluation.judged import JudgedRuns, judge_runs
 from nooch.evaluation.metrics.pointwise import are_wrong, worst_case
 from nooch.evaluation.metrics.proportions import wilson_of_groups
 from nooch.evaluation.metrics.rate_gaps import rate_gap
@@ -256,26 +256,25 @@ def cue_findings(
     judged = judge_runs(
         predictions, data, split, suite=suite, reading=reading, threshold=threshold, iou=iou
     )
-    runs = judged.runs
-    task_names = predicted_tasks(runs, suite.tasks, tasks, owner="the suite")
-    keys = [(criterion, task, split) for task in task_names for criterion in suite.criteria]
-    return compare_contexts(suite, runs, keys, data, progress)
+    names = predicted_tasks(judged.runs, suite.tasks, tasks, owner="the suite")
+    keys = [(criterion, task, split) for task in names for criterion in suite.criteria]
+    return compare_contexts(suite, judged, keys, progress)
 
 
 def compare_contexts(
     suite: Suite,
-    runs: Sequence[Predictions],
+    judged: JudgedRuns,
     keys: Sequence[tuple[str, str, str]],
-    data: Dataset | None,
     progress: Progress = no_progress,
 ) -> Findings:
     """As ``cue_findings``, of (criterion, task, split), all of one split."""
     suite.require_easy("comparing contexts")
+    runs = judged.runs
     sample = AskedSample.from_runs(suite, runs, [key for key in keys if key in suite.keys]).suite
     rows: list[dict[str, Any]] = []
     for key in tracked(keys, len(keys), "comparing contexts, sets", progress):
         if key in sample.keys:
-            rows += _of_set(suite, sample.set(*key), runs, data)
+            rows += _of_set(suite, sample.set(*key), judged)
     tasks = [*dict.fromkeys(task for _, task, _ in keys)]
     settings = {"split": keys[0][2], "tasks": tasks, "runs": [run.run for run in runs]}
     return Findings.from_rows(_said_once(rows), settings)
@@ -283,9 +282,8 @@ def compare_contexts(
 
 def judged_contexts(
     suite: Suite,
-    runs: Sequence[Predictions],
+    judged: JudgedRuns,
     keys: Sequence[tuple[str, str, str]],
-    data: Dataset | None,
     progress: Progress = no_progress,
 ) -> list[ConditionVerdict]:
     """``Findings.judged`` of each split; parameters as for ``compare_contexts``."""
@@ -293,7 +291,7 @@ def judged_contexts(
     return [
         verdict
         for _, of_split in by_split
-        for verdict in compare_contexts(suite, runs, [*of_split], data, progress).judged()
+        for verdict in compare_contexts(suite, judged, [*of_split], progress).judged()
     ]
 
 
@@ -376,28 +374,6 @@ def errors_of(run: Predictions, challenge: ChallengeSet) -> NDArray[np.bool_]:
     return np.logical_or(*(each.images_with_errors(len(challenge)) for each in by_side))
 
 
-def known_at(data: Dataset, task: str) -> NDArray[np.bool_]:
-    """Images whose label is known, bool (n_images,)."""
-    unknown = data.unknown_labels(task)
-    return np.ones(len(data), dtype=bool) if unknown is None else ~unknown
-
-
-def labeled_images(
-    part: Dataset, task: str, split: str, runs: Sequence[Predictions]
-) -> tuple[Dataset, ChallengeSet]:
-    """The images of a split whose label is known, and that runs with ``weights`` were asked about;
-    and as a set of easy images.
-    """
-    is_known, ids = known_at(part, task), part.images["image_id"]
-    for run in runs:
-        if run.weights is not None and task in run.tasks:
-            sampled_ids = run.image_ids.filter(pl.Series(run.weights[run.tasks.index(task)] > 0))
-            is_known &= ids.is_in(sampled_ids.cast(ids.dtype, strict=False).implode()).to_numpy()
-    labeled = part if is_known.all() else part.select(rows=is_known)
-    labels, subset = labeled.labels(task), np.full(len(labeled), 2, np.uint8)
-    return labeled, ChallengeSet("any", task, split, labeled.images["image_id"], labels, subset)
-
-
 def size_strata(data: Dataset | None, challenge: ChallengeSet) -> NDArray[np.intp] | None:
     """Quartile of the target's area among the set's positives, 0 to 3, and 4 if it is unknown;
     intp (n,), or None where no area is known.
@@ -433,13 +409,11 @@ def misleading_contexts(
     return misleading
 
 
-def _of_set(
-    suite: Suite, challenge: ChallengeSet, runs: Sequence[Predictions], data: Dataset | None
-) -> Iterator[dict[str, Any]]:
+def _of_set(suite: Suite, challenge: ChallengeSet, judged: JudgedRuns) -> Iterator[dict[str, Any]]:
     """Rows of one set: of the criterion as a whole, then of each of its cues."""
     misleading = misleading_contexts(suite, challenge)
-    sizes, units = size_strata(data, challenge), suite.units(challenge.image_ids)
-    for run in runs:
+    sizes, units = size_strata(judged.data, challenge), suite.units(challenge.image_ids)
+    for run in judged.runs:
         if challenge.task not in run.tasks:
             continue
         for side in SIDES:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from functools import cached_property
+from typing import Any
 
 import numpy as np
+import polars as pl
+from numpy.typing import NDArray
 from scipy.special import logit
 
 from nooch.base.errors import InputError, ParameterError
@@ -26,7 +29,7 @@ from nooch.evaluation.thresholds import (
     answer_thresholds,
     one_threshold,
 )
-from nooch.suites import Suite
+from nooch.suites import ChallengeSet, Suite
 
 BoxThreshold = float | str
 """A score in [0, 1], or ``f1``."""
@@ -34,11 +37,13 @@ BoxThreshold = float | str
 
 @dataclass(frozen=True, eq=False)
 class JudgedRuns:
-    """Runs, and what each of them claims; every verb takes them in place of predictions.
+    """Runs, and what each of them claims, of the images of a split.
 
     Attributes:
         runs: a logit above 0, or a probability above 0.5, is a claim. Those whose boxes are matched
             have ``objects``.
+        data: the dataset, if it is known.
+        split: the one that is looked at.
         matched: name -> the boxes of these runs, matched.
         thresholds: name -> task -> score above which a box counts.
         limit: the threshold of all boxes, or ``f1``; None without boxes.
@@ -46,6 +51,8 @@ class JudgedRuns:
     """
 
     runs: Sequence[Predictions]
+    data: Dataset | None
+    split: str
     matched: Mapping[str, MatchedRun] = field(default_factory=dict)
     thresholds: RunThresholds = field(default_factory=dict)
     limit: BoxThreshold | None = None
@@ -56,9 +63,34 @@ class JudgedRuns:
         """The runs, of boxes with the largest scores as values."""
         return [self.matched[r.run].run if r.run in self.matched else r for r in self.runs]
 
-    def with_runs(self, runs: Sequence[Predictions]) -> Self:
-        """Other runs, of which those with boxes are some of these."""
-        return replace(self, runs=runs)
+    @cached_property
+    def part(self) -> Dataset:
+        """The images of the split."""
+        assert self.data is not None  # noqa: S101 - without a dataset nobody asks
+        return self.data.select(self.split)
+
+    def run(self, name: str) -> Predictions:
+        """The run of a name."""
+        return next(run for run in self.runs if run.run == name)
+
+    def labeled(self, task: str) -> tuple[Dataset, ChallengeSet]:
+        """The images whose label is known, and that runs with ``weights`` were asked about; and as
+        a set of easy images.
+        """
+        is_known, ids = known_at(self.part, task), self.part.images["image_id"]
+        for run in self.runs:
+            if run.weights is not None and task in run.tasks:
+                asked = run.image_ids.filter(pl.Series(run.weights[run.tasks.index(task)] > 0))
+                is_known &= ids.is_in(asked.cast(ids.dtype, strict=False).implode()).to_numpy()
+        part = self.part if is_known.all() else self.part.select(rows=is_known)
+        labels, subset = part.labels(task), np.full(len(part), 2, np.uint8)
+        return part, ChallengeSet("any", task, self.split, part.images["image_id"], labels, subset)
+
+
+def known_at(data: Dataset, task: str) -> NDArray[np.bool_]:
+    """Images whose label is known, bool (n_images,)."""
+    unknown = data.unknown_labels(task)
+    return np.ones(len(data), dtype=bool) if unknown is None else ~unknown
 
 
 def judge_runs(
@@ -76,7 +108,7 @@ def judge_runs(
     """Read runs, and match their boxes to the objects of a dataset, where both are there.
 
     Args:
-        predictions: as ``nooch.evaluate`` takes them; what is judged is given back as it is.
+        predictions: as ``nooch.evaluate`` takes them.
         data: the dataset.
         split: the one that is looked at.
         suite: found in the dataset, if predictions are for its tasks.
@@ -92,8 +124,6 @@ def judge_runs(
         InputError: as ``nooch.load_predictions`` and ``MatchedRun.match``.
         ParameterError: a threshold outside its range.
     """
-    if isinstance(predictions, JudgedRuns):
-        return predictions
     if threshold is not None and threshold != OF_BOXES:
         threshold = one_threshold(threshold)
     runs = read_predictions(predictions, suite, data, reading, tasks=tasks)
@@ -103,7 +133,7 @@ def judge_runs(
         if run.boxes is not None and data is not None and data.objects is not None
     }
     if not matched or data is None:
-        return JudgedRuns(runs)
+        return JudgedRuns(runs, data, split)
     by_run: RunThresholds = {}
     if threshold == OF_BOXES or (threshold is None and split != "valid"):
         try:
@@ -117,7 +147,7 @@ def judge_runs(
         notes = [f"boxes count above the score {limit:g} (`threshold`)"]
     notes = [f"objects are found by boxes that overlap them by {iou:g} (`iou`)", *notes]
     every = as_judged(runs, [*matched.values()], by_run)
-    return JudgedRuns(every, matched, by_run, limit, notes)
+    return JudgedRuns(every, data, split, matched, by_run, limit, notes)
 
 
 def as_judged(
