@@ -62,7 +62,7 @@ DatasetOption: Any = Option(None, **_DATASET)
 
 
 SuiteArgument: Any = Argument(
-    ..., metavar="SUITE", help="Suite folder, nooch-coco, or nooch-words."
+    ..., metavar="SUITE", help="Suite folder; nooch-coco, -words, -pope or -amber."
 )
 """A suite that is read: a folder, or the one that comes with the package."""
 

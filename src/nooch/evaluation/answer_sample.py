@@ -178,8 +178,8 @@ def suspect_notes(
     frames = [suite.set(*next(k for k in keys if k[1:] == place)).cell_frame for place in places]
     pairs = pl.concat(frames)
     n = pairs.join(suite.suspects, on=["image_id", "task"], how="semi").height
-    left = f"{n:,} of {pairs.height:,} labels are left out, which the other labels of their image"
-    return [f"{WITHOUT[2:]}: {left} contradict most: some are wrong, others are the hardest"]
+    left = f"{n:,} of {pairs.height:,} labels are left out"
+    return [f"{WITHOUT[2:]}: {left}, {suite.suspects_are}"]
 
 
 def rates_of_answers(

@@ -30,7 +30,7 @@ from nooch.evaluation.metrics import ANSWER_METRICS
 from nooch.evaluation.prediction_files import run_notes
 from nooch.evaluation.predictions import Predictions
 from nooch.evaluation.scores import Scores
-from nooch.evaluation.vocabulary import COCO, Vocabulary, load_vocabulary
+from nooch.evaluation.vocabulary import Vocabulary, load_vocabulary
 from nooch.suites import Suite, as_suite
 
 _ALLOWED = f"records with one of {', '.join(IMAGE_COLUMNS[:5])} and one of {', '.join(REPLIES)}"
@@ -255,7 +255,7 @@ def score_captions(
     criteria: Sequence[str] | None = None,
     tasks: Sequence[str] | None = None,
     answers: str | None = None,
-    synonyms: str | Path = COCO,
+    synonyms: str | Path | None = None,
     bootstrap: Annotated[int, Meta(ge=0)] = 1000,
     seed: Seed = 0,
     baseline: str | None = None,
@@ -277,8 +277,9 @@ def score_captions(
         tasks: names; by default those that have synonyms.
         answers: column of the model's captions, where several could be, such as ``prediction`` next
             to a reference ``caption``.
-        synonyms: how captions mention tasks: ``coco``, a YAML file of task and words, or a .txt in
-            the layout of CHAIR's synonyms.txt, which also gives CHAIR.
+        synonyms: how captions mention tasks: ``coco``, ``names`` (by their names), a YAML file of
+            task and words, or a .txt in the layout of CHAIR's synonyms.txt, which also gives CHAIR;
+            by default ``coco``, and of ``nooch-amber`` ``names``.
         bootstrap: resamples of the images, for intervals; 0 for only score intervals.
         seed: of the resamples.
         baseline: run that the others are compared with; the first by default.
@@ -295,7 +296,9 @@ def score_captions(
             their images.
         ParameterError: unknown criteria, tasks or splits, or tasks without synonyms.
     """
-    suite, vocabulary = as_suite(suite, group, data), load_vocabulary(synonyms)
+    suite = as_suite(suite, group, data)
+    synonyms = suite.words if synonyms is None else synonyms
+    vocabulary = load_vocabulary(synonyms, suite.tasks)
     splits, notes = suite.splits_to_score(split), suite.unit_notes
     keys = suite.select_keys(criteria or (), tasks or (), splits)
     task_names = list(dict.fromkeys(task for _, task, _ in keys))

@@ -13,13 +13,13 @@ import msgspec
 from msgspec import Meta
 
 from nooch.base.errors import InputError, unreadable
-from nooch.base.words import plural
+from nooch.base.words import plural, readable
 from nooch.base.yaml_files import read_yaml
 from nooch.data import class_name
 from nooch.evaluation.clauses import Stance, language_words, plain_text, words_of
 
-COCO = "coco"
-"""Name of the vocabulary that ships with nooch: the 80 things of COCO."""
+COCO, NAMES = "coco", "names"
+"""Names of vocabularies that need no file: of the 80 things of COCO, and the names of tasks."""
 
 _VERBS = ("ing", "ed", "s", "ly")
 """Endings of words that a noun does not make a modifier: "a dog sits", but "a dog house"."""
@@ -128,8 +128,8 @@ def is_modifier(words: Sequence[str], end: int) -> bool:
     return not (plurals or verb or after in language_words("en").known)
 
 
-def load_vocabulary(source: str | Path) -> Vocabulary:
-    """The vocabulary ``coco``, or one from a file.
+def load_vocabulary(source: str | Path, tasks: Sequence[str] = ()) -> Vocabulary:
+    """The vocabulary ``coco``; ``names``, the names of ``tasks`` and their plurals; or a file's.
 
     A YAML file maps classes to lists of phrases, or has them below ``mentions``, with ``other``
     (phrases to pass over), ``whole`` (phrases that stand for all of their class), ``alone``
@@ -140,6 +140,9 @@ def load_vocabulary(source: str | Path) -> Vocabulary:
     """
     if str(source) == COCO:
         return _coco()
+    if str(source) == NAMES:
+        names = {task: [readable(task)] for task in tasks}
+        return Vocabulary.from_phrases(names, plurals=True)
     path = Path(source)
     return _chair_vocabulary(path) if path.suffix.lower() == ".txt" else _loaded(path)
 

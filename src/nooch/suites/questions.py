@@ -214,6 +214,9 @@ def draw_questions(suite: Suite, keys: Sequence[tuple[str, str, str]], options: 
             if not sets:
                 continue
             pool = _pool(sets, criteria)
+            if suite.question_lists:
+                asked = pl.concat(suite.question_lists.values()).filter(task=task)
+                pool = pool.join(asked, on="image_id", how="semi")
             if suite.header.hard_only:
                 pool = pool.filter(pl.any_horizontal(pl.col(criteria).is_not_null()))
             drawn = _drawn(pool, criteria, options, f"{split}/{task}")

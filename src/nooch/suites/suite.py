@@ -180,7 +180,7 @@ class Suite(Displayed):
         groups: gives ``image_id, group`` of the dataset's images, if the header names a ``group``.
         pairs: of suites of the package what is known of images and tasks: ``image_id, task``, and
             ``weight`` (the images that one of a sample stands for) or ``suspect`` (Boolean: the
-            context contradicts the label strongly).
+            label is doubtful, see ``suspects_are``).
     """
 
     def __init__(
@@ -436,11 +436,39 @@ class Suite(Displayed):
         return self.pairs.filter("suspect").select("image_id", "task")
 
     @property
+    def suspects_are(self) -> str:
+        """Which labels are suspect."""
+        most = "those that the other labels of their image contradict most"
+        return self._stated("suspects") or f"{most}: some are wrong, others are the hardest"
+
+    @property
     def sample_weights(self) -> pl.DataFrame | None:
         """``image_id, task, weight`` of a suite that is a sample of pairs."""
         if self.pairs is None or "weight" not in self.pairs.columns:
             return None
         return self.pairs.select("image_id", "task", "weight")
+
+    @cached_property
+    def question_lists(self) -> Mapping[str, pl.DataFrame]:
+        """Of ``nooch-pope``: list -> ``image_id, task, label`` of its questions, in their order."""
+        pairs = pl.DataFrame() if self.pairs is None else self.pairs
+        names = [name[6:] for name in pairs.columns if name.startswith("asked/")]
+        return {
+            name: pairs.drop_nulls(f"asked/{name}")
+            .sort(f"order/{name}", f"asked/{name}")
+            .select("image_id", "task", "label")
+            for name in names
+        }
+
+    @property
+    def words(self) -> str:
+        """The vocabulary by which captions mention the tasks."""
+        return self._stated("words") or "coco"
+
+    def _stated(self, name: str) -> str:
+        """What the criteria's parameters say of the whole suite; empty if nothing."""
+        records = self.header.criteria.values()
+        return next((str(r.parameters[name]) for r in records if name in r.parameters), "")
 
     @property
     def prompts(self) -> tuple[str, ...]:

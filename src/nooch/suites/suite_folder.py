@@ -24,18 +24,23 @@ import pyarrow.parquet as pq
 from nooch.base.errors import Command, FormatError, unreadable, wrong_type
 from nooch.base.files import SUITE_MARKER, sha256_of, write_folder
 from nooch.base.version import __version__
+from nooch.criteria.context import Context, thresholds_by_lift
 from nooch.data import ALL, SPLITS, Dataset, load_header, sealed_header
 from nooch.data.table_files import BROKEN_TABLE, parquet_rows
 from nooch.data.table_schema import NAMES, Column, Schema, check_columns, is_ascending
 from nooch.suites.challenge_set import ROWS, SUBSETS, ChallengeSet, subset_codes
+from nooch.suites.hard_easy import mark_by_threshold
 from nooch.suites.suite import SetRecord, Suite, SuiteHeader
 
 SHIPPED = {
+    "nooch-amber": "0f89515af613ae6acc01b386b42afe40ffb61759646f087c8c25fe24349c3cfe",
     "nooch-coco": "d1b19ee86fcc337678378e04d531df449352427bb4bb65c8539d12e4c46b8517",
+    "nooch-pope": "f7f414582d75848a1dca391365c6608f5b08eeca821d0e3bb33eab32c64965ba",
     "nooch-words": "f98c772d1d2522832adfabe141910a51e63ea0215ea61944db6bb22a97a463b3",
 }
 """Suites that come with the package, and the SHA-256 of their files in ``nooch/suites/shipped``,
-which ``scripts/make_nooch_coco.py`` and ``make_nooch_words.py`` write, as their licenses.
+which ``scripts/make_nooch_coco.py``, ``make_nooch_words.py`` and ``make_nooch_pope.py`` write, as
+their licenses.
 """
 SUSPECTS = {"nooch-coco": "d7c4b4270e92aa3a7a6100e51f45784071219c0a86d406715b05aa10eefc3978"}
 """The same of their files of suspect labels."""
@@ -111,8 +116,9 @@ def load_suite(folder: str | Path) -> Suite:
 
     Args:
         folder: a suite folder, or a suite of the package: ``nooch-coco``, the authors' 24 challenge
-            sets with COCO's labels, or ``nooch-words``, a sample of images for 80 of COCO's
-            things. A folder of that name takes precedence.
+            sets with COCO's labels; ``nooch-words``, a sample of images for 80 of COCO's things;
+            ``nooch-pope``, POPE's 500 images; or ``nooch-amber``, AMBER's 1,004. A folder of that
+            name takes precedence.
 
     Raises:
         FormatError: no suite, a newer version, or a table that is missing or altered.
@@ -140,29 +146,40 @@ def load_suite(folder: str | Path) -> Suite:
 
 def _load_shipped(name: str) -> Suite:
     """A suite of one table: ``image_id, split``, and Booleans ``label/TASK, hard/CRITERION/TASK``;
-    or, of a sample, ``image_id, task, label, tenth, weight``, of which the fifth whose support
-    contradicts the label most is hard. Its metadata have the rest of the header.
+    or of pairs, ``image_id, task, label`` and for each criterion Boolean ``hard/CRITERION`` or
+    ``support/CRITERION``, log odds less the usual ones; or ``tenth`` of a sample, of which the
+    fifth whose support contradicts the label most is hard. Its metadata have the rest of the
+    header.
     """
     table = _shipped_table(name, SHIPPED[name])
     h = msgspec.json.decode(table.schema.metadata[b"nooch"], type=SuiteHeader)
     frame, sets = pl.DataFrame(table), {}
-    if is_sample := "tenth" in frame.columns:
+    if is_pairs := "task" in frame.columns:
         pairs = frame
-        tenth = pl.when("label").then(9 - pl.col("tenth").cast(pl.Int8)).otherwise("tenth")
-        frame = frame.select("image_id", "task", "label", hard=tenth >= _HARD_FROM)
+        if "tenth" in frame.columns:
+            tenth = pl.when("label").then(9 - pl.col("tenth").cast(pl.Int8)).otherwise("tenth")
+            frame = frame.with_columns((tenth >= _HARD_FROM).alias("hard/context"))
     else:
         suspects = _shipped_table(f"{name}.suspects", SUSPECTS[name])
         pairs = pl.DataFrame(suspects).with_columns(suspect=True)
-    parts = frame.partition_by("task" if is_sample else "split", as_dict=True)
+    parts = frame.partition_by("task" if is_pairs else "split", as_dict=True)
     for criterion, task, split in product(h.criteria, h.tasks, h.splits):
-        names = ("label", "hard") if is_sample else (f"label/{task}", f"hard/{criterion}/{task}")
-        image_ids, labels, hard = parts[task if is_sample else split,].select("image_id", *names)
-        subset = subset_codes(labels.to_numpy(), hard.to_numpy())
+        rows = parts[task if is_pairs else split,]
         key = criterion, task, split
-        sets[key] = ChallengeSet(*key, image_ids, labels.to_numpy(), subset)
+        ids, labels = rows["image_id"], rows["label" if is_pairs else f"label/{task}"].to_numpy()
+        if f"support/{criterion}" in rows.columns:
+            support = rows[f"support/{criterion}"].cast(pl.Float64).to_numpy()
+            of = thresholds_by_lift(0.5, Context.lift or 1)
+            mark = mark_by_threshold(support, labels, of.positive, of.negative)
+            sets[key] = ChallengeSet.from_mark(*key, mark, ids, labels)
+        else:
+            hard = rows[f"hard/{criterion}" + ("" if is_pairs else f"/{task}")].to_numpy()
+            sets[key] = ChallengeSet(*key, ids, labels, subset_codes(labels, hard))
     suite = Suite.from_sets(
         sets, dataset=h.dataset, criteria=h.criteria, skipped=[], tasks=h.tasks, splits=h.splits
     )
+    header = msgspec.structs.replace(suite.header, image_names=h.image_names)
+    suite = suite.with_header(header)
     suite.pairs = pairs
     return suite
 
