@@ -99,7 +99,7 @@ def test_captions_of_amber_in_one_command(run_cli, tmp_path, monkeypatch):
         "model, context", "model, without suspects, context",
         "model, expected", "model, without suspects, expected",
     ]  # fmt: skip
-    # of cloud, sun, bird, dog and flower, which annotators expect there; trees are accepted for its true forest
+    # annotators expect a cloud, a sun, a bird, a dog and a flower; trees are a true forest's
     rates = {
         (row["run"], row["subset"]): (row["value"], row["n"])
         for row in said.json["scores"]
