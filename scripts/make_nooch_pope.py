@@ -23,11 +23,11 @@ import json
 import re
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import polars as pl
-from make_nooch_words import LABELS, write
+from make_nooch_words import LABELS, write  # type: ignore[import-not-found]
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
@@ -81,20 +81,20 @@ which words are accepted for a true one; and numbers computed from these. No ima
 """
 
 
-Floats, Flags = NDArray[np.float64], NDArray[np.bool_]
-Question = tuple[int, str]
+Flags: TypeAlias = NDArray[np.bool_]
+Question: TypeAlias = tuple[int, str]
 NOUN = re.compile(r"Is there an? (.+?) in the iman?ge\?")
 
 
-def supports(present: Flags, split: NDArray[np.str_], classes: list[str], folds: int) -> Floats:
+def supports(present: Flags, split: NDArray[np.str_], classes: list[str], folds: int) -> Any:
     """Log odds of each class in each image less the usual ones, float64 (n, n_classes)."""
     ids = np.arange(len(present))
     images = pl.DataFrame({"image_id": ids, "file_name": ids.astype(str), "split": split})
-    data = Dataset.build(images, classes, csr_array(present * 0.5))
+    data = Dataset.build(images, classes, csr_array(np.asarray(present, np.float64)))
     fitted = Context(folds=folds).fit(data.select("all" if folds else "train"), classes)
     usual = [fitted.usual(task) for task in classes]
     # what is hard must not depend on a machine's last digits
-    return np.asarray((fitted.supports(data, classes) - usual).round(2), np.float32)
+    return (np.asarray(fitted.supports(data, classes)) - usual).round(2).astype(np.float32)
 
 
 def pairs_of(ids: NDArray[np.int64], classes: list[str], columns: dict[str, Any]) -> pl.DataFrame:
