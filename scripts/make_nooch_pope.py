@@ -157,7 +157,7 @@ def make_pope(data: Path, out: Path) -> None:
         suspect=(own != pl.col("label")).fill_null(value=False), label=own.fill_null(pairs["label"])
     )
     for name, questions in lists.items():
-        # the order of images, and of each one's questions, are smaller than that of all
+        # the orders of images, and of each one's questions, are smaller than one of all
         images = list(dict.fromkeys(image for image, _ in questions))
         counts = Counter[int]()
         place = {}

@@ -437,7 +437,7 @@ class Suite(Displayed):
 
     @property
     def suspects_are(self) -> str:
-        """Which labels are suspect."""
+        """Words for the suspect labels."""
         most = "those that the other labels of their image contradict most"
         return self._stated("suspects") or f"{most}: some are wrong, others are the hardest"
 
@@ -450,7 +450,7 @@ class Suite(Displayed):
 
     @cached_property
     def question_lists(self) -> Mapping[str, pl.DataFrame]:
-        """Of ``nooch-pope``: list -> ``image_id, task, label`` of its questions, in their order."""
+        """List of POPE -> ``image_id, task, label`` of its questions, in order; else empty."""
         pairs = pl.DataFrame() if self.pairs is None else self.pairs
         names = [name[6:] for name in pairs.columns if name.startswith("asked/")]
         return {
@@ -466,7 +466,7 @@ class Suite(Displayed):
         return self._stated("words") or "coco"
 
     def _stated(self, name: str) -> str:
-        """What the criteria's parameters say of the whole suite; empty if nothing."""
+        """A parameter of a criterion that is about the whole suite; empty without."""
         records = self.header.criteria.values()
         return next((str(r.parameters[name]) for r in records if name in r.parameters), "")
 
