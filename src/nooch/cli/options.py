@@ -83,25 +83,16 @@ EngineOption: Any = Option(
 ProcessesOption: Any = Option(
     None, min=1, help="Parallel processes or readers; by default one for each CPU."
 )
-DeviceOption: Any = Option("auto", help="auto, cpu, cuda or cuda:N.")
 TaskMapOption: Any = Option(
     None, "--map", help="YAML of labels or prompts by task, imagenet, synonyms."
 )
 SettingsOption: Any = Option(
     [], "--set", help="name=value (YAML), over the file; repeat for several."
 )
-TaskSelectionOption: Any = Option(
-    "all", help="all, nooch (the paper's 12), or classes separated by commas."
-)
 TasksOption: Any = Option(
     None,
     help="Tasks, separated by commas; default: all tasks with data.",
     autocompletion=complete_tasks,
-)
-CriterionOption: Any = Option(
-    [],
-    help="Criterion of the suite; by default all. Repeat for several.",
-    autocompletion=_names_in_suite("criteria"),
 )
 
 
@@ -196,9 +187,10 @@ def parse_grid(text: str | None, option: str) -> list[float]:
         ) from error
 
 
-def parse_grids(**texts: str | None) -> dict[str, Any]:
-    """``parse_grid`` of several options by name."""
-    return {name: parse_grid(text, f"--{name}") for name, text in texts.items()}
+def grid(name: str, **words: Any) -> dict[str, Any]:
+    """A setting that is typed as ``parse_grid`` reads it."""
+    parse = partial(parse_grid, option=f"--{name}")
+    return {"type": str, "metavar": "FROM:TO:COUNT | A,B", "parse": parse, **words}
 
 
 def _steps(start: float, stop: float, steps: int) -> list[float]:

@@ -18,8 +18,6 @@ from nooch.cli.prediction_options import read_predictions, with_reading
 from nooch.cli.runner import Output
 from nooch.cli.terminal import hint, note, print_table, show_progress
 
-_SUITE = Argument(..., metavar="SUITE", help="Suite folder, with sets of all classes.")
-_SPLIT = Option(None, help="Split of the suite whose losses count; test by default.")
 _SOURCE = Argument(
     ...,
     metavar="PREDICTIONS",
@@ -39,10 +37,10 @@ def class_network_command(
     pixels: Path = Option(..., help="Folder of nooch train pixels."),
     out: Path = Option(..., help="Folder to write: predictions, network, metrics."),
     backbone: str = Option(None, help="Hub id, folder, config:NAME, or package.module:Name."),
-    tasks: str = shared.TaskSelectionOption,
+    tasks: str = Option("all", help="all, nooch (the paper's 12), or classes, by commas."),
     config: Path = Option(None, help="YAML file: optimiser, lr, batch, augment, ..."),
     set_: list[str] = shared.SettingsOption,
-    device: str = shared.DeviceOption,
+    device: str = Option("auto", help="auto, cpu, cuda or cuda:N."),
 ) -> Output:
     """Train one network with an output for each class. By default as the paper does."""
     from nooch.cli.commands.bench import content_of
@@ -79,7 +77,7 @@ def select_tasks_command(
     settings: Any,
     counted_losses: Any,
     reading: Any,
-    suite: Path = _SUITE,
+    suite: Path = Argument(..., metavar="SUITE", help="Suite folder, with sets of all classes."),
     predictions: Path = _SOURCE,
     out: Path = Option(..., help="Suite folder to write, of the chosen tasks."),
     similar: str = Option(
@@ -88,7 +86,7 @@ def select_tasks_command(
     like: str = Option(
         None, help="paper sets --split test --criterion ce --n 12 --min-hard 50 --similar nooch."
     ),
-    split: str = _SPLIT,
+    split: str = Option(None, help="Split of the suite whose losses count; test by default."),
     overwrite: bool = shared.OverwriteOption,
 ) -> Output:
     """Choose the tasks whose hard images are hardest. By NLL(hard) - NLL(all)."""

@@ -10,6 +10,7 @@ from typer import Exit, Option
 
 from nooch.base.words import counted
 from nooch.cli import options as shared
+from nooch.cli.declared import takes
 from nooch.cli.prediction_options import read_predictions, with_reading
 from nooch.cli.runner import Output
 from nooch.cli.terminal import note, print_json, print_table, print_tables, say, with_flags
@@ -136,19 +137,16 @@ def show_command(
     print_tables(suite_tables(shown, overlaps(shown)))
 
 
+@takes("nooch.evaluation.explain:explain", only=["criteria"])
 @with_reading
 def explain_command(
+    settings: Any,
     reading: Any,
     suite: Path = shared.SuiteArgument,
     task: str = Option(..., help="Task of the suite.", autocompletion=shared.complete_tasks),
     image: str = Option(..., help="Image id."),
     predictions: list[Path] = Option(
         [], help="Predictions of any model, whose answers are shown. Repeatable."
-    ),
-    criterion: list[str] = Option(
-        [],
-        help="Criterion of the suite, by default all; a custom one explains itself if named here.",
-        autocompletion=shared.CriterionOption.autocompletion,
     ),
     dataset: str = shared.DatasetOption,
 ) -> Output:
@@ -162,13 +160,11 @@ def explain_command(
         lost = "was not found at its recorded path" if path else "is not named by the suite"
         note(f"the dataset {lost} (give --dataset): only subsets and supports are shown, no cues")
     runs = read_predictions(predictions, reading, explained, data)
-    facts = explain(explained, task, image, data, criterion, runs)
+    facts = explain(explained, task, image, data, predictions=runs, **settings)
+    # a suite that a check wrote lies next to its findings
     findings = suite.absolute().parent / "findings.parquet"
-    if (
-        suite.absolute().name == "suite"
-        and findings.is_file()
-        and findings.with_suffix(".json").is_file()
-    ):
+    files = (findings, findings.with_suffix(".json"))
+    if suite.absolute().name == "suite" and all(file.is_file() for file in files):
         from nooch.analysis.answer import findings_of_image
         from nooch.data.table_files import read_table
 

@@ -71,7 +71,14 @@ def report_command(
 
 @with_reading
 @takes("nooch.paper.figures:save_figures")
-@takes(_SOURCES, "sources", leave=["split", "scale", "alpha", "beta", "tau", "runs"])
+@takes(
+    _SOURCES,
+    "sources",
+    leave=["split", "scale", "runs"],
+    alpha=shared.grid("alpha", help="fig10, fig12, fig13: as for nooch sweep."),
+    beta=shared.grid("beta", help="fig12, fig13: the same for beta."),
+    tau=shared.grid("tau", help="fig11, fig14: the same for tau."),
+)
 def figures_command(
     settings: Any,
     sources: Any,
@@ -87,13 +94,8 @@ def figures_command(
     sweep: Path = Option(None, help="Folder of nooch sweep: fig10 to fig12."),
     split: str = Option(LOSS_SPLIT, help="Split whose images are taken."),
     criteria: str = Option(None, help="KIND=NAME,...: the criterion that stands for ce or gist."),
-    alpha: str = Option(None, help="fig10, fig12, fig13: as for nooch sweep."),
-    beta: str = Option(None, help="fig12, fig13: the same for beta."),
-    tau: str = Option(None, help="fig11, fig14: the same for tau."),
 ) -> Output:
     """Draw the paper's figures. From a suite, runs, predictions, a dataset or a sweep."""
-    grids = shared.parse_grids(alpha=alpha, beta=beta, tau=tau)
-    sources |= {name: values for name, values in grids.items() if values}
     from nooch.data import load_dataset
     from nooch.paper.figures import ALL_FIGURES, SHEETS, save_figures
     from nooch.report.figures.sweeps import load_sweep

@@ -21,18 +21,13 @@ _MOST_ROWS = 30
 _GRIDS = ("alpha", "beta", "tau", "lift")
 
 
-def _grid(name: str) -> dict[str, Any]:
-    parse = partial(shared.parse_grid, option=f"--{name}")
-    return {"type": str, "metavar": "FROM:TO:COUNT | A,B", "parse": parse}
-
-
 @takes(
     "nooch.suites.sweep:sweep_thresholds",
     leave=["embedding"],
-    alpha=_grid("alpha"),
-    beta=_grid("beta"),
-    tau=_grid("tau"),
-    lift=_grid("lift"),
+    alpha=shared.grid("alpha"),
+    beta=shared.grid("beta"),
+    tau=shared.grid("tau"),
+    lift=shared.grid("lift"),
 )
 @takes("nooch.suites.embed:embed", "vectors", only=["precision"])
 def sweep_command(
