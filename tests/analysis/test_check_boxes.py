@@ -1,6 +1,7 @@
 """check, findings and slices of detections: objects are counted, not images."""
 
 from dataclasses import replace
+from functools import wraps
 
 import numpy as np
 import polars as pl
@@ -9,6 +10,7 @@ from planted import planted_detector
 
 import nooch
 from nooch.base.errors import ParameterError
+from nooch.evaluation import prediction_files
 from nooch.evaluation.boxes.detected import MatchedRun
 from nooch.evaluation.judged import judge_runs
 from nooch.evaluation.metrics.proportions import wilson_of_groups
@@ -153,10 +155,12 @@ def test_the_threshold_is_chosen_on_valid_where_it_has_detections(planted, tmp_p
     assert not (tmp_path / "other").exists()
 
 
-def test_boxes_are_matched_once_in_a_check(planted, tmp_path, monkeypatch):
+def test_runs_are_read_and_matched_once_in_a_check(planted, tmp_path, monkeypatch):
     """Findings, slices, scores and the page take the same matches."""
     data, run, _ = planted
-    calls = []
+    calls, reads, load = [], [], prediction_files.load_predictions
+    counted = wraps(load)(lambda *given, **how: reads.append(given) or load(*given, **how))
+    monkeypatch.setattr(prediction_files, "load_predictions", counted)
     match = MatchedRun.match.__func__
     monkeypatch.setattr(
         MatchedRun,
@@ -167,6 +171,7 @@ def test_boxes_are_matched_once_in_a_check(planted, tmp_path, monkeypatch):
     )
     nooch.check(data, run, tmp_path / "checked", bootstrap=0, stability=0)
     assert calls == [run.run]
+    assert len(reads) == 1
 
 
 def test_cards_of_a_report_draw_boxes(planted, tmp_path):
