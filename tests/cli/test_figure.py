@@ -36,9 +36,11 @@ def folder(inputs, tmp_path):
 def test_all_figures_at_once(folder, run_cli):
     words = "--suite suite --dataset dataset --predictions p.csv --bootstrap 10"
     grids = "--alpha 0,0.02 --beta 0.05:0.2:3 --tau -0.2:0.2:3 --dpi 40"
-    done = run_cli(f"paper figures all {words} {grids} --out out").ok()
+    done = run_cli(f"paper figures all {words} {grids} --formats svg --out out").ok()
+    run_cli(f"paper figures fig10 {words} --out out --overwrite").ok()
     assert {file.name for file in (folder / "out").iterdir()} == {
-        f"{name}.{ending}" for name in FIGURES for ending in ("svg", "pdf", "png", "csv")
+        *(f"{name}.{ending}" for name in FIGURES for ending in ("svg", "csv")),
+        *("fig10.pdf", "fig10.png"),
     }
     for name, figure in FIGURES.items():
         assert f"{name}: {figure.shows}" in done.out

@@ -247,7 +247,7 @@ def test_image_embeddings_from_a_file(dataset, run_cli, tmp_path):
     run_cli(command).refused("exists already")
 
 
-def test_a_custom_criterion(dataset, run_cli, tmp_path):
+def test_a_custom_criterion(dataset, run_cli, tmp_path, monkeypatch):
     (tmp_path / "mine.py").write_text(
         "from dataclasses import dataclass\n"
         "import numpy as np\n"
@@ -274,13 +274,14 @@ def test_a_custom_criterion(dataset, run_cli, tmp_path):
     hard = load_suite(tmp_path / "suite").set("mine:Even", "car", "test").ids("hard")
     assert all(image % 2 == 0 for image in hard)
     image = f"explain suite --task car --image {hard[0]}"
-    plain = run_cli(image, separate=True).ok().out
+    monkeypatch.syspath_prepend(tmp_path)
+    plain = run_cli(image).ok().out
     assert "name the custom criterion (package.module:Name)" in plain
-    named = run_cli(f"{image} --criterion mine:Even", separate=True).ok().out
+    named = run_cli(f"{image} --criterion mine:Even").ok().out
     assert re.search(r"mine:Even: hard \w+: car is (present|absent); even$", named, re.MULTILINE)
-    other = run_cli(f"{image} --criterion mine:Odd", separate=True)
+    other = run_cli(f"{image} --criterion mine:Odd")
     other.refused("criterion mine:Odd cannot be imported")
-    unnamed = run_cli(f"{image} --criterion mine:Bare", separate=True)
+    unnamed = run_cli(f"{image} --criterion mine:Bare")
     unnamed.refused("'mine:Bare' is not a criterion of the suite")
 
 

@@ -5,10 +5,9 @@ Rows are ``what is typed -> what the error says``; ``{}`` stands for it in the c
 
 import contextlib
 import re
+import runpy
 import shlex
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -77,7 +76,7 @@ REFUSED = {
 --alpha 0.1 --beta 0.1 --tasks cra -> did you mean car
 --alpha 0.1 --beta 0.1 --split tset -> did you mean test
 """,
-    "scored: paper figures {} --out out": """
+    "scored: paper figures --formats svg {} --out out": """
 fig4 -> give --runs RUNS and --suite SUITE
 fig3 --suite suite -> give --predictions PREDICTIONS, or give --runs RUNS
 fig12 -> then give --sweep SWEEP; or give --dataset DATASET
@@ -365,7 +364,9 @@ def _typed(case):
                 yield place, typed.removesuffix("2>/dev/null")
 
 
-def test_refusals_of_shared_cases_have_a_remedy_that_helps(shared_data, run_cli, tmp_path):
+def test_refusals_of_shared_cases_have_a_remedy_that_helps(
+    shared_data, run_cli, tmp_path, monkeypatch
+):
     cases = shared_data.parent / "cases"
     if not cases.is_dir():
         pytest.skip("no shared cases here")
@@ -373,7 +374,9 @@ def test_refusals_of_shared_cases_have_a_remedy_that_helps(shared_data, run_cli,
     for case in sorted([*cases.glob("files/*/"), *cases.glob("evaluation/*/")]):
         folder = tmp_path / case.name / "made"
         folder.mkdir(parents=True)
-        subprocess.run([sys.executable, case / "make.py"], cwd=folder, check=True)
+        with contextlib.chdir(folder), monkeypatch.context() as patch:
+            patch.setattr("sys.argv", ["make.py"])
+            runpy.run_path(str(case / "make.py"), run_name="__main__")
         for number, (place, command) in enumerate(_typed(case)):
             done = run_cli(command, cwd=folder / place)
             if done.code == 0:

@@ -390,7 +390,7 @@ COMPARISONS = st.tuples(st.sampled_from(sorted(COMPARE)), numbers(2), numbers(1)
 
 
 @given(conditions(3) | COMPARISONS, st.lists(rows(), min_size=1, max_size=6))
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=100)
 def test_phi_agrees_with_a_naive_evaluator(tree, table):
     text, data = written(tree), dataset(table)
     expected = [naive(tree, row) for row in table]

@@ -47,7 +47,7 @@ def _annotation(category=1, area=1.0, image_id=1, **more):
     return {"image_id": image_id, "category_id": category, "area": area, **more}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(collections())
 def test_areas_and_presence_are_those_of_a_loop(documents):
     with tempfile.TemporaryDirectory() as folder:

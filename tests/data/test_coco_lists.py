@@ -43,7 +43,7 @@ def _known(entry, category, annotations):
     return is_there or looked_for, looked_for
 
 
-@settings(deadline=None, max_examples=15)
+@settings(deadline=None, max_examples=8)
 @given(files(), st.sampled_from([1 << 24, 120]))
 def test_what_is_known_is_what_images_list(tmp_path_factory, drawn, slice_size):
     images, annotations, first = drawn

@@ -43,7 +43,7 @@ PART_SIZES = st.none() | st.integers(1, 9)
 IGNORED = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 
 
-@settings(suppress_health_check=IGNORED, deadline=None, max_examples=20)
+@settings(suppress_health_check=IGNORED, deadline=None, max_examples=12)
 @given(sample=sources(names=True), plan=PLANS, part_size=PART_SIZES, slice_size=st.integers(1, 300))
 def test_any_cut_gives_the_same_bytes(sample, plan, part_size, slice_size, tmp_path_factory):
     folder = tmp_path_factory.mktemp("import")

@@ -204,7 +204,7 @@ def _openimages(folder, boxes):
 
 
 @pytest.mark.parametrize("kind", [_yolo, _voc, _openimages])
-@settings(suppress_health_check=IGNORED, deadline=None, max_examples=8)
+@settings(suppress_health_check=IGNORED, deadline=None, max_examples=4)
 @given(boxes=BOXES, part=st.none() | st.integers(1, 4), bare=st.sets(st.integers(0, 9), max_size=3))
 def test_boxes_in_any_cut_give_the_same_bytes(kind, boxes, part, bare, tmp_path_factory):
     folder = tmp_path_factory.mktemp("boxes")

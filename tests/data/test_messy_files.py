@@ -108,7 +108,7 @@ def test_each_reading_of_a_refusal_is_what_its_flag_gives(name, tmp_path, run_cl
             tried.add(flags)
             checked = run_cli(f"check {path} {tmp_path / 'answers.csv'} --out {out}-check {flags}")
             # the labels were read; four images are too few to check
-            assert re.search("imported table|hard images|no predictions for", checked.err), (
+            assert re.search("imported table|out of context|no predictions for", checked.err), (
                 checked.err
             )
 
@@ -141,7 +141,7 @@ def test_a_frame_is_a_dataset_and_imported(kind, tmp_path):
     assert data.fingerprint == nooch.load_dataset(tmp_path / "out").fingerprint
 
 
-@settings(deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(
     st.lists(
         st.lists(st.sampled_from(["sky", "road", "car"]), unique=True), min_size=1, max_size=8

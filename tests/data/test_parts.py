@@ -77,7 +77,7 @@ def datasets(draw):
     )
 
 
-@settings(deadline=None, max_examples=20)
+@settings(deadline=None, max_examples=10)
 @given(datasets(), st.integers(1, 3))
 def test_parts_hold_the_whole_and_its_fingerprint(tmp_path_factory, data, parts):
     folder = tmp_path_factory.mktemp("parts") / "data"

@@ -56,7 +56,7 @@ def _rows(suite):
 
 
 @settings(
-    suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=10
+    suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=5
 )
 @given(world=worlds(), parts=st.sampled_from([1, 3]))
 def test_sets_are_those_of_a_dataset_with_these_labels(world, parts, tmp_path_factory):

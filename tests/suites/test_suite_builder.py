@@ -136,7 +136,7 @@ def _subsets(challenge):
 
 
 @settings(
-    suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=20
+    suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=10
 )
 @given(sample=datasets(), mapping=st.sampled_from([map, elsewhere]))
 def test_the_sets_are_the_obvious_ones_however_a_dataset_is_divided(
