@@ -125,6 +125,7 @@ fig4 --paper --criteria ce -> is not a pair
 --criterion gist -> needs an encoder
 --criterion gist --encoder no-such-model -> no-such-model
 --criterion attribute -> give --phi PHI, or give --preset
+--criterion attribute --phi 'y = 1' --preset waterbirds -> leave out --phi, or leave out --preset
 --criterion attribute --phi 'y = (SELECT 1)' -> phi
 --criterion attribute --phi 'random() < 1' -> phi
 --criterion attribute --phi 'place != y' -> place

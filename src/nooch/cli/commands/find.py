@@ -152,9 +152,10 @@ def _phi(
     preset: str | None, columns: str | None, values: Path | None, phi: str | None = None
 ) -> str:
     """The condition that was typed, or the one of a preset."""
-    if phi is None and preset is None:
-        problem = "the attribute criterion is a condition, such as 'place != y'"
-        raise ParameterError(problem, give=({"phi": ...}, {"phi_preset": ...}))
+    if (phi is None) == (preset is None):
+        problem = "the attribute criterion is one condition, such as 'place != y'"
+        value = ... if phi is None else None
+        raise ParameterError(problem, give=({"phi": value}, {"phi_preset": value}))
     from nooch.base.text_encoding import text_lines
     from nooch.criteria import phi_preset
 
