@@ -42,6 +42,9 @@ def shown(monkeypatch):
         # an argument of this command is an option of another
         ("export suite", "give `suite`, or `dataset` DATASET", "give SUITE, or --dataset DATASET"),
         ("paper tables runs", "give `suite` SUITE", "give --suite SUITE"),
+        # arguments that all commands call otherwise than Python
+        ("captions suite c.json", "it needs `data`, a dataset", "it needs --dataset, a dataset"),
+        ("evaluate suite p.csv", "no such `criteria`", "no such --criterion"),
         # what another command takes
         ("tools embed data", "give `captions`, or `encoder`", "give --captions, or --encoder"),
         ("", "`fail_if` auc", "--fail-if auc"),

@@ -342,7 +342,7 @@ def audit(
         progress("fitting contexts", 1, 1)
     else:
         notes.append(
-            "no context: the dataset was not found at its recorded path; give it as `dataset`"
+            "no context: the dataset was not found at its recorded path; give it as `data`"
         )
     table = _ranked(suite, keys, runs, progress)
     if pairs is not None:

@@ -131,7 +131,12 @@ def with_flags(text: str) -> str:
     if "`" not in text or _all_commands is None:
         return text
     options = _options_for(_PARAMETER.findall(text))
-    return _PARAMETER.sub(lambda name: _typed(options.get(name[1]), name[0]), text)
+
+    def typed(name: re.Match[str]) -> str:
+        option = options.get(name[1]) or options.get(_TYPED.get(name[1], ""))
+        return _typed(option, name[0])
+
+    return _PARAMETER.sub(typed, text)
 
 
 def as_typed(give: Give) -> str:

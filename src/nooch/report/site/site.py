@@ -51,7 +51,7 @@ T = TypeVar("T")
 _SHOWN = ("reader", "sources", "split", "predicted", "labels")
 """Fields of a dataset's provenance on the overview."""
 _NO_DATA = (
-    "Without the dataset (`dataset`) areas and captions are not known: alpha cannot be moved, and"
+    "Without the dataset (`data`) areas and captions are not known: alpha cannot be moved, and"
     " cues cannot be shown for single images."
 )
 _NO_RUNS = "No runs were given (`runs`): there are no losses, results and comparisons of methods."
