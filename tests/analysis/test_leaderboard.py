@@ -95,14 +95,64 @@ def test_models_that_differ_by_chance_are_not_separable(models, tmp_path):
     assert texts[0] == ""
     assert texts[1].endswith("not separable")
     assert not texts[2].endswith("not separable")
-    # the largest p of two counts once, the smallest twice (Holm)
+    # of two models that cannot be told apart the rank is the same; n is in the first column
+    assert table["rank"].to_list() == [1, 1, 3]
+    n = len(QUESTIONS)
+    assert [row[0] for row in leaderboard(models, suite=SUITE).display.rows] == [
+        f"{rank}. {name}, n {n:,}" for rank, name in zip(table["rank"], table["name"], strict=True)
+    ]
+    assert (
+        table.select(pl.sum_horizontal(f"{cell}_n" for cell in nooch.suites.CELLS))[:, 0].to_list()
+        == table["n"].to_list()
+        == [n] * 3
+    )
+    # of the three pairs the smallest p counts three times, the next twice (Holm)
     cells = {name: QUESTIONS.select("image_id", "task", "weight", cell="ce").hstack([
         (pl.read_parquet(models / name / "answers.parquet")["answer"] == "Yes.")
         .cast(pl.Float64).alias("yes")]) for name in table["folder"]}  # fmt: skip
-    p = [paired_gap(cells[b], cells[a])["p"] for a, b in zip(table["folder"], table["folder"][1:],
-         strict=False)]  # fmt: skip
-    assert table["p"][2] == pytest.approx(min(1, 2 * min(p)))
-    assert table["p"][1] == pytest.approx(max(*p, 2 * min(p)))
+    first, second, third = table["folder"]
+    p = {(a, b): paired_gap(cells[b], cells[a])["p"]
+         for a, b in ((first, second), (first, third), (second, third))}  # fmt: skip
+    least, middle, most = sorted(p.values())
+    corrected = {least: 3 * least, middle: max(3 * least, 2 * middle)}
+    corrected[most] = max(corrected[middle], most)
+    for place, pair in ((1, (first, second)), (2, (second, third))):
+        assert table["p"][place] == pytest.approx(min(1, corrected[p[pair]]))
+
+
+def test_a_baseline_is_a_model(models, tmp_path, run_cli):
+    """Its folder, name or file; the page and the JSON have what changes."""
+    (models / "worse" / "model.yaml").write_text("name: the old one\n")
+    site = tmp_path / "site"
+    board = leaderboard(models, suite=SUITE, baseline="worse", out=site)
+    (change,) = board.changes
+    rows = {row["folder"]: row for row in board.table.iter_rows(named=True)}
+    assert (change.run, change.baseline) == ("better", "worse")
+    for name, of in (("hard_negative", "rate_with"), ("easy_negative", "rate_without"),
+                     ("false_ratio", "ratio"), ("dprime", "dprime")):  # fmt: skip
+        value = change.changes[of]
+        pair = value.before, value.after
+        assert pair == pytest.approx((rows["worse"][name], rows["better"][name])), name
+    assert change.sentence in (site / "index.html").read_text()
+    content = json.loads((site / "leaderboard.json").read_text())
+    assert content["changes"][0]["verdict"] == change.verdict
+    assert content["settings"]["baseline"] == "worse"
+    for given_as in ("the old one", models / "worse", models / "worse" / "answers.parquet"):
+        assert leaderboard(models, suite=SUITE, baseline=given_as).changes == board.changes
+
+    def kind(baseline, *words):
+        fails(lambda: leaderboard(models, suite=SUITE, baseline=baseline), *words,
+              kind=ParameterError)  # fmt: skip
+
+    kind("wors", "did you mean worse?")
+    kind(models / "README.md", "is not the file of one of the models")
+    (models / "better" / "model.yaml").write_text("name: the old one\nrevision: 2\n")
+    kind("the old one", "'the old one' is better, worse")
+    nooch.suites.save_suite(SUITE, tmp_path / "suite")
+    asked = f"leaderboard {models} --suite {tmp_path / 'suite'} --out {tmp_path / 's'}"
+    shown = " ".join(run_cli(f"{asked} --baseline worse").ok().out.split())
+    assert change.sentence in shown
+    assert "Changes from worse on ce" in shown
 
 
 SAID = {

@@ -213,7 +213,8 @@ def test_differences_are_paired_on_the_same_images(suite, written, tmp_path):
     recall = scores.differences.filter(task="car", metric="recall", subset="hard")
     assert recall.select("difference", "low").row(0) == (None, None)
     assert recall["reason"][0] is not None
-    titles = ["Mentions by context", "Absent mentions"]
+    titles = ["Mentions by context", "Absent mentions", "Changes from a on ce"]
+    titles += ["Changes from a on ce, captions cut to the shorter of the pair"]
     assert [table.title for table in scores.tables] == titles
     assert "40.0 [" in scores.tables[0].text()
     names = [file.name for file in save_scores(scores, tmp_path / "s.csv")]

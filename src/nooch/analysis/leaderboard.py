@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import combinations
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,7 +14,7 @@ import polars as pl
 
 from nooch.base.calls import Progress, Share, checked, no_progress, tracked
 from nooch.base.display import DisplayTable, TabularResult
-from nooch.base.errors import InputError, check_one_of, some_of, unreadable
+from nooch.base.errors import InputError, ParameterError, check_one_of, some_of, unreadable
 from nooch.base.files import check_output, sha256_of, write_folder
 from nooch.base.version import __version__
 from nooch.base.words import counted
@@ -28,15 +28,17 @@ from nooch.evaluation.answer_sample import (
     with_unanswered,
 )
 from nooch.evaluation.answers import read_answers
-from nooch.evaluation.captions import ModelCaptions, mentions, read_captions
-from nooch.evaluation.context_rates import answer_rates
-from nooch.evaluation.metrics.proportions import (
-    SIGNIFICANT,
-    effective_number,
-    exact_mcnemar,
-    holm,
-    paired_interval,
+from nooch.evaluation.captions import ModelCaptions, equally_long, mentions, read_captions
+from nooch.evaluation.context_changes import (
+    ContextChange,
+    baseline_of,
+    both_asked,
+    changes_tables,
+    context_changes,
 )
+from nooch.evaluation.context_rates import answer_rates
+from nooch.evaluation.metrics.paired_changes import PairedAnswers
+from nooch.evaluation.metrics.proportions import SIGNIFICANT, holm
 from nooch.evaluation.metrics.subset_metrics import value_of
 from nooch.evaluation.vocabulary import COCO, Vocabulary, load_vocabulary
 from nooch.report.site.folder import page_environment, write_assets
@@ -98,15 +100,19 @@ class Leaderboard(TabularResult):
             elsewhere); ``dprime`` and ``response_criterion`` over all questions. What has no
             answer, or one that is neither yes nor no, counts as wrong in all of these; intervals
             hold for any meaning of it. Of the questions on each of the four, by weight:
-            ``_coverage``, the share with an answer, and ``_unknown``, the share without one that is
-            yes or no; ``coverage`` is the least of the four, ``unknown`` the largest. Against the
-            model in the row above: ``gap`` of the first rate, ``gap_low, gap_high``, ``n_both``
-            questions, and ``p`` (McNemar's, corrected over all rows by Holm).
+            ``_coverage``, the share with an answer, ``_unknown``, the share without one that is
+            yes or no, and their number ``_n``; ``coverage`` is the least of the four, ``unknown``
+            the largest, ``n`` the number of all, about ``n_images``. Against the model in the row
+            above: ``gap`` of the first rate, ``gap_low, gap_high``, ``n_both`` questions, and ``p``
+            (McNemar's, corrected over all pairs of models by Holm). ``rank`` is 1 and one more for
+            each model whose first rate is lower with p up to .05: what is not separable shares it.
         settings: suite, criterion, splits, and what was read (JSON-like).
+        changes: what each model changes against the baseline, if there is one.
     """
 
     table: pl.DataFrame
     settings: Mapping[str, Any]
+    changes: Sequence[ContextChange] = ()
 
     @property
     def display(self) -> DisplayTable:
@@ -115,13 +121,20 @@ class Leaderboard(TabularResult):
                    "elsewhere", "macro recall", "d'", "unknown", "coverage",
                    "to the row above"]  # fmt: skip
         rows = [
-            [row["name"], *(interval_text(row, cell) for cell in _ORDER[:2]), row["false_ratio"],
+            [f"{row['rank']}. {row['name']}, n {row['n']:,}",
+             *(interval_text(row, cell) for cell in _ORDER[:2]), row["false_ratio"],
              *(interval_text(row, cell) for cell in (*_ORDER[2:], _MACRO)), row["dprime"],
              share_text(row["unknown"]), share_text(row["coverage"]), gap_text(row)]
             for row in self.table.iter_rows(named=True)
         ]  # fmt: skip
         title = f"Leaderboard({counted(len(self.table), 'model')}, {self.settings['criterion']})"
         return DisplayTable(title, columns, rows, left=1)
+
+    def as_json(self) -> dict[str, Any]:
+        """Settings, models and changes as JSON-like values."""
+        changes = [change.as_json() for change in self.changes]
+        content = {"settings": dict(self.settings), "models": self.table.to_dicts()}
+        return content | ({"changes": changes} if changes else {})
 
 
 def share_text(share: float | None) -> str:
@@ -157,6 +170,7 @@ def leaderboard(
     split: str | Sequence[str] | None = None,
     answers: str | None = None,
     questions: str | Path | None = None,
+    baseline: str | Path | None = None,
     least_coverage: Share = 0.95,
     synonyms: str | Path = COCO,
     data: Dataset | str | Path | None = None,
@@ -184,6 +198,8 @@ def leaderboard(
             next to the true ``answer``.
         questions: file of the questions that all models were asked, as of ``nooch.export``; by
             default those that are drawn by default.
+        baseline: model that the others are compared with, or its folder or file: does each err
+            less by context, or only say less?
         least_coverage: share of the questions (of captions: of their images) that must have an
             answer, for each of the four rates.
         synonyms: how captions mention tasks: ``coco``, or a YAML file.
@@ -211,15 +227,18 @@ def leaderboard(
         asked = question_frame(draw_questions(suite, suite.select_keys(splits=splits), Draw()))
     else:
         asked, _ = read_questions(questions, suite)
-    runs = _runs(entries, suite, asked, synonyms, answers, progress)
+    base = None if baseline is None else _baseline(baseline, entries)
+    read = _Reading(suite, asked, load_vocabulary(synonyms), answers)
+    runs, captions = _runs(entries, read, progress)
     cells = suite.cells(keys)
-    rows, counted_as = [], {}
+    rows, counted_as, of_models = [], {}, dict[tuple[str, str], pl.DataFrame]()
     for entry, said in tracked([*zip(entries, runs, strict=True)], len(runs), "scoring", progress):
         answered = answers_in(said, cells)
         if not len(answered):
             problem = "has no answer about an image of the challenge sets"
             raise _refused(entry, problem, give=({"criterion": ...}, {"split": ...}))
         row = _row(entry, answered, least_coverage)
+        of_models[entry.folder, criterion] = answered
         sure = answered[:0]
         if suite.suspects is not None:
             sure = answered.join(suite.suspects, on=_PAIR, how="anti")
@@ -240,11 +259,48 @@ def leaderboard(
         "tasks": len({key[1] for key in keys}), "dataset": suite.header.dataset.fingerprint,
         "questions": len(asked.drop_nulls(_PAIR)), "least_coverage": least_coverage,
     } | ({"group": suite.header.group} if suite.header.group else {})  # fmt: skip
-    board = Leaderboard(table, settings)
+    changes = []
+    if base is not None:
+        settings["baseline"] = base
+        changes = context_changes(of_models, base) + _of_equal_length(captions, base, read, keys)
+    board = Leaderboard(table, settings, changes)
     if out is not None:
         with write_folder(out, overwrite=overwrite, marker=_MARKER) as written:
             _write(board, suite, written)
     return board
+
+
+def _of_equal_length(
+    captions: Mapping[str, ModelCaptions],
+    base: str,
+    read: _Reading,
+    keys: Sequence[tuple[str, str, str]],
+) -> list[ContextChange]:
+    """What captions change if each is cut to the shorter one of a model and the baseline."""
+    changes, cells = [], read.suite.cells(keys)
+    for name in captions if base in captions else ():
+        if name != base:
+            pair = equally_long([captions[base], captions[name]])
+            said = {
+                (model, keys[0][0]): answers_in(_mentioned(run, read), cells)
+                for model, run in zip((base, name), pair, strict=True)
+            }
+            changes += context_changes(said, base, equal_length=True)
+    return changes
+
+
+def _baseline(baseline: str | Path, entries: Sequence[_RankedModel]) -> str:
+    """The folder of the model that is meant."""
+    names: dict[str, Sequence[str | Path]] = {
+        entry.folder: (entry.card.name, entry.file.parent.absolute(), entry.file.absolute())
+        for entry in entries
+    }
+    found = baseline_of(baseline, names, "the leaderboard")
+    if found is None:
+        remedy = f"give it a folder with {_ABOUT} among the models"
+        problem = "is not the file of one of the models"
+        raise ParameterError(problem, where=f"`baseline` {baseline}", remedy=remedy)
+    return found
 
 
 def _refused(
@@ -293,48 +349,54 @@ def _entry(folder: Path) -> _RankedModel:
     return entry
 
 
-def _runs(
-    entries: Sequence[_RankedModel],
-    suite: Suite,
-    asked: pl.DataFrame,
-    synonyms: str | Path,
-    answers: str | None,
-    progress: Progress,
-) -> list[pl.DataFrame]:
-    """Answers of each model, as ``Predictions.said``, about all that was ``asked``; captions are
-    read together, since some name only questions.
+@dataclass(frozen=True)
+class _Reading:
+    """The questions of a suite that models are ``asked``, the words of captions, and the column of
+    their answers.
     """
-    words = load_vocabulary(synonyms)
-    files = [entry.file for entry in entries if entry.card.kind == "captions"]
-    captions = iter(read_captions(files, suite, answers) if files else ())
+
+    suite: Suite
+    asked: pl.DataFrame
+    words: Vocabulary
+    answers: str | None
+
+
+def _runs(
+    entries: Sequence[_RankedModel], how: _Reading, progress: Progress
+) -> tuple[list[pl.DataFrame], dict[str, ModelCaptions]]:
+    """Answers of each model, as ``Predictions.said``, about all that was asked, and the captions by
+    folder; these are read together, since some name only questions.
+    """
+    of_captions = [entry for entry in entries if entry.card.kind == "captions"]
+    files = [entry.file for entry in of_captions]
+    read = read_captions(files, how.suite, how.answers) if files else []
+    captions = {entry.folder: run for entry, run in zip(of_captions, read, strict=True)}
     runs = []
     for entry in tracked(entries, len(entries), "reading", progress):
-        if entry.card.kind == "captions":
-            runs.append(_mentioned(next(captions), suite, asked, words))
+        if entry.folder in captions:
+            runs.append(_mentioned(captions[entry.folder], how))
             continue
-        raw = read_raw_answers(entry.file, answers).frame
+        raw = read_raw_answers(entry.file, how.answers).frame
         if all(raw[name].null_count() for name in ("question_id", "image", "question")):
             problem = "names neither questions nor images: their order cannot be checked"
             raise _refused(entry, problem, "give question_id with each answer")
         named = raw.drop_nulls("image").select("image", "task", "question")
         if named.is_duplicated().any():
             raise _refused(entry, "has several answers to one question", "give one of each")
-        read = read_answers(
-            entry.file, suite, answers=answers, questions=asked, ignore_unknown=True
+        found = read_answers(
+            entry.file, how.suite, answers=how.answers, questions=how.asked, ignore_unknown=True
         )
-        said = answers_as_predictions(read).said
+        said = answers_as_predictions(found).said
         assert said is not None  # noqa: S101 - they are answers
-        _check_questions(entry, said, asked)
+        _check_questions(entry, said, how.asked)
         runs.append(said)
-    return runs
+    return runs, captions
 
 
-def _mentioned(
-    captions: ModelCaptions, suite: Suite, asked: pl.DataFrame, words: Vocabulary
-) -> pl.DataFrame:
+def _mentioned(captions: ModelCaptions, how: _Reading) -> pl.DataFrame:
     """Mentions of the tasks in captions of all images that questions were asked about."""
-    run = mentions(captions, words, suite.tasks)
-    images = asked.select("image_id").drop_nulls().unique()
+    run, suite = mentions(captions, how.words, how.suite.tasks), how.suite
+    images = how.asked.select("image_id").drop_nulls().unique()
     pairs = images.join(pl.DataFrame({"task": run.tasks}), how="cross").with_columns(weight=1.0)
     ids = pl.col("image_id").cast(run.image_ids.dtype, strict=False)
     run, pairs = with_unanswered(run, pairs), pairs.with_columns(ids)
@@ -361,19 +423,21 @@ def _row(entry: _RankedModel, answers: pl.DataFrame, least: float) -> dict[str, 
     """The row of a model without its suspects, sensitivity and comparison. Raises InputError for
     too few answers in one of the cells.
     """
-    row: dict[str, Any] = msgspec.structs.asdict(entry.card)
+    row: dict[str, Any] = {"rank": 0, "n": len(answers)}
+    row |= {"n_images": answers["image_id"].n_unique(), **msgspec.structs.asdict(entry.card)}
     row |= {"folder": entry.folder, "file": entry.file.name, "sha256": entry.sha256}
     rates = answer_rates(answers, bootstrap=0)
     missing = pl.col("missing").fill_null(0.0) if "missing" in answers.columns else pl.lit(0.0)
     weight = pl.col("weight")
     shares = answers.group_by("cell").agg((weight * (1 - missing)).sum() / weight.sum())
-    coverage = dict(shares.rows())
+    coverage, n = dict(shares.rows()), dict(answers.group_by("cell").len().rows())
     places = {**{cell: ("rate", cell) for cell in _ORDER}, _MACRO: (_MACRO, "positive")}
     for name, place in places.items():
         estimate = rates.estimates[place]
         row |= {name: estimate.value, f"{name}_low": estimate.low, f"{name}_high": estimate.high}
     for cell in _ORDER:
         row |= {f"{cell}_coverage": coverage.get(cell), f"{cell}_unknown": rates.unknown.get(cell)}
+        row[f"{cell}_n"] = n.get(cell, 0)
         if coverage.get(cell, 1) < least:
             which = cell.replace("_", " ")
             problem = f"answers {100 * coverage[cell]:.1f}% of the questions on {which}s"
@@ -398,12 +462,21 @@ def _sensitivity(answered: pl.DataFrame) -> dict[str, float | None]:
 
 
 def _compare(rows: Sequence[dict[str, Any]], answers: Mapping[str, pl.DataFrame]) -> None:
-    """Compare each row with the one above, and correct the p-values by Holm."""
-    for above, row in pairwise(rows):
-        row.update(paired_gap(answers[row["folder"]], answers[above["folder"]]))
-    tested = [row for row in rows if row["p"] is not None]
-    for row, p in zip(tested, holm(np.array([row["p"] for row in tested])), strict=True):
-        row["p"] = float(p)
+    """Rank the rows, the lowest rate first: compare all pairs, with p-values corrected by Holm, and
+    show each row's difference to the one above.
+    """
+    gaps = {
+        pair: paired_gap(answers[rows[pair[1]]["folder"]], answers[rows[pair[0]]["folder"]])
+        for pair in combinations(range(len(rows)), 2)
+    }
+    tested = [gap for gap in gaps.values() if gap["p"] is not None]
+    for gap, p in zip(tested, holm(np.array([gap["p"] for gap in tested])), strict=True):
+        gap["p"] = float(p)
+    for number, row in enumerate(rows):
+        above = [gaps[better, number] for better in range(number)]
+        row.update(above[-1] if above else {})
+        worse = [gap["p"] is not None and gap["p"] <= SIGNIFICANT for gap in above]
+        row["rank"] = 1 + sum(worse)
 
 
 def paired_gap(answers: pl.DataFrame, others: pl.DataFrame) -> dict[str, Any]:
@@ -413,29 +486,18 @@ def paired_gap(answers: pl.DataFrame, others: pl.DataFrame) -> dict[str, Any]:
     Weights and answers about one image, or one group in column ``unit``, are counted by the
     ``effective_number`` of questions.
     """
-    nothing = {"gap": None, "gap_low": None, "gap_high": None, "n_both": 0, "p": None}
-    hard = answers.filter(pl.col("cell") == CELLS[1])
-    both = hard.join(others.select(*_PAIR, no=pl.col("yes"), of=pl.col("weight")), on=_PAIR)
-    if not len(both):
-        return nothing
-    weight = np.maximum(both["weight"].to_numpy(), both["of"].to_numpy())
-    weight = weight / weight.sum()
-    change = both["yes"].to_numpy() - both["no"].to_numpy()
-    up, down = (float(weight @ np.maximum(sign * change, 0)) for sign in (1, -1))
-    units = both["unit" if "unit" in both.columns else "image_id"].to_numpy()
-    n = effective_number(change, units, weight)
-    ends = paired_interval(np.array(up), np.array(down), np.array(n))
-    p = exact_mcnemar(np.array(up * n), np.array(down * n))
-    return {
-        "gap": up - down, "gap_low": float(ends[0]), "gap_high": float(ends[1]),
-        "n_both": len(both), "p": float(p),
-    }  # fmt: skip
+    both = both_asked(answers.filter(pl.col("cell") == CELLS[1]), others)
+    yes = both.select("yes_before", "yes").to_numpy().T
+    unit = both["unit" if "unit" in both.columns else "image_id"].to_numpy()
+    share = PairedAnswers(yes, both["weight"].to_numpy(), unit).share()
+    gap = {"gap": share.change, "gap_low": share.low, "gap_high": share.high}
+    return gap | {"n_both": share.n, "p": share.p}
 
 
 def _write(board: Leaderboard, suite: Suite, folder: Path) -> None:
     (folder / "leaderboard.csv").write_bytes(csv_bytes(board.table))
     rows = board.table.to_dicts()
-    content = {"settings": board.settings, "models": rows}
+    content = board.as_json()
     (folder / _MARKER).write_bytes(msgspec.json.format(msgspec.json.encode(content)))
     write_assets(folder / "assets")
     texts = [
@@ -449,6 +511,8 @@ def _write(board: Leaderboard, suite: Suite, folder: Path) -> None:
     environment = page_environment()
     page = environment.get_template("leaderboard.html").render(
         page="index", pages={"index": "Leaderboard"}, suite=suite, settings=board.settings,
-        models=[*zip(rows, texts, strict=True)], order=_ORDER,
+        models=[*zip(rows, texts, strict=True)], order=_ORDER, changes=board.changes,
+        tables=changes_tables(board.changes),
+        most=max((row[f"{cell}_high"] or 0 for row in rows for cell in _ORDER[:2]), default=0) or 1,
     )  # fmt: skip
     (folder / "index.html").write_text(page, encoding="utf-8")

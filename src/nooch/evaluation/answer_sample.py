@@ -182,34 +182,43 @@ def suspect_notes(
     return [f"{WITHOUT[2:]}: {left}, {suite.suspects_are}"]
 
 
-def rates_of_answers(
+def answers_of_runs(
     runs: Sequence[Predictions],
     suite: Suite,
     keys: Sequence[Key],
     thresholds: Mapping[str, Mapping[str, float]],
-    bootstrap: int,
-    seed: int,
-) -> dict[tuple[str, str], ContextRates]:
-    """(run, criterion) -> how often the run answers yes, by context; captions, a share of yes. Of a
-    suite with suspect labels also (``RUN, without suspects``, criterion).
-    """
-    rates = {}
+) -> dict[tuple[str, str], pl.DataFrame]:
+    """(run, criterion) -> ``answers_in`` its sets, of answers and captions; none without a row."""
     answered = [(run.run, run.said) for run in runs if run.said is not None]
     cells = {
         criterion: suite.cells(key for key in keys if key[0] == criterion)
         for criterion in (dict.fromkeys(key[0] for key in keys) if answered else ())
     }
-    for run, said in answered:
-        for criterion, frame in cells.items():
-            rows = answers_in(said, frame, thresholds.get(run))
-            if rows.height:
-                of = answer_rates(rows, bootstrap=bootstrap, seed=seed)
-                rates[run, criterion] = replace(of, of_tenths=suite.is_of_tenths)
-            if rows.height and suite.suspects is not None:
-                rows = rows.join(suite.suspects, on=["image_id", "task"], how="anti")
-                if rows.height:
-                    name = f"{run}{WITHOUT}"
-                    rates[name, criterion] = answer_rates(rows, bootstrap=bootstrap, seed=seed)
+    found = {
+        (run, criterion): answers_in(said, frame, thresholds.get(run))
+        for run, said in answered
+        for criterion, frame in cells.items()
+    }
+    return {key: rows for key, rows in found.items() if rows.height}
+
+
+def rates_of_answers(
+    answers: Mapping[tuple[str, str], pl.DataFrame], suite: Suite, bootstrap: int, seed: int
+) -> dict[tuple[str, str], ContextRates]:
+    """(run, criterion) -> how often the run answers yes, by context; captions, a share of yes. Of a
+    suite with suspect labels also (``RUN, without suspects``, criterion).
+
+    ``answers``: see ``answers_of_runs``.
+    """
+    rates = {}
+    for (run, criterion), rows in answers.items():
+        of = answer_rates(rows, bootstrap=bootstrap, seed=seed)
+        rates[run, criterion] = replace(of, of_tenths=suite.is_of_tenths)
+        if suite.suspects is not None:
+            sure = rows.join(suite.suspects, on=["image_id", "task"], how="anti")
+            if sure.height:
+                name = f"{run}{WITHOUT}"
+                rates[name, criterion] = answer_rates(sure, bootstrap=bootstrap, seed=seed)
     return rates
 
 

@@ -16,15 +16,20 @@ from msgspec import Meta
 
 from nooch.base.calls import Progress, Seed, checked, no_progress
 from nooch.base.display import DisplayTable
-from nooch.base.errors import InputError, ParameterError, check_one_of, some_of
+from nooch.base.errors import InputError, ParameterError, some_of
 from nooch.base.words import counted
 from nooch.data import Dataset, as_dataset, name_column
 from nooch.data.image_names import IMAGE_COLUMNS
 from nooch.data.table_files import unpacked_stem
 from nooch.evaluation.answer_files import REPLIES, image_field, reply_field, reply_records
 from nooch.evaluation.answer_rules import answer_span
-from nooch.evaluation.answer_sample import asked_the_same, said_as_predictions
-from nooch.evaluation.context_rates import Estimate, headlines
+from nooch.evaluation.answer_sample import (
+    answers_of_runs,
+    asked_the_same,
+    said_as_predictions,
+)
+from nooch.evaluation.context_changes import baseline_of, changes_tables, context_changes
+from nooch.evaluation.context_rates import Estimate
 from nooch.evaluation.evaluate import evaluate
 from nooch.evaluation.metrics import ANSWER_METRICS
 from nooch.evaluation.prediction_files import run_notes
@@ -223,12 +228,10 @@ class CaptionScores(Scores):
         return [
             DisplayTable("Mentions by context", columns, of_contexts, left=2),
             DisplayTable("Absent mentions", [*names, *shown.values()], lengths, left=2),
+            *changes_tables(self.changes),
         ]
 
-    @property
-    def headlines(self) -> list[str]:
-        """A line for each run and criterion: how often absent objects are mentioned."""
-        return headlines(self.contexts, "mentions")
+    _verb = "mentions"
 
     @property
     def display(self) -> DisplayTable:
@@ -258,7 +261,7 @@ def score_captions(
     synonyms: str | Path | None = None,
     bootstrap: Annotated[int, Meta(ge=0)] = 1000,
     seed: Seed = 0,
-    baseline: str | None = None,
+    baseline: str | Path | None = None,
     as_written: bool = False,
     data: Dataset | str | Path | None = None,
     group: str | None = None,
@@ -282,7 +285,7 @@ def score_captions(
             by default ``coco``, and of ``nooch-amber`` ``names``.
         bootstrap: resamples of the images, for intervals; 0 for only score intervals.
         seed: of the resamples.
-        baseline: run that the others are compared with; the first by default.
+        baseline: run that the others are compared with, or its file; the first by default.
         as_written: count mentions after "no" or "without" as mentions, and keep a last sentence
             that has no end, as studies before did.
         data: the dataset, or its folder, whose labels and reference captions CHAIR is of, and for
@@ -312,12 +315,17 @@ def score_captions(
         notes.append(f"{left}: {some_of(lacking)}")
         keys = tuple(key for key in keys if key[1] not in lacking)
         task_names = [task for task in task_names if task not in lacking]
-    paths = [captions] if isinstance(captions, str | Path) else list(captions)
+    paths = _with_baseline(
+        [captions] if isinstance(captions, str | Path) else list(captions), baseline
+    )
     given = read_captions(paths, suite, answers)
     runs = [_in_sets(run, suite.image_ids(keys), as_written) for run in given]
-    names = [run.run for run in runs]
-    baseline = check_one_of("run", baseline or names[0], names, owner="the captions")
-    runs.sort(key=lambda run: run.run != baseline)
+    first = baseline_of(
+        baseline,
+        {r.run: [Path(f).absolute()] for r, f in zip(runs, paths, strict=True)},
+        "the captions",
+    )
+    runs.sort(key=lambda run: run.run != first)
     said = [_said(run.captions, vocabulary, as_written) for run in runs]
     mentioned = [mentioned for mentioned, _ in said]
     asked = asked_the_same(
@@ -344,9 +352,9 @@ def score_captions(
     notes += missing
     whole = {run.run: run.captions for run in given}
     tables = [scores.table]
-    for run, (own, denied), cut in zip(runs, said, _equally_long(runs), strict=True):
+    for run, (own, denied), cut in zip(runs, said, equally_long(runs), strict=True):
         notes += [f"{run.run}: {note}" for note in run.notes]
-        shorter, _ = _said(cut, vocabulary, as_written)
+        shorter, _ = _said(cut.captions, vocabulary, as_written)
         for criterion in suite.criteria:
             if (run.run, criterion) in scores.contexts:
                 cells = suite.cells(key for key in keys if key[0] == criterion)
@@ -363,8 +371,28 @@ def score_captions(
                 )
     notes.append(f"tasks are mentioned by the words of {synonyms} (`synonyms`)")
     settings = {**scores.settings, "synonyms": str(synonyms), "splits": splits}
-    table = pl.concat(tables, how="diagonal")
-    return CaptionScores(table, scores.differences, notes, settings, (), scores.contexts)
+    table, changes = pl.concat(tables, how="diagonal"), [*scores.changes]
+    for run in runs[1:]:
+        pair = [
+            _predictions(cut, _said(cut.captions, vocabulary, as_written)[0], task_names)
+            for cut in equally_long([runs[0], run])
+        ]
+        answered = answers_of_runs(asked_the_same(pair), suite, keys, {})
+        changes += context_changes(answered, runs[0].run, equal_length=True)
+    return CaptionScores(
+        table, scores.differences, notes, settings, (), scores.contexts, changes=changes
+    )
+
+
+def _with_baseline(
+    paths: Sequence[str | Path], baseline: str | Path | None
+) -> Sequence[str | Path]:
+    """The files, and the baseline's if it is another one."""
+    known = {*(unpacked_stem(Path(p)) for p in paths), *(str(Path(p).absolute()) for p in paths)}
+    extra = Path(baseline or "")
+    if extra.is_file() and known.isdisjoint({str(baseline), str(extra.absolute())}):
+        return [extra, *paths]
+    return paths
 
 
 def _in_sets(run: ModelCaptions, ids: pl.Series, as_written: bool) -> ModelCaptions:
@@ -380,20 +408,19 @@ def _in_sets(run: ModelCaptions, ids: pl.Series, as_written: bool) -> ModelCapti
     return replace(run, captions=captions, unread=unread)
 
 
-def _equally_long(runs: Sequence[ModelCaptions]) -> list[pl.DataFrame]:
-    """Captions of each run, each cut to the words of the shortest run's captions of the image."""
+def equally_long(runs: Sequence[ModelCaptions]) -> list[ModelCaptions]:
+    """Runs with each caption cut to the words of the shortest run's captions of the image."""
     least: dict[Any, int] = {}
     for run in runs:
         for image, text in run.captions.iter_rows():
             least[image] = min(word_count(text), least.get(image, sys.maxsize))
-    return [
-        run.captions.with_columns(
-            caption=pl.Series(
-                [first_words(text, least[image]) for image, text in run.captions.iter_rows()],
-                dtype=pl.String,
-            )
-        )
+    cut = (
+        [first_words(text, least[image]) for image, text in run.captions.iter_rows()]
         for run in runs
+    )
+    return [
+        replace(run, captions=run.captions.with_columns(caption=pl.Series(texts, dtype=pl.String)))
+        for run, texts in zip(runs, cut, strict=True)
     ]
 
 
@@ -520,7 +547,9 @@ def mentions(run: ModelCaptions, vocabulary: Vocabulary, tasks: Sequence[str]) -
 
 
 def _predictions(run: ModelCaptions, said: pl.DataFrame, tasks: Sequence[str]) -> Predictions:
-    images = run.captions.group_by("image_id", maintain_order=True).agg(captions=pl.len())
+    lengths = pl.Series("words", [*map(word_count, run.captions["caption"])], pl.Float64)
+    by_image = run.captions.with_columns(lengths).group_by("image_id", maintain_order=True)
+    images = by_image.agg(captions=pl.len(), words=pl.col("words").mean())
     unread = pl.DataFrame({"image_id": run.unread.cast(images["image_id"].dtype)})
     images = images.join(unread, on="image_id", how="full", coalesce=True)
     of_task = said.group_by("image_id", "task").agg(yes=pl.len())
@@ -529,6 +558,7 @@ def _predictions(run: ModelCaptions, said: pl.DataFrame, tasks: Sequence[str]) -
     unknown = pl.col("image_id").is_in(run.unread.implode())
     share = pl.when(~unknown).then(pl.col("yes").fill_null(0) / pl.col("captions"))
     said = pairs.select(
-        "image_id", "task", value=share, weight=1.0, unknown=unknown, skipped=pl.lit(value=False)
-    )
+        "image_id", "task", "words",
+        value=share, weight=1.0, unknown=unknown, skipped=pl.lit(value=False),
+    )  # fmt: skip
     return said_as_predictions(run.run, said, in_words=False)

@@ -17,12 +17,13 @@ from msgspec import Meta
 from numpy.typing import NDArray
 
 from nooch.base.calls import Progress, Seed, checked, no_progress
-from nooch.base.errors import ParameterError, check_one_of, giving, some_of
+from nooch.base.errors import ParameterError, giving, some_of
 from nooch.base.limits import usable_cpus
 from nooch.base.words import counted
 from nooch.data import Dataset
 from nooch.evaluation.answer_sample import (
     AskedSample,
+    answers_of_runs,
     rates_of_answers,
     readings,
     suspect_notes,
@@ -32,6 +33,7 @@ from nooch.evaluation.averages import Averages, averaged_tasks, left_out
 from nooch.evaluation.bootstrap import BootstrapDraws
 from nooch.evaluation.boxes.detected import IOU
 from nooch.evaluation.boxes.effects import box_effects
+from nooch.evaluation.context_changes import baseline_of, context_changes
 from nooch.evaluation.findings import judged_contexts
 from nooch.evaluation.judged import JudgedRuns, as_judged, with_thresholds
 from nooch.evaluation.metrics import ANSWER_METRICS, BOX_METRICS, METRICS
@@ -140,7 +142,7 @@ def evaluate(
     fail_if: Sequence[str] = (),
     bootstrap: Resamples = 0,
     seed: Seed = 0,
-    baseline: str | None = None,
+    baseline: str | Path | None = None,
     differences: bool = True,
     averages: Sequence[str | Distribution] = (),
     by: Sequence[str] = (),
@@ -183,7 +185,7 @@ def evaluate(
         bootstrap: number of resamples for intervals; 0 for none but Wilson's of shares. Images
             of the split are resampled, the same ones for all.
         seed: of the resamples.
-        baseline: run that the others are compared with; the first by default.
+        baseline: run that the others are compared with, or its file; the first by default.
         differences: compare the runs; without, thousands of them take half the time.
         averages: distributions over hard and easy positives and negatives for averages:
             ``uniform``, a split of the suite, or ``NAME:hard_positive=0.1,...``.
@@ -225,7 +227,7 @@ def evaluate(
     conditions = [parse_condition(text, suite) for text in fail_if]
     known = suite.found_in if dataset is None else partial(suite.require_dataset, dataset)
     runs = _loaded(suite, predictions, known, reading)
-    names = [run.run for run in runs]
+    runs, first = _with_baseline(runs, baseline, lambda file: _loaded(suite, file, known, reading))
     plan = _Plan(
         judged,
         known,
@@ -238,7 +240,7 @@ def evaluate(
         conditions,
         bootstrap,
         seed,
-        check_one_of("run", baseline or names[0], names, owner="the predictions"),
+        first,
         differences,
         _distributions(averages, suite),
         by,
@@ -315,7 +317,9 @@ def _scored(suite: Suite, runs: list[Predictions], plan: _Plan) -> Scores:
     )
     with_counts = {run.run.run: run.run for run in matched}
     runs = [with_counts.get(run.run, run) for run in runs]
-    contexts = rates_of_answers(runs, suite, asked, thresholds, plan.bootstrap, plan.seed)
+    answers = answers_of_runs(runs, suite, asked, thresholds)
+    contexts = rates_of_answers(answers, suite, plan.bootstrap, plan.seed)
+    changes = context_changes(answers, plan.baseline) if plan.differences else []
     notes += [
         *sample.notes,
         *run_notes(runs),
@@ -365,7 +369,7 @@ def _scored(suite: Suite, runs: list[Predictions], plan: _Plan) -> Scores:
         claimed = JudgedRuns(claims, plan.dataset(), "")
         verdicts += judged_contexts(suite, claimed, keys, plan.progress)
     effects = box_effects(matched, thresholds, sample.suite, keys)
-    return Scores(table, compared, notes, facts, verdicts, contexts, effects)
+    return Scores(table, compared, notes, facts, verdicts, contexts, effects, changes)
 
 
 def _loaded(
@@ -381,6 +385,29 @@ def _loaded(
         runs = read_predictions(predictions, suite, known, reading)
     sample = suite.sample_weights
     return runs if sample is None else [weighted_as_sample(run, sample) for run in runs]
+
+
+def _with_baseline(
+    runs: list[Predictions],
+    baseline: str | Path | None,
+    read: Callable[[Path], list[Predictions]],
+) -> tuple[list[Predictions], str]:
+    """The runs, and the name of the baseline; of a file with another run, this is added."""
+    names: dict[str, Sequence[str]] = {run.run: () for run in runs}
+    name = baseline_of(baseline, names, "the predictions")
+    if name is not None:
+        return runs, name
+    path = Path(str(baseline))
+    found = read(path)
+    if len(found) > 1:
+        problem = f"has several runs: {some_of([run.run for run in found])}"
+        raise ParameterError(problem, where=f"`baseline` {path}", allowed="a file of one run")
+    same = next((run for run in runs if run.run == found[0].run), None)
+    if same is None:
+        return [*found, *runs], found[0].run
+    if np.array_equal(same.values, found[0].values, equal_nan=True):
+        return runs, same.run
+    return [replace(found[0], run=str(path)), *runs], str(path)
 
 
 def _side_by_side(
@@ -407,7 +434,8 @@ def _side_by_side(
         for tables in ([before.table, after.table], [before.differences, after.differences])
     )
     contexts = {**before.contexts, **after.contexts}
-    return Scores(table, differences, list(notes), facts, after.verdicts, contexts)
+    changes = [*before.changes, *after.changes]
+    return Scores(table, differences, list(notes), facts, after.verdicts, contexts, changes=changes)
 
 
 @dataclass(frozen=True, eq=False)

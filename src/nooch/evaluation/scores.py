@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 import polars as pl
@@ -18,6 +18,7 @@ from nooch.base.words import counted
 from nooch.evaluation.averages import AVERAGE
 from nooch.evaluation.bootstrap import FEWEST, MOST_RESAMPLES
 from nooch.evaluation.boxes.effects import effect_sentence
+from nooch.evaluation.context_changes import ContextChange
 from nooch.evaluation.context_rates import MOST_UNKNOWN, ContextRates, headlines
 from nooch.evaluation.metrics import METRIC_NAMES
 from nooch.evaluation.task_scores import INTERVALS, OF_BOTH, Block, deciding
@@ -54,6 +55,8 @@ class Scores(TabularResult):
         settings: how the values were made (JSON-like).
         verdicts: on the conditions of ``fail_if``.
         contexts: (run, criterion) -> how often the run answers yes in each context, of answers.
+        changes: of answers and captions of at least two runs, what each changes against the
+            baseline: rates of yes to absent objects by context, their ratio, recall, d'; paired.
         box_effects: of boxes, hard against easy images over all tasks at once: a row for each run,
             criterion, split and side; see ``nooch.evaluation.boxes.effects.EFFECTS``.
     """
@@ -65,14 +68,19 @@ class Scores(TabularResult):
     verdicts: Sequence[ConditionVerdict] = ()
     contexts: Mapping[tuple[str, str], ContextRates] = field(default_factory=dict)
     box_effects: pl.DataFrame = field(default_factory=pl.DataFrame)
+    changes: Sequence[ContextChange] = ()
 
     @property
     def headlines(self) -> list[str]:
-        """For answers, a line for each run and criterion: how often absent objects get a yes. For
-        boxes, how much more often objects are missed, and boxes claimed, on hard images.
+        """For answers, a line for each run and criterion: how often absent objects get a yes; then
+        what each run changes against the baseline. For boxes, how much more often objects are
+        missed, and boxes claimed, on hard images.
         """
-        of_answers = headlines(self.contexts, "yes to") if self.contexts else []
+        of_answers = headlines(self.contexts, self._verb) if self.contexts else []
+        of_answers += [change.sentence for change in self.changes]
         return [*of_answers, *map(effect_sentence, self.box_effects.iter_rows(named=True))]
+
+    _verb: ClassVar = "yes to"
 
     @property
     def display(self) -> DisplayTable:
@@ -102,9 +110,10 @@ class Scores(TabularResult):
         compared = self.differences.filter(mine & pl.col("baseline").is_in(names))
         contexts = {key: rates for key, rates in self.contexts.items() if key[0] in names}
         verdicts = [verdict for verdict in self.verdicts if verdict.run in names]
+        changes = [one for one in self.changes if {one.run, one.baseline} <= {*names}]
         return replace(
             self, table=self.table.filter(mine), differences=compared, contexts=contexts,
-            verdicts=verdicts,
+            verdicts=verdicts, changes=changes,
         )  # fmt: skip
 
     def value(self, metric: str, subset: str, **where: Any) -> float | None:

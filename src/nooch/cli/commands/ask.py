@@ -165,8 +165,11 @@ def leaderboard_command(
 ) -> Output:
     """Rank models by their answers about a suite. On one page that opens from disk."""
     from nooch.analysis.leaderboard import leaderboard
+    from nooch.evaluation.context_changes import changes_tables
 
     board = leaderboard(folder, suite=suite, out=out, progress=show_progress, **settings)
-    yield {"settings": dict(board.settings), "models": board.table.to_dicts()}
-    print_shown([board.display])
+    yield board.as_json()
+    for change in board.changes:
+        say(change.sentence)
+    print_shown([board.display, *changes_tables(board.changes)])
     hint(f"page: {out / 'index.html'}")

@@ -18,6 +18,7 @@ from nooch.base.words import printable
 from nooch.data.table_files import TABLE_FILES, result_contents, write_files
 from nooch.evaluation import AVERAGE, Scores
 from nooch.evaluation.averages import LARGER_IS_BETTER, named_tasks
+from nooch.evaluation.context_changes import changes_tables
 
 _RANKED, _SIDED = ("hard", "easy", "all"), ("hard", "easy")
 # the loss on each side, hard against easy of the same label
@@ -89,7 +90,7 @@ def tables_of(
     for (criterion, split, baseline), part in groups:
         title = f"Differences from {baseline} on {criterion} challenge sets ({split})"
         tables += table(title, part, ["task", "run"], columns, differences=True)
-    return tables
+    return tables + changes_tables(scores.changes)
 
 
 def _table(
@@ -303,7 +304,7 @@ SCORE_FILES = (*TABLE_FILES, *_WRITERS)
 def as_json(scores: Scores) -> dict[str, Any]:
     """Everything as JSON-like values. For answers also ``headlines``, and ``answers``: rates of yes
     by run, criterion and subset, the share of unknown answers and the bounds that they leave. For
-    boxes ``headlines`` and ``box_effects``.
+    boxes ``headlines`` and ``box_effects``. Of several runs of answers ``changes``.
     """
     extra: dict[str, Any] = {}
     if scores.contexts or scores.box_effects.height:
@@ -317,6 +318,8 @@ def as_json(scores: Scores) -> dict[str, Any]:
             for (run, criterion), rate in rates
             for row in rate.bounded()
         ]
+    if scores.changes:
+        extra["changes"] = [change.as_json() for change in scores.changes]
     return {
         **extra,
         "settings": dict(scores.settings),
