@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from itertools import product
+from itertools import chain, product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -35,6 +35,7 @@ from nooch.evaluation.boxes.effects import box_effects
 from nooch.evaluation.boxes.matching import Boxes, Detections
 from nooch.evaluation.context_rates import context_rates
 from nooch.evaluation.differences import paired
+from nooch.evaluation.metrics.paired_changes import PairedAnswers
 from nooch.evaluation.metrics.proportions import wilson_of_groups
 from nooch.evaluation.predictions import positions
 from nooch.scenes import ScenesPlan, generate
@@ -336,6 +337,51 @@ def odds_ratios(draws: int, rate: float) -> Iterator[Covered]:
         yield _covered((f"{label}, pooled", where, events), bounds[number], truth, draws)
 
 
+def context_changes(
+    draws: int, images: int, rates: Sequence[float], times: Sequence[float], alike: float
+) -> Iterator[Covered]:
+    """What a run changes against a baseline: the ratio of false yes with the context to without,
+    d' and the criterion.
+
+    Args:
+        draws: how many.
+        images: each has 0 to 6 positives, 0 to 4 absent objects with their context, and 0 to 80
+            without; a talkative one has seven times as many false yes as another.
+        rates: of yes of the baseline, of these three kinds.
+        times: the other run's rates over these.
+        alike: the share of its answers that depend on the same chance as the baseline's.
+    """
+    random, most = _random("changes", images, rates, times, alike), np.array([6, 4, 80])
+    bounds, before = np.full((3, draws, 2), np.nan), np.array(rates)
+    after = before * times
+    for draw in range(draws):
+        n = random.integers(0, most + 1, (images, 3)).ravel()
+        kind = np.repeat(np.tile(np.arange(3), images), n)
+        unit = np.repeat(np.arange(images).repeat(3), n)
+        lively = np.where(kind == 0, 1, random.choice([0.25, 1.75], images)[unit])
+        chance = random.random(len(kind))
+        own = np.where(random.random(len(kind)) < alike, chance, random.random(len(kind)))
+        yes = np.stack([chance < lively * before[kind], own < lively * after[kind]])
+        answers = PairedAnswers(yes.astype(np.float64), np.ones(len(kind)), unit)
+        absent = kind > 0
+        ratio = answers.of(absent).ratio((kind == 1)[absent])
+        for number, of in enumerate((ratio, *answers.sensitivity(kind == 0))):
+            if of.low is not None and of.high is not None:
+                bounds[number, draw] = of.low, of.high
+    z = [ndtri([side[0], side[1:] @ most[1:] / most[1:].sum()]) for side in (before, after)]
+    truths = [
+        times[1] / times[2],
+        (z[1] - z[0]) @ [1, -1],
+        (z[1] - z[0]) @ [-0.5, -0.5],
+    ]
+    shown = ", ".join(f"{100 * rate:g}%" for rate in rates[1:])
+    of = "times " + ", ".join(f"{each:g}" for each in times[1:]) if min(times) < 1 else "the same"
+    where = f"{images} images, {shown}, {of}, {100 * alike:g}% alike"
+    events = images * float((np.minimum(before, after) * most)[1:].min()) / 2
+    for number, name in enumerate(("change of ratio", "change of d'", "change of criterion")):
+        yield _covered((name, where, events), bounds[number], float(truths[number]), draws)
+
+
 def _correlated(chances: Any, sd: float, seen: Floats) -> Floats:
     """Chances with a normal term of an image, or group, on their logit, of which ``seen`` are
     standard normal draws.
@@ -496,6 +542,8 @@ _AVERAGES = [
     ([100, 400, 50, 1000, 30, 600], [0.3, 0.05, 0.4, 0.01, 0.6, 0.02]),
 ]
 _ANSWERS = [(0.5, 0.5), (0.8, 0.3), (0.95, 0.05)]
+_CONTEXTS = [(0.7, 0.08, 0.008), (0.7, 0.02, 0.002), (0.95, 0.2, 0.06)]
+_TIMES = [(1.0, 1.0, 1.0), (1.0, 0.6, 1.0), (0.8, 0.6, 0.6)]
 _RANKED = [(10, None), (20, None), (20, 200), (40, None), (80, None)]
 
 
@@ -515,6 +563,8 @@ def table(draws: int) -> Iterator[Covered]:
         yield from distributions(draws, hard, easy)
     for rate in (0.001, 0.005, 0.02):
         yield from odds_ratios(max(draws // 4, 100), rate)
+    changes = product((60, 500), _CONTEXTS, _TIMES, (0, 0.9))
+    yield from chain.from_iterable(context_changes(draws, *case) for case in changes)
     for case, sd in product(SCENES, (0, 1, 2)):
         yield from (row for row, _ in boxes_of_scenes(draws, 1500, *case, sd))
     for images, rate, sd in product((16, 24, 40), (0.05, 0.3), (1, 2)):
