@@ -365,9 +365,9 @@ def context_changes(
         answers = PairedAnswers(yes.astype(np.float64), np.ones(len(kind)), unit)
         absent = kind > 0
         ratio = answers.of(absent).ratio((kind == 1)[absent])
-        for number, of in enumerate((ratio, *answers.sensitivity(kind == 0))):
-            if of.low is not None and of.high is not None:
-                bounds[number, draw] = of.low, of.high
+        for number, one in enumerate((ratio, *answers.sensitivity(kind == 0))):
+            if one.low is not None and one.high is not None:
+                bounds[number, draw] = one.low, one.high
     z = [ndtri([side[0], side[1:] @ most[1:] / most[1:].sum()]) for side in (before, after)]
     truths = [
         times[1] / times[2],
@@ -375,8 +375,8 @@ def context_changes(
         (z[1] - z[0]) @ [-0.5, -0.5],
     ]
     shown = ", ".join(f"{100 * rate:g}%" for rate in rates[1:])
-    of = "times " + ", ".join(f"{each:g}" for each in times[1:]) if min(times) < 1 else "the same"
-    where = f"{images} images, {shown}, {of}, {100 * alike:g}% alike"
+    how = "times " + ", ".join(f"{each:g}" for each in times[1:]) if min(times) < 1 else "the same"
+    where = f"{images} images, {shown}, {how}, {100 * alike:g}% alike"
     events = images * float((np.minimum(before, after) * most)[1:].min()) / 2
     for number, name in enumerate(("change of ratio", "change of d'", "change of criterion")):
         yield _covered((name, where, events), bounds[number], float(truths[number]), draws)
