@@ -369,17 +369,14 @@ def context_changes(
             if one.low is not None and one.high is not None:
                 bounds[number, draw] = one.low, one.high
     z = [ndtri([side[0], side[1:] @ most[1:] / most[1:].sum()]) for side in (before, after)]
-    truths = [
-        times[1] / times[2],
-        (z[1] - z[0]) @ [1, -1],
-        (z[1] - z[0]) @ [-0.5, -0.5],
-    ]
+    gaps = [float((z[1] - z[0]) @ signs) for signs in ([1, -1], [-0.5, -0.5])]
     shown = ", ".join(f"{100 * rate:g}%" for rate in rates[1:])
     how = "times " + ", ".join(f"{each:g}" for each in times[1:]) if min(times) < 1 else "the same"
     where = f"{images} images, {shown}, {how}, {100 * alike:g}% alike"
     events = images * float((np.minimum(before, after) * most)[1:].min()) / 2
+    truths = [times[1] / times[2], *gaps]
     for number, name in enumerate(("change of ratio", "change of d'", "change of criterion")):
-        yield _covered((name, where, events), bounds[number], float(truths[number]), draws)
+        yield _covered((name, where, events), bounds[number], truths[number], draws)
 
 
 def _correlated(chances: Any, sd: float, seen: Floats) -> Floats:

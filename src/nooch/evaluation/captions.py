@@ -327,9 +327,8 @@ def score_captions(
     )
     runs.sort(key=lambda run: run.run != first)
     said = [_said(run.captions, vocabulary, as_written) for run in runs]
-    mentioned = [mentioned for mentioned, _ in said]
     asked = asked_the_same(
-        [_predictions(run, own, task_names) for run, own in zip(runs, mentioned, strict=True)]
+        [_predictions(run, own, task_names) for run, (own, _) in zip(runs, said, strict=True)]
     )
     scores = evaluate(
         suite,
@@ -370,8 +369,7 @@ def score_captions(
                     rows.select(*(pl.lit(v).alias(k) for k, v in run_criterion.items()), pl.all())
                 )
     notes.append(f"tasks are mentioned by the words of {synonyms} (`synonyms`)")
-    settings = {**scores.settings, "synonyms": str(synonyms), "splits": splits}
-    table, changes = pl.concat(tables, how="diagonal"), [*scores.changes]
+    changes = [*scores.changes]
     for run in runs[1:]:
         pair = [
             _predictions(cut, _said(cut.captions, vocabulary, as_written)[0], task_names)
@@ -380,7 +378,12 @@ def score_captions(
         answered = answers_of_runs(asked_the_same(pair), suite, keys, {})
         changes += context_changes(answered, runs[0].run, equal_length=True)
     return CaptionScores(
-        table, scores.differences, notes, settings, (), scores.contexts, changes=changes
+        pl.concat(tables, how="diagonal"),
+        scores.differences,
+        notes,
+        {**scores.settings, "synonyms": str(synonyms), "splits": splits},
+        contexts=scores.contexts,
+        changes=changes,
     )
 
 
