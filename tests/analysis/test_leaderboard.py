@@ -144,7 +144,7 @@ def test_a_baseline_is_a_model(models, tmp_path, run_cli):
         fails(lambda: leaderboard(models, suite=SUITE, baseline=baseline), *words,
               kind=ParameterError)  # fmt: skip
 
-    kind("wors", "did you mean worse?")
+    kind("worse2", "did you mean worse?")
     kind(models / "README.md", "is not the file of one of the models")
     (models / "better" / "model.yaml").write_text("name: the old one\nrevision: 2\n")
     kind("the old one", "'the old one' is better, worse")
