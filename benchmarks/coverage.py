@@ -340,7 +340,7 @@ def odds_ratios(draws: int, rate: float) -> Iterator[Covered]:
 def context_changes(
     draws: int, images: int, rates: Sequence[float], times: Sequence[float], alike: float
 ) -> Iterator[Covered]:
-    """What a run changes against a baseline: the ratio of false yes with the context to without,
+    """Changes of a run against a baseline: of the ratio of false yes with the context to without,
     d' and the criterion.
 
     Args:

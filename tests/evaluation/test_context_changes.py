@@ -277,3 +277,20 @@ def test_captions_also_at_equal_length(tmp_path):
     named = score_captions(SUITE, [long, short], baseline="long", bootstrap=0)
     assert [one.changes for one in named.changes] == [whole.changes, cut.changes]
     refused(lambda: score_captions(SUITE, [long, short], baseline="lang"), "did you mean long?")
+
+
+def test_changes_also_without_suspects(tmp_path):
+    """Of a suite with suspect labels, by those that are not: by hand."""
+    base, dpo = files_of(tmp_path, {"base.jsonl": (0.9, 0.1), "dpo.jsonl": (0.3, 0.1)})
+    challenge = SUITE.set("ce", "car", "test")
+    absent = challenge.cell_frame.filter(pl.col("cell").str.ends_with("negative"))
+    suite = nooch.find(DATA, nooch.CE(), tasks=["car"], splits=["test"])
+    suite.pairs = absent[::2].select("image_id", "task", suspect=pl.lit(value=True))
+    all_of, sure = evaluate(suite, [base, dpo]).changes
+    assert (sure.run, sure.baseline) == ("dpo, without suspects", "base")
+    assert all_of.changes == evaluate(SUITE, [base, dpo]).changes[0].changes
+    kept = absent[1::2].filter(cell="hard_negative")["image_id"]
+    for file, rate in ((base, "before"), (dpo, "after")):
+        said = pl.read_ndjson(file).filter(pl.col("image_id").is_in(kept.implode()))
+        by_hand = (said["answer"] == "Yes").mean()
+        assert getattr(sure.changes["rate_with"], rate) == pytest.approx(by_hand)

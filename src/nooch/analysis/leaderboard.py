@@ -22,6 +22,7 @@ from nooch.base.yaml_files import read_yaml
 from nooch.data import Dataset, csv_bytes
 from nooch.evaluation.answer_files import read_raw_answers
 from nooch.evaluation.answer_sample import (
+    WITHOUT,
     answers_as_predictions,
     answers_in,
     weighted_as_sample,
@@ -242,6 +243,7 @@ def leaderboard(
         sure = answered[:0]
         if suite.suspects is not None:
             sure = answered.join(suite.suspects, on=_PAIR, how="anti")
+            of_models[f"{entry.folder}{WITHOUT}", criterion] = sure
         estimates = answer_rates(sure, bootstrap=0).estimates if len(sure) else {}
         for cell in _ORDER[:2]:
             row[f"{cell}{_SURE}"] = estimates["rate", cell].value if estimates else None

@@ -188,37 +188,36 @@ def answers_of_runs(
     keys: Sequence[Key],
     thresholds: Mapping[str, Mapping[str, float]],
 ) -> dict[tuple[str, str], pl.DataFrame]:
-    """(run, criterion) -> ``answers_in`` its sets, of answers and captions; none without a row."""
+    """(run, criterion) -> ``answers_in`` its sets, of answers and captions, and of a suite with
+    suspect labels (``RUN, without suspects``, criterion); none without a row.
+    """
     answered = [(run.run, run.said) for run in runs if run.said is not None]
     cells = {
         criterion: suite.cells(key for key in keys if key[0] == criterion)
         for criterion in (dict.fromkeys(key[0] for key in keys) if answered else ())
     }
-    found = {
-        (run, criterion): answers_in(said, frame, thresholds.get(run))
-        for run, said in answered
-        for criterion, frame in cells.items()
-    }
+    found = {}
+    for run, said in answered:
+        for criterion, frame in cells.items():
+            rows = answers_in(said, frame, thresholds.get(run))
+            found[run, criterion] = rows
+            if suite.suspects is not None:
+                sure = rows.join(suite.suspects, on=list(_PAIR), how="anti")
+                found[f"{run}{WITHOUT}", criterion] = sure
     return {key: rows for key, rows in found.items() if rows.height}
 
 
 def rates_of_answers(
     answers: Mapping[tuple[str, str], pl.DataFrame], suite: Suite, bootstrap: int, seed: int
 ) -> dict[tuple[str, str], ContextRates]:
-    """(run, criterion) -> how often the run answers yes, by context; captions, a share of yes. Of a
-    suite with suspect labels also (``RUN, without suspects``, criterion).
+    """(run, criterion) -> how often the run answers yes, by context; captions, a share of yes.
 
     ``answers``: see ``answers_of_runs``.
     """
     rates = {}
-    for (run, criterion), rows in answers.items():
+    for key, rows in answers.items():
         of = answer_rates(rows, bootstrap=bootstrap, seed=seed)
-        rates[run, criterion] = replace(of, of_tenths=suite.is_of_tenths)
-        if suite.suspects is not None:
-            sure = rows.join(suite.suspects, on=["image_id", "task"], how="anti")
-            if sure.height:
-                name = f"{run}{WITHOUT}"
-                rates[name, criterion] = answer_rates(sure, bootstrap=bootstrap, seed=seed)
+        rates[key] = replace(of, of_tenths=suite.is_of_tenths)
     return rates
 
 

@@ -13,6 +13,7 @@ import polars as pl
 from nooch.base.display import DisplayTable
 from nooch.base.errors import ParameterError, check_one_of, some_of
 from nooch.base.words import counted
+from nooch.evaluation.answer_sample import WITHOUT
 from nooch.evaluation.metrics.paired_changes import Change, PairedAnswers, mean_change
 from nooch.suites import CELLS
 
@@ -45,7 +46,7 @@ _SCALE = {"rate_with": 100, "rate_without": 100, "recall": 100}
 
 @dataclass(frozen=True)
 class ContextChange:
-    """What a run changes against a baseline, on the answers and images of both.
+    """Changes of a run against a baseline, on the answers and images of both.
 
     Attributes:
         run: its name.
@@ -161,19 +162,20 @@ def both_asked(answers: pl.DataFrame, baseline: pl.DataFrame) -> pl.DataFrame:
 def context_changes(
     answers: Mapping[tuple[str, str], pl.DataFrame], baseline: str, *, equal_length: bool = False
 ) -> list[ContextChange]:
-    """What each run changes against the baseline, of answers about the same images and tasks.
+    """Changes of each run against the baseline, of answers about the same images and tasks.
 
     Args:
         answers: (run, criterion) -> as of ``answers_in``: ``image_id, task, cell, yes, weight``,
             and ``unknown``, ``unit`` where images are in groups, and of captions ``words``.
-        baseline: one of the runs.
+        baseline: one of the runs; runs without suspects are compared with its own without these.
         equal_length: whether captions were cut to the same number of words.
     """
     found = []
     for (run, criterion), rows in answers.items():
-        if run == baseline or (baseline, criterion) not in answers:
+        own = baseline + (WITHOUT if run.endswith(WITHOUT) else "")
+        if run == own or (own, criterion) not in answers:
             continue
-        both = both_asked(rows, answers[baseline, criterion])
+        both = both_asked(rows, answers[own, criterion])
         if both.height:
             n, changes = both["image_id"].n_unique(), _changes(both)
             found.append(ContextChange(run, baseline, criterion, changes, n, equal_length))

@@ -1,4 +1,4 @@
-"""What changes from one run to another on the same answers: rates, their ratio, d' and criterion.
+"""Changes from one run to another on the same answers: of rates, their ratio, d', the criterion.
 
 A change has a 95% interval by units (images, or groups of these), whose answers may be alike. Of a
 share it is Tango's, for the effective number of answers. Of a ratio of rates R = r1 / r2 and of
