@@ -278,7 +278,7 @@ def _of_equal_length(
     read: _Reading,
     keys: Sequence[tuple[str, str, str]],
 ) -> list[ContextChange]:
-    """What captions change if each is cut to the shorter one of a model and the baseline."""
+    """Changes of captions if each is cut to the shorter one of a model and the baseline."""
     changes, cells = [], read.suite.cells(keys)
     for name in captions if base in captions else ():
         if name != base:
@@ -364,21 +364,21 @@ class _Reading:
 
 
 def _runs(
-    entries: Sequence[_RankedModel], how: _Reading, progress: Progress
+    entries: Sequence[_RankedModel], of: _Reading, progress: Progress
 ) -> tuple[list[pl.DataFrame], dict[str, ModelCaptions]]:
     """Answers of each model, as ``Predictions.said``, about all that was asked, and the captions by
     folder; these are read together, since some name only questions.
     """
     of_captions = [entry for entry in entries if entry.card.kind == "captions"]
     files = [entry.file for entry in of_captions]
-    read = read_captions(files, how.suite, how.answers) if files else []
+    read = read_captions(files, of.suite, of.answers) if files else []
     captions = {entry.folder: run for entry, run in zip(of_captions, read, strict=True)}
     runs = []
     for entry in tracked(entries, len(entries), "reading", progress):
         if entry.folder in captions:
             runs.append(_mentioned(captions[entry.folder], how))
             continue
-        raw = read_raw_answers(entry.file, how.answers).frame
+        raw = read_raw_answers(entry.file, of.answers).frame
         if all(raw[name].null_count() for name in ("question_id", "image", "question")):
             problem = "names neither questions nor images: their order cannot be checked"
             raise _refused(entry, problem, "give question_id with each answer")
@@ -386,19 +386,19 @@ def _runs(
         if named.is_duplicated().any():
             raise _refused(entry, "has several answers to one question", "give one of each")
         found = read_answers(
-            entry.file, how.suite, answers=how.answers, questions=how.asked, ignore_unknown=True
+            entry.file, of.suite, answers=of.answers, questions=of.asked, ignore_unknown=True
         )
         said = answers_as_predictions(found).said
         assert said is not None  # noqa: S101 - they are answers
-        _check_questions(entry, said, how.asked)
+        _check_questions(entry, said, of.asked)
         runs.append(said)
     return runs, captions
 
 
-def _mentioned(captions: ModelCaptions, how: _Reading) -> pl.DataFrame:
+def _mentioned(captions: ModelCaptions, of: _Reading) -> pl.DataFrame:
     """Mentions of the tasks in captions of all images that questions were asked about."""
-    run, suite = mentions(captions, how.words, how.suite.tasks), how.suite
-    images = how.asked.select("image_id").drop_nulls().unique()
+    run, suite = mentions(captions, of.words, of.suite.tasks), of.suite
+    images = of.asked.select("image_id").drop_nulls().unique()
     pairs = images.join(pl.DataFrame({"task": run.tasks}), how="cross").with_columns(weight=1.0)
     ids = pl.col("image_id").cast(run.image_ids.dtype, strict=False)
     run, pairs = with_unanswered(run, pairs), pairs.with_columns(ids)
