@@ -376,7 +376,7 @@ def _runs(
     runs = []
     for entry in tracked(entries, len(entries), "reading", progress):
         if entry.folder in captions:
-            runs.append(_mentioned(captions[entry.folder], how))
+            runs.append(_mentioned(captions[entry.folder], of))
             continue
         raw = read_raw_answers(entry.file, of.answers).frame
         if all(raw[name].null_count() for name in ("question_id", "image", "question")):

@@ -85,7 +85,7 @@ class ContextChange:
     @property
     def _verdict(self) -> tuple[str, str]:
         """The verdict, and why. The ratio decides, if it changes; else the rate, if the ratio's
-        interval is near 1; a ratio that falls since the rate without the context rises is no gain.
+        interval is near 1. A ratio that falls as the rate without the context rises: "errs more".
         """
         rate, elsewhere, ratio = (self.changes[n] for n in [*_MEANT][:3])
         few, to, in_brackets = "too few to tell", _from_to(ratio), _bare(_from_to(ratio))
@@ -150,7 +150,7 @@ def _from_to(change: Change, scale: float = 1, unit: str = "") -> str:
 
 
 def both_asked(answers: pl.DataFrame, baseline: pl.DataFrame) -> pl.DataFrame:
-    """Answers that both runs were asked for: those of ``answers``, with the baseline's columns as
+    """Rows of ``answers`` that both runs were asked for, with the baseline's columns as
     ``yes_before`` and so on, and the larger weight of both. Frames: as of ``answers_in``.
     """
     names = [name for name in ("yes", "weight", "unknown", "words") if name in baseline.columns]

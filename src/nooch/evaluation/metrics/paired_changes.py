@@ -128,7 +128,7 @@ class PairedAnswers:
     def sensitivity(self, positive: NDArray[np.bool_]) -> tuple[Change, Change]:
         """The changes of d' = z(H) - z(F) and of the criterion -(z(H) + z(F)) / 2, for the rates of
         yes H of positives and F of the others. Each is (Y n / W + 1/2) / (n + 1) of n answers of
-        weight W (Hautus 1995), so that 0 and 1 have a z, too.
+        weight W (Hautus 1995), so that 0 and 1 also have a z.
         """
         rates = self._rates(positive)
         if rates is None:
@@ -164,7 +164,7 @@ class PairedAnswers:
 @dataclass(frozen=True, eq=False)
 class _TwoRates:
     """Weights of two kinds of answers and of yes: ``yes`` (2 runs, 2 kinds, m units), ``weight``
-    (2, m); ``n`` (2,) answers; ``sizes`` (m,) those of each unit.
+    (2, m); ``n`` (2,) answers; ``sizes`` (m,) answers of each unit.
     """
 
     yes: Floats
