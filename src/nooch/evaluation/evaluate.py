@@ -319,7 +319,7 @@ def _scored(suite: Suite, runs: list[Predictions], plan: _Plan) -> Scores:
     runs = [with_counts.get(run.run, run) for run in runs]
     answers = answers_of_runs(runs, suite, asked, thresholds)
     contexts = rates_of_answers(answers, suite, plan.bootstrap, plan.seed)
-    changes = context_changes(answers, plan.baseline) if plan.differences else []
+    changes = context_changes(answers, plan.baseline) if answers and plan.differences else []
     notes += [
         *sample.notes,
         *run_notes(runs),
@@ -394,7 +394,8 @@ def _with_baseline(
 ) -> tuple[list[Predictions], str]:
     """The runs, and the name of the baseline; of a file with another run, this is added."""
     names: dict[str, Sequence[str]] = {run.run: () for run in runs}
-    name = baseline_of(baseline, names, "the predictions")
+    first = runs[0].run
+    name = first if baseline is None else baseline_of(baseline, names, "the predictions")
     if name is not None:
         return runs, name
     path = Path(str(baseline))

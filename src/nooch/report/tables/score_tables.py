@@ -90,7 +90,7 @@ def tables_of(
     for (criterion, split, baseline), part in groups:
         title = f"Differences from {baseline} on {criterion} challenge sets ({split})"
         tables += table(title, part, ["task", "run"], columns, differences=True)
-    return tables + changes_tables(scores.changes)
+    return tables + (changes_tables(scores.changes) if scores.changes else [])
 
 
 def _table(
