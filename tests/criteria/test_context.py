@@ -6,14 +6,15 @@ import math
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import assume, given, settings, strategies as st
+from oracles import naive_regression
 from refusals import fails, refused
 from same_datasets import found_in_parts
 from scipy.sparse import csr_array
 from sklearn.linear_model import LogisticRegression
 
 from nooch.base.errors import FormatError, InputError, ParameterError, UndefinedError
-from nooch.criteria import CE, Combination, Context, FittedContext
+from nooch.criteria import CE, Combination, Context, FittedContext, context_fit, row_regressions
 from nooch.criteria.presences import Presences, fold_numbers, image_hashes
 from nooch.data import Dataset
 from nooch.suites import save_suite
@@ -59,11 +60,43 @@ def test_support_is_the_log_odds_of_scikit_learn(seed, k):
         assert found == pytest.approx(expected(train, images, column), abs=1e-4)
 
 
-def test_with_many_columns_too(monkeypatch):
-    monkeypatch.setattr("nooch.criteria.context_fit._DENSE", 1)
-    train = drawn()
-    found = Context().fit(dataset(train)).support(dataset(train), "c0")
-    assert found == pytest.approx(expected(train, train, 0), abs=1e-4)
+@settings(deadline=None)
+@given(st.data())
+def test_weights_are_those_of_each_image_alone_in_all_folds_and_for_any_other_tasks(data):
+    k, folds = data.draw(st.integers(2, 7)), data.draw(st.sampled_from([0, 2, 5]))
+    rare = st.sampled_from([0.01, 0.2, 0.5])
+    usual = data.draw(st.lists(rare, min_size=k, max_size=k))
+    random = np.random.default_rng(data.draw(st.integers(0, 10**6)))
+    kinds = random.random((data.draw(st.integers(2, 40)), k)) < usual
+    # few kinds of rows, some of them very often; a copy of a column, and its opposite
+    often = np.sort(random.integers(0, len(kinds), (data.draw(st.integers(20, 3000)), 3)))[:, 0]
+    present = kinds[often]
+    present = np.concatenate([present, present[:, :1], ~present[:, :1]], axis=1)
+    assume((present.sum(axis=1) > 1).mean() > 0.05)
+    unknown = (random.random(present.shape) < data.draw(st.sampled_from([0, 0.02]))) & ~present
+    images = dataset(present, unknown=unknown)
+    criterion = Context(folds=folds, include=images.classes)
+    with pytest.MonkeyPatch.context() as patch:
+        # conjugate gradients, and several chunks, blocks and threads
+        patch.setattr(row_regressions, "_WIDE", data.draw(st.sampled_from([0, math.inf])))
+        patch.setattr(row_regressions, "_CHUNK", data.draw(st.sampled_from([3, 4096])))
+        fitted = criterion.fit(images).regressions
+        patch.setattr(context_fit, "_MOST_TASKS", 1)
+        for task, one in criterion.fit(images, images.classes[-2:]).regressions.items():
+            assert one == fitted[task]
+    fold = image_hashes(images.images["image_id"]) % max(1, folds)
+    for column, one in enumerate(fitted.values()):
+        if one.problem:
+            continue
+        context = [images.classes.index(name) for name in one.context]
+        left = ~unknown[:, [column, *context]].any(axis=1)
+        assert one.images == left.sum()
+        for part, weights in enumerate(one.weights):
+            rows = left & ((fold != part - 1) | (part == 0))
+            x, y = present[rows][:, context], present[rows, column]
+            assert (weights is None) == (y.all() or not y.any())
+            if weights is not None:
+                assert weights == pytest.approx(naive_regression(x, y), abs=1e-10)
 
 
 def test_thresholds_are_the_base_rate_and_its_lift():

@@ -13,15 +13,14 @@ With the base rate r, the share of training images that have Y, and a lift L (3 
     hard negative: y = 0 and s(x) > logit(r) + log(L)        the odds are above L times the usual
     hard positive: y = 1 and s(x) < logit(r)                 the odds are below the usual
 
-Images that were fitted get s from a regression on the others (``folds``). ``context_fit`` minimizes
-(``logistic_regression``) and chooses c, ``presences`` reads it.
+Images that were fitted get s from a regression on the others (``folds``). ``presences`` reads c,
+``context_fit`` chooses it, ``row_regressions`` minimizes.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -31,7 +30,6 @@ from numpy.typing import NDArray
 from scipy.special import expit, logit
 
 from nooch.base.errors import ParameterError, UndefinedError, check_one_of, some_of
-from nooch.base.limits import limited_threads, usable_cpus
 from nooch.criteria.context_fit import Names, Regression, SavedContext, Table, check_size
 from nooch.criteria.contract import (
     SupportFitted,
@@ -162,10 +160,7 @@ class Context:
             include=self.include,
             folds=self.folds,
         )
-        # the regressions of a task take turns with Python code: threads of BLAS would only wait
-        with limited_threads(1), ThreadPoolExecutor(usable_cpus()) as pool:
-            regressions = list(pool.map(table.regression, tasks))
-        return FittedContext(self, table.unknown, dict(zip(tasks, regressions, strict=True)))
+        return FittedContext(self, table.unknown, table.regressions(tasks))
 
     def fit(self, train: Dataset, tasks: Sequence[str] | None = None) -> FittedContext:
         """Fit on training images; raises as ``finish``."""

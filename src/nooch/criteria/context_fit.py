@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 from nooch.base.errors import Command, InputError, some_of
+from nooch.base.limits import limited_threads, usable_cpus
 from nooch.criteria.presences import LABELS, Presences
+from nooch.criteria.row_regressions import DistinctRows, distinct_rows
 from nooch.data import Dataset
 
 _IMPLIES, _LEAST, _PARENT = 0.99, 20, 0.95
-_DENSE = 2000
-"""Columns whose Hessian (32 MB) is solved exactly; with more, L-BFGS is used."""
+_MOST_TASKS, _MOST_ENTRIES = 48, 1 << 21
+"""Tasks fitted at once, and numbers in one of their arrays."""
 _MOST_WEIGHTS = 10_000_000
 """Weights of all tasks' regressions: some 0.5 GB in memory, 200 MB in the suite."""
 _COMMON, _STRONG, _MOST_CUES = 0.1, 3.0, 5
@@ -107,8 +109,25 @@ def check_size(n_tasks: int, n_names: int, folds: int) -> None:
         )
 
 
+@dataclass
+class _Draft:
+    """A task's regression without its weights; ``problem`` if there is none.
+
+    Attributes:
+        context: columns of ``Table.x`` that are its context.
+        used: images that are fitted, bool (n_images,), and ``positive``: those with the class.
+        counts: of the used images with each row, float64 (2, n_rows): all, and those positive.
+    """
+
+    regression: Regression
+    context: NDArray[np.intp]
+    used: NDArray[np.bool_]
+    positive: NDArray[np.bool_]
+    counts: NDArray[np.float64]
+
+
 class Table:
-    """The training images' presences, and the regression of any task on them."""
+    """The training images' presences, and the regressions of tasks on them."""
 
     def __init__(
         self,
@@ -120,96 +139,162 @@ class Table:
         include: Names,
         folds: int,
     ) -> None:
-        self.state, self.n_classes, self.source, self.folds = state, n_classes, source, folds
+        self.state, self.source, self.folds = state, source, folds
         self.exclude, self.include = exclude, include
-        self.matrix = state.matrix
-        self.by_column = self.matrix.tocsc()
-        self.known = 2 * state.unknown_images() <= len(state)
+        self.by_column = state.matrix.tocsc()
+        known = 2 * state.unknown_images() <= len(state)
         self.unknown = [
-            name for name, is_known in zip(state.names, self.known, strict=True) if not is_known
+            name for name, is_known in zip(state.names, known, strict=True) if not is_known
         ]
         if source == LABELS and (error := _no_context(state, n_classes)):
             raise error
+        # columns from here on may be context: ``x`` has these, and the distinct rows of images
+        self.first = 0 if source == LABELS else n_classes
+        self.known, self.names = known[self.first :], state.names[self.first :]
+        x = state.matrix[:, self.first :]
+        rows, self.row_of = distinct_rows(x)
+        self.x = x[rows]
+        self.rows = DistinctRows(self.x)
+        of_fold = state.units % np.uint64(max(1, folds))
+        self.images = [np.flatnonzero(of_fold == fold) for fold in range(folds)]
 
-    def regression(self, task: str) -> Regression:
-        """The regression of a task, or why there is none."""
+    def regressions(self, tasks: Sequence[str]) -> dict[str, Regression]:
+        """The regression of each task, or why there is none."""
+        most = max(1, min(_MOST_TASKS, _MOST_ENTRIES // max(self.x.shape[0], self.rows.size**2)))
+        size = min(most, -(-len(tasks) // usable_cpus()))
+        blocks = [tasks[start : start + size] for start in range(0, len(tasks), size)]
+        # blocks take turns with Python code: threads of BLAS would only wait
+        with limited_threads(1), ThreadPoolExecutor(usable_cpus()) as pool:
+            found = [one for block in pool.map(self._fitted, blocks) for one in block]
+        return dict(zip(tasks, found, strict=True))
+
+    def _fitted(self, tasks: Sequence[str]) -> list[Regression]:
+        drafts = [self._draft(task) for task in tasks]
+        able = [draft for draft in drafts if draft.regression.problem is None]
+        if able:
+            self._fit(able)
+        return [draft.regression for draft in drafts]
+
+    def _fit(self, drafts: Sequence[_Draft]) -> None:
+        """Add the weights: of all images, then of those outside each fold."""
+        free = np.zeros((len(self.names), len(drafts)), bool)
+        for number, draft in enumerate(drafts):
+            free[draft.context, number] = True
+        n, k = all_images = np.stack([draft.counts for draft in drafts], axis=2)
+        whole = self.rows.fit(n, k, free)
+        fits, lacks = [whole], [np.zeros(len(drafts), bool)]
+        for images in self.images:
+            of_fold = [self._counts(draft.used, draft.positive, images) for draft in drafts]
+            n, k = all_images - np.stack(of_fold, axis=2)
+            positives = k.sum(axis=0)
+            both = (positives > 0) & (positives < n.sum(axis=0))
+            fits.append(np.full(whole.shape, np.nan))
+            lacks.append(~both)
+            if both.any():
+                fits[-1][:, both] = self.rows.fit(
+                    *(np.compress(both, values, axis=1) for values in (n, k, free, whole))
+                )
+        for number, draft in enumerate(drafts):
+            columns = [0, *(1 + draft.context)]
+            lack = [bool(of_tasks[number]) for of_tasks in lacks]
+            draft.regression = msgspec.structs.replace(
+                draft.regression,
+                weights=[
+                    None if is_lack else of_tasks[columns, number].tolist()
+                    for of_tasks, is_lack in zip(fits, lack, strict=True)
+                ],
+                unfitted=self._one_label(draft, lack.index(True) - 1) if any(lack) else None,
+            )
+
+    def _counts(
+        self,
+        used: NDArray[np.bool_],
+        positive: NDArray[np.bool_],
+        images: NDArray[np.intp] | slice = slice(None),
+    ) -> NDArray[np.float64]:
+        """How many of these images have each row, and are positive too, (2, n_rows)."""
+        rows, used = self.row_of[images], used[images]
+        kinds = (rows[used], rows[used & positive[images]])
+        return np.array([np.bincount(kind, minlength=self.x.shape[0]) for kind in kinds], float)
+
+    def _draft(self, task: str) -> _Draft:
         column = self.state.names.index(task)
-        labeled = np.flatnonzero(~self.state.is_unknown(column))
         positive = np.zeros(len(self.state), bool)
         positive[self.by_column.indices[slice(*self.by_column.indptr[column : column + 2])]] = True
-        context, left_out, parents = self._context(column, positive, labeled)
+        used = ~self.state.is_unknown(column)
+        counts = self._counts(used, positive)
+        context, left_out, parents = self._context(task, counts)
         # 1 where something that is context is unknown in the image
-        complete = self.state.unknowns(context)[labeled] == 0
-        rows, y = labeled[complete], positive[labeled[complete]]
+        complete = self.state.unknowns(self.first + context) == 0
+        if not complete.all():
+            used &= complete
+            counts = self._counts(used, positive)
+        n, k = counts.sum(axis=1).tolist()
         fitted = Regression(
-            float(y.mean()) if len(y) else 0.0,
-            len(y),
+            k / n if n else 0.0,
+            int(n),
             left_out=left_out,
             parents=parents,
-            unannotated=len(self.state) - len(y),
+            unannotated=len(self.state) - int(n),
         )
         problem = None
-        if not len(y) or y.all() or not y.any():
-            problem = f"{'all' if len(y) and y.all() else 'no'} training images have the class"
+        if k in (0, n):
+            problem = f"{'all' if k else 'no'} training images have the class"
         elif not len(context):
             why = some_of([f"{name} ({reason})" for name, reason in left_out.items()], 3)
             problem = f"no other class is context of it{f': {why}' if left_out else ''}"
         if problem is not None:
-            return msgspec.structs.replace(fitted, problem=problem)
-        folds = self.state.units[rows] % np.uint64(max(1, self.folds))
-        parts = [np.arange(len(y)), *(np.flatnonzero(folds != f) for f in range(self.folds))]
-        x, lacks = self.matrix[rows][:, context], [self._one_label(y, part) for part in parts]
-        return msgspec.structs.replace(
-            fitted,
-            context=[self.state.names[number] for number in context],
-            weights=[
-                None if lack else logistic_regression(x[part], y[part]).tolist()
-                for part, lack in zip(parts, lacks, strict=True)
-            ],
-            unfitted=next(filter(None, lacks), None),
-            means=np.asarray(x.mean(axis=0)).ravel().tolist(),
-            cues=self._cues(context, x, y),
-        )
+            fitted = msgspec.structs.replace(fitted, problem=problem)
+        else:
+            present, with_class = (counts @ self.x)[:, context]
+            fitted = msgspec.structs.replace(
+                fitted,
+                context=[self.names[number] for number in context],
+                means=(present / n).tolist(),
+                cues=self._cues(context, present, with_class, n, k),
+            )
+        return _Draft(fitted, context, used, positive, counts)
 
-    def _one_label(self, y: NDArray[np.bool_], others: NDArray[np.intp]) -> str | None:
-        """Why there is no regression on the images outside a fold; None where both labels are."""
-        positives = int(y[others].sum())
-        if 0 < positives < len(others):
-            return None
-        which = "without" if positives else "with"
+    def _one_label(self, draft: _Draft, fold: int) -> str:
+        """Why there is no regression on the images outside a fold."""
+        n, k = draft.counts.sum(axis=1).astype(int).tolist()
+        own, positives = self._counts(draft.used, draft.positive, self.images[fold]).sum(axis=1)
+        which, count = ("with", k) if positives == k else ("without", n - k)
         return (
-            f"one of {self.folds} folds has all training images {which} the class"
-            f" ({int((y != bool(positives)).sum())}), so that its {len(y) - len(others):,} images"
-            " have no regression on the others"
+            f"one of {self.folds} folds has all training images {which} the class ({count}), so"
+            f" that its {int(own):,} images have no regression on the others"
         )
 
     def _cues(
-        self, context: NDArray[np.intp], x: csr_array, y: NDArray[np.bool_]
+        self,
+        context: NDArray[np.intp],
+        present: NDArray[np.float64],
+        with_class: NDArray[np.float64],
+        n: float,
+        k: float,
     ) -> dict[str, float]:
         """Context that is common in images with the class, and of a large odds ratio with it."""
-        n, counts = np.array([[len(y) - y.sum()], [y.sum()]]), x.sum(axis=0)
-        of_y = y.astype(np.float64) @ x
         # half an image more on either side: odds of 0 or 1 have no finite ratio
-        shares = (np.stack([counts - of_y, of_y]) + 0.5) / (n + 1)
+        counts = np.stack([present - with_class, with_class])
+        shares = (counts + 0.5) / (np.array([[n - k], [k]]) + 1)
         odds = shares / (1 - shares)
         ratio = odds[1] / odds[0]
         # what never comes with a class of few images has a share only by that half
-        strong = np.flatnonzero((of_y > 0) & (shares[1] >= _COMMON) & (ratio >= _STRONG))
+        strong = np.flatnonzero((with_class > 0) & (shares[1] >= _COMMON) & (ratio >= _STRONG))
         order = np.argsort((shares[0] - shares[1])[strong], kind="stable")[:_MOST_CUES]
-        return {self.state.names[context[column]]: float(ratio[column]) for column in strong[order]}
+        return {self.names[context[column]]: float(ratio[column]) for column in strong[order]}
 
     def _context(
-        self, column: int, positive: NDArray[np.bool_], labeled: NDArray[np.intp]
+        self, task: str, images: NDArray[np.float64]
     ) -> tuple[NDArray[np.intp], dict[str, str], list[str]]:
-        """Columns that are context of a task, why others are not, and what may be its parents."""
-        names, task = self.state.names, self.state.names[column]
-        table, y = self.matrix[labeled], positive[labeled].astype(np.float64)
-        counts, both = np.asarray(table.sum(axis=0)).ravel(), table.T @ y
-        n, n_positive = len(y), y.sum()
+        """Columns that are context of a task, why others are not, and what may be its parents;
+        ``images`` are counts of its labeled ones, as ``_counts`` gives them.
+        """
+        names, (n, n_positive) = self.names, images.sum(axis=1)
+        counts, both = images @ self.x
         candidate = self.known.copy()
-        if self.source != LABELS:
-            candidate[: self.n_classes] = False
-        candidate[column] = False
+        if self.source == LABELS:
+            candidate[names.index(task)] = False
         # a constant has no information; a column that stands for unknown values is also one
         told = candidate & (counts > 0) & (counts < n)
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -235,22 +320,9 @@ class Table:
         }
         return context, left_out, [names[number] for number in np.flatnonzero(parents)]
 
-    @staticmethod
-    def _named(given: Names, task: str) -> Sequence[str]:
-        return given.get(task, ()) if isinstance(given, Mapping) else given
-
-
-def logistic_regression(c: Any, y: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """B and w, float64 (1 + n_columns,), from presences (n_images, n_columns) and labels."""
-    # here: it takes longer to import than all of the core
-    from sklearn.linear_model import LogisticRegression
-
-    if c.shape[1] <= _DENSE:
-        model = LogisticRegression(C=1, solver="newton-cholesky", tol=1e-10, max_iter=100)
-    else:
-        model = LogisticRegression(C=1, tol=1e-8, max_iter=1000)
-    model.fit(c, y)
-    return np.concatenate([model.intercept_, model.coef_[0]])
+    def _named(self, given: Names, task: str) -> Sequence[str]:
+        of_task = given.get(task, ()) if isinstance(given, Mapping) else given
+        return [name for name in of_task if name in self.names]
 
 
 class SavedContext(msgspec.Struct):
