@@ -212,7 +212,7 @@ class Table:
         positive: NDArray[np.bool_],
         images: NDArray[np.intp] | slice = slice(None),
     ) -> NDArray[np.float64]:
-        """How many of these images have each row, and are positive too, (2, n_rows)."""
+        """Number of these images with each row, and of the positive ones, float64 (2, n_rows)."""
         rows, used = self.row_of[images], used[images]
         kinds = (rows[used], rows[used & positive[images]])
         return np.array([np.bincount(kind, minlength=self.x.shape[0]) for kind in kinds], float)

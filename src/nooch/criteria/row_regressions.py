@@ -62,7 +62,7 @@ class DistinctRows:
 
         Args:
             n: images that have each row, float64 (n_rows, n_regressions).
-            k: those of them that are positive, likewise; neither all nor none.
+            k: number of positive images among these, in the same form; neither none nor all.
             free: columns that each regression uses, bool (n_columns, n_regressions).
             start: b and w of similar regressions; by default those without context.
         """
@@ -120,13 +120,13 @@ class DistinctRows:
         return total
 
     def _variances(self, w: Floats, n: Floats) -> Iterator[Floats]:
-        """Of each chunk, n p (1 - p)."""
+        """The factors n p (1 - p) of each chunk."""
         for rows, x in self._chunks:
             p = _probability(x @ w)
             yield n[rows] * p * (1 - p)
 
     def _hessian(self, w: Floats, n: Floats, free: Mask) -> Floats:
-        """Of each regression, (n_regressions, size, size); of what it does not use, 1."""
+        """The Hessians, (n_regressions, size, size); the identity in columns that are not used."""
         parts = zip(self._pairs, self._variances(w, n), strict=True)
         upper: Any = sum(pairs @ variance for pairs, variance in parts)
         half: Floats = upper.T.reshape(-1, self.size, self.size)
@@ -185,6 +185,6 @@ def _probability(z: Floats) -> Floats:
 
 
 def _dots(a: Floats, b: Floats) -> Floats:
-    """Of the columns, float64 (n_columns,), each summed alike for any number of them."""
+    """Products of columns, float64 (n_columns,), each summed alike for any number of them."""
     products: Floats = np.ascontiguousarray((a * b).T).sum(axis=1)
     return products
