@@ -63,13 +63,13 @@ def ask_command(
         yield facts
         say(_counts(facts, None if in_batch else server))
         return
-    logs, places = None if engine is None else logs_of(out), dict[str, Any]()
+    places: dict[str, Any] = {}
     if engine is not None:
         from nooch.base.engines import engine as engine_of
         from nooch.models.devices import choose_device
 
         # a GPU serves one job at a time
-        workers = engine_of(engine, logs, gpus=int(choose_device(local["device"]) != "cpu"))
+        workers = engine_of(engine, logs_of(out), gpus=int(choose_device(local["device"]) != "cpu"))
         places = {"map": workers.map, "threads": workers.threads}
     if server is not None and not in_batch:
         note(f"the images are sent over the network to {server.address}")
