@@ -208,26 +208,18 @@ class TestRefusals:
 
     @pytest.mark.parametrize(
         ("change", "part"),
-        [
-            (lambda rows: [{"question_id": 99999, "answer": "no"}, *rows], "99999"),
-            (
-                lambda rows: [{**rows[0], "answer": "?"}, *rows],
-                "1 questions are answered twice: rows 1 and 2",
-            ),
-            (lambda rows: [{"no": 1}], "no answers that are recognized"),
-            (lambda rows: [], "contains no record"),
-            (lambda rows: [*rows, {"question_id": 3}], "has no field answer"),
-            (lambda rows: [*rows, {"question_id": 3, "answer": 4}], "is int"),
-            (lambda rows: [{"question_id": "x", "answer": "no"}], "fit no question: x"),
-            (lambda rows: [{**rows[0], "probability": 1.5}], "not a probability, such as 1.5"),
-            (lambda rows: [{**rows[0], "probability": "p"}], "probability is not a number"),
-            (
-                lambda rows: [{"question_id": 1, "text": "a", "image": "9.jpg"}],
-                "contains questions",
-            ),
-            (lambda rows: [{"question_id": 1, "text": "a", "image_id": 9}], "or captions"),
-        ],
-    )
+        [(lambda rows: [{"question_id": 99999, "answer": "no"}, *rows], "99999"),
+         (lambda rows: [{**rows[0], "answer": "?"}, *rows], "are answered twice: rows 1 and 2"),
+         (lambda _: [{"no": 1}], "no answers that are recognized"),
+         (lambda _: [], "contains no record"),
+         (lambda rows: [*rows, {"question_id": 3}], "has no field answer"),
+         (lambda rows: [*rows, {"question_id": 3, "answer": 4}], "is int"),
+         (lambda _: [{"question_id": "x", "answer": "no"}], "fit no question: x"),
+         (lambda rows: [{**rows[0], "probability": 1.5}], "not a probability, such as 1.5"),
+         (lambda rows: [{**rows[0], "probability": "p"}], "probability is not a number"),
+         (lambda _: [{"question_id": 1, "text": "a", "image": "9.jpg"}], "contains questions"),
+         (lambda _: [{"question_id": 1, "text": "a", "image_id": 9}], "or captions")],
+    )  # fmt: skip
     def test_answers_that_do_not_fit(self, read, questions, said, change, part):
         rows = _pope_by_id(_rows(questions, said))
         fails(lambda: read(change(rows)), part, "a.jsonl")

@@ -187,46 +187,46 @@ def with_column(**columns):
     return lambda f: f.with_columns(**columns)
 
 
-@pytest.mark.parametrize(
-    ("change", "parts"),
-    [
-        (lambda f: f.rename({"image_id": "x"}), ["has columns x, task, logit"]),
-        (lambda f: f[:0], ["contains no row"]),
-        (lambda f: f[:0].with_columns(run=pl.lit("r")), ["contains no row"]),
-        (with_column(probability=0.5), ["both a column logit and a column probability"]),
-        (lambda f: f.rename({"logit": "x"}), ["a column task, but neither logit nor probability"]),
-        (lambda f: f.drop("logit"), ["neither logit nor probability"]),
-        (with_column(logit=pl.lit("0.5")), ["column logit contains String", "not numbers"]),
-        (with_column(logit=pl.concat_str(pl.lit("n/"), "image_id")), ["such as 'n/37'"]),
-        (with_column(logit=pl.lit(value=True)), ["column logit contains Boolean"]),
-        (with_column(logit=pl.lit(None)), ["column logit contains Null"]),
-        (
-            with_column(logit=pl.when(pl.int_range(pl.len()) != 30).then("logit")),
-            ["1 value is missing", "image 43, task fire_hydrant"],
-        ),
-        (without("image_id"), ["2 image ids are"]),
-        (without("task"), ["2 tasks are missing"]),
-        (with_column(logit=pl.lit(float("nan"))), ["48 values are NaN", "image 37, task car"]),
-        (with_column(logit=-pl.lit(float("inf"))), ["48 values are NaN or infinite"]),
-        (with_column(seed=pl.lit("one")), ["wrong kind", "seed"]),
-        (with_column(label=pl.lit(2)), ["label contains more than 0 and 1"]),
-        (with_column(label=pl.lit(None, pl.Int64)), ["label contains more than 0 and 1"]),
-        (with_column(task=pl.lit(" ")), ["empty name"]),
-        (
-            lambda f: pl.concat([f, f[:2].with_columns(logit=pl.col("logit") + 1)]),
-            ["2 predictions are repeated with other values", "task car: row 1 has", "run f"],
-        ),
-        (lambda f: f.rename({"logit": "probability"}), ["are not a probability", "0 to 1"]),
-        (
-            lambda f: f.select("image_id", "task", probability=pl.lit(1 + 1e-5)),
-            ["48 values are not a probability"],
-        ),
-        (
-            lambda f: f.select("image_id", "task", probability=pl.lit(-1e-5)),
-            ["48 values are not a probability"],
-        ),
-    ],
-)
+def with_probability(value):
+    """A change of logits to this probability."""
+    return lambda f: f.select("image_id", "task", probability=pl.lit(value))
+
+
+def repeated(n, **columns):
+    """A change that repeats the first rows with other values."""
+    return lambda f: pl.concat([f, f[:n].with_columns(**columns)])
+
+
+LATE = pl.when(pl.int_range(pl.len()) != 30).then("logit")
+WRONG_LONG = [
+    (lambda f: f.rename({"image_id": "x"}), ["has columns x, task, logit"]),
+    (lambda f: f[:0], ["contains no row"]),
+    (lambda f: f[:0].with_columns(run=pl.lit("r")), ["contains no row"]),
+    (with_column(probability=0.5), ["both a column logit and a column probability"]),
+    (lambda f: f.rename({"logit": "x"}), ["a column task, but neither logit nor probability"]),
+    (lambda f: f.drop("logit"), ["neither logit nor probability"]),
+    (with_column(logit=pl.lit("0.5")), ["column logit contains String", "not numbers"]),
+    (with_column(logit=pl.concat_str(pl.lit("n/"), "image_id")), ["such as 'n/37'"]),
+    (with_column(logit=pl.lit(value=True)), ["column logit contains Boolean"]),
+    (with_column(logit=pl.lit(None)), ["column logit contains Null"]),
+    (with_column(logit=LATE), ["1 value is missing", "image 43, task fire_hydrant"]),
+    (without("image_id"), ["2 image ids are"]),
+    (without("task"), ["2 tasks are missing"]),
+    (with_column(logit=pl.lit(float("nan"))), ["48 values are NaN", "image 37, task car"]),
+    (with_column(logit=-pl.lit(float("inf"))), ["48 values are NaN or infinite"]),
+    (with_column(seed=pl.lit("one")), ["wrong kind", "seed"]),
+    (with_column(label=pl.lit(2)), ["label contains more than 0 and 1"]),
+    (with_column(label=pl.lit(None, pl.Int64)), ["label contains more than 0 and 1"]),
+    (with_column(task=pl.lit(" ")), ["empty name"]),
+    (repeated(2, logit=pl.col("logit") + 1),
+     ["2 predictions are repeated with other values", "task car: row 1 has", "run f"]),
+    (lambda f: f.rename({"logit": "probability"}), ["are not a probability", "0 to 1"]),
+    (with_probability(1 + 1e-5), ["48 values are not a probability"]),
+    (with_probability(-1e-5), ["48 values are not a probability"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("change", "parts"), WRONG_LONG)
 @pytest.mark.parametrize("kept", ["frame", "parquet"])
 def test_long_tables_that_are_refused(long, tmp_path, change, parts, kept):
     frame = change(long)
@@ -239,17 +239,13 @@ def test_long_tables_that_are_refused(long, tmp_path, change, parts, kept):
 
 @pytest.mark.parametrize(
     ("change", "parts"),
-    [
-        (lambda f: f.select("image_id"), ["has columns image_id"]),
-        (with_column(car=pl.lit("a")), ["not numbers: car (String)"]),
-        (with_column(**{"Fire hydrant": 0.5}), ["are both task fire_hydrant"]),
-        (without("car"), ["1 value is missing, such as image 37, task car"]),
-        (
-            lambda f: pl.concat([f, f[:1].with_columns(car=7.0)]),
-            ["1 predictions are repeated with other values, such as image 37: row 1 has", "row 25"],
-        ),
-    ],
-)
+    [(lambda f: f.select("image_id"), ["has columns image_id"]),
+     (with_column(car=pl.lit("a")), ["not numbers: car (String)"]),
+     (with_column(**{"Fire hydrant": 0.5}), ["are both task fire_hydrant"]),
+     (without("car"), ["1 value is missing, such as image 37, task car"]),
+     (repeated(1, car=7.0), ["1 predictions are repeated with other values", "row 25",
+                             "such as image 37: row 1 has"])],
+)  # fmt: skip
 def test_wide_tables_that_are_refused(long, change, parts):
     fails(lambda: load_predictions({"f": change(wide(long))}, SUITE, scale="logit"), *parts)
 
@@ -260,22 +256,20 @@ def test_a_wide_table_must_say_its_scale(long):
     fails(lambda: load_predictions(long, SUITE, scale="logits"), *words, kind=ParameterError)
 
 
+HEAD = "image_id,task,logit\n"
+INFINITE = [(f"1,car,0.5\n2,car,{v}\n", ["image 2"]) for v in ("NaN", "inf", "-inf")]
+
+
 @pytest.mark.parametrize(
-    ("content", "words"),
-    [
-        ("", ["cannot be read", "p.csv"]),
-        ("image_id,task,logit\n", ["contains no row", "p.csv"]),
-        ('image_id,task,logit\n"1,car', ["cannot be", "p.csv"]),
-        ("image_id,task,logit\n1,car,0.5\n2,car,\n", ["1 value is missing", "image 2, task car"]),
-        ("image_id,task,logit\n1,car,0.5\n2,car,high\n", ["contains String, such as 'high'"]),
-        ("image_id,task,logit\n1,car,0.5\n2,car,nan\n", ["NaN", "image 2, task car"]),
-        ("image_id,task,logit\n1,car,0.5\n2,car,NaN\n", ["image 2"]),
-        ("image_id,task,logit\n1,car,0.5\n2,car,inf\n", ["image 2"]),
-        ("image_id,task,logit\n1,car,0.5\n2,car,-inf\n", ["image 2"]),
-    ],
-)
-def test_csv_files_that_are_refused(tmp_path, content, words):
-    (tmp_path / "p.csv").write_text(content)
+    ("rows", "words"),
+    [(None, ["cannot be read", "p.csv"]), ("", ["contains no row", "p.csv"]),
+     ('"1,car', ["cannot be", "p.csv"]),
+     ("1,car,0.5\n2,car,\n", ["1 value is missing", "image 2, task car"]),
+     ("1,car,0.5\n2,car,high\n", ["contains String, such as 'high'"]),
+     ("1,car,0.5\n2,car,nan\n", ["NaN", "image 2, task car"]), *INFINITE],
+)  # fmt: skip
+def test_csv_files_that_are_refused(tmp_path, rows, words):
+    (tmp_path / "p.csv").write_text("" if rows is None else HEAD + rows)
     fails(lambda: load_predictions(tmp_path / "p.csv", SUITE), *words, helps="p.csv" not in words)
 
 

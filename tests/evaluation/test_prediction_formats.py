@@ -148,30 +148,19 @@ def test_text_tables(tmp_path, name):
         fails(lambda: load_predictions(tmp_path / "p.csv", SUITE), "contains String", hint)
 
 
+SHARE = pl.col("value")
+
+
 @pytest.mark.parametrize(
     ("column", "values", "words"),
-    [
-        (
-            "logit",
-            "value",
-            ["column logit contains only values from 0 to 1", "scale='probability'"],
-        ),
-        ("score", pl.col("value") * 3 - 1, ["column score contains values from", "scale='logit'"]),
-        ("prob", pl.col("value").round(), ["prob contains only 0 and 1", "two levels", "`scale`"]),
-        ("logit", pl.col("value").round(), ["logit contains only 0 and 1"]),
-        (
-            "prob",
-            pl.col("value") * 100,
-            ["column prob contains values from", "as percentages do", "`percent`"],
-        ),
-        (
-            "score",
-            pl.col("value") * 100,
-            ["as percentages do", "percent=True (", "; or, if", "scale='logit'"],
-        ),
-        ("prob", pl.col("value") + 0.9, ["are not a probability"]),
-    ],
-)
+    [("logit", SHARE, ["logit contains only values from 0 to 1", "scale='probability'"]),
+     ("score", SHARE * 3 - 1, ["column score contains values from", "scale='logit'"]),
+     ("prob", SHARE.round(), ["prob contains only 0 and 1", "two levels", "`scale`"]),
+     ("logit", SHARE.round(), ["logit contains only 0 and 1"]),
+     ("prob", SHARE * 100, ["prob contains values from", "as percentages do", "`percent`"]),
+     ("score", SHARE * 100, ["as percentages do", "percent=True (", "; or, if", "scale='logit'"]),
+     ("prob", SHARE + 0.9, ["are not a probability"])],
+)  # fmt: skip
 def test_values_that_do_not_fit_their_name(column, values, words):
     frame = LONG.with_columns(value=values).rename({"value": column})
     fails(lambda: load_predictions(frame, SUITE), *words)

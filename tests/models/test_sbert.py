@@ -188,32 +188,23 @@ def write_modules(folder, **change):
     (folder / "modules.json").write_text(json.dumps(modules))
 
 
-def test_a_module_of_others_is_refused(folder):
-    write_modules(folder, path="../elsewhere")
-    refused(folder, "out of the folder")
-    write_modules(folder, path="1_Pooling", type="os.system")
-    fails(encodes(folder), "os.system", helps=False)
-    write_modules(folder, type="sentence_transformersx.Pooling")
-    refused(folder, "own")
+ROUTER = '{"types": {"query": "evil.Module"}}'
+NOT_LOADED = [
+    (lambda f: write_modules(f, path="../elsewhere"), "out of the folder"),
+    (lambda f: write_modules(f, path="1_Pooling", type="os.system"), "os.system"),
+    (lambda f: write_modules(f, type="sentence_transformersx.Pooling"), "own"),
+    (lambda f: (f / "1_Pooling" / "router_config.json").write_text(ROUTER), "evil.Module"),
+    (lambda f: (f / "model.safetensors").rename(f / "pytorch_model.bin"), "pickled, safetensors"),
+    (lambda f: (f / "model.safetensors").unlink(), "no weights"),
+    (lambda f: (f / "2_Dense").mkdir() or (f / "2_Dense/pytorch_model.bin").touch(), "2_Dense"),
+]
 
 
-def test_a_router_cannot_bring_one_in(folder):
-    (folder / "1_Pooling" / "router_config.json").write_text('{"types": {"query": "evil.Module"}}')
-    refused(folder, "evil.Module")
-
-
-def test_pickled_weights_are_refused(folder):
-    (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
-    refused(folder, "pickled", "safetensors")
-    fails(encodes(folder), "pickled", helps=False)
-    (folder / "pytorch_model.bin").unlink()
-    refused(folder, "no weights")
-
-
-def test_a_pickle_in_a_later_module_is_refused(folder):
-    (folder / "2_Dense").mkdir()
-    (folder / "2_Dense" / "pytorch_model.bin").write_bytes(b"")
-    refused(folder, "2_Dense")
+@pytest.mark.parametrize(("change", "words"), NOT_LOADED)
+def test_folders_with_code_pickles_or_no_weights_are_refused(folder, change, words):
+    change(folder)
+    refused(folder, *words.split(", "))
+    fails(encodes(folder), *words.split(", "), helps=False)
 
 
 @pytest.mark.parametrize("text", ["no json", "{}", "[]", "[1]"])
