@@ -5,36 +5,24 @@ import shutil
 import numpy as np
 import polars as pl
 import pytest
-from made_runs import made_runs
-from scored import logits, small_data, small_suite
 
 import nooch
 from nooch.paper.figures import FIGURES, figure_data
-from nooch.report.figures.sweeps import save_sweep
 from nooch.report.images.sources import Sources
 
 
-@pytest.fixture(scope="module")
-def inputs(tmp_path_factory):
-    folder, data = tmp_path_factory.mktemp("inputs"), small_data()
-    data = data.with_embedding("e", np.random.default_rng(0).normal(size=(len(data), 4)))
-    nooch.save_dataset(data, folder / "dataset")
-    suite = small_suite(data)
-    nooch.save_suite(suite, folder / "suite")
-    logits(suite).write_csv(folder / "p.csv")
-    made_runs(folder / "runs", suite)
-    save_sweep(nooch.sweep_thresholds(data, alpha=[0.0, 0.02], beta=[0.05, 0.1]), folder / "sweep")
-    return folder
-
-
 @pytest.fixture
-def folder(inputs, tmp_path):
-    """A copy that a test may write to."""
-    return shutil.copytree(inputs, tmp_path, dirs_exist_ok=True)
+def folder(scored, tmp_path):
+    """A copy that a test may write to, its dataset with an embedding."""
+    shutil.copytree(scored, tmp_path, dirs_exist_ok=True)
+    data = nooch.load_dataset(tmp_path / "dataset")
+    data = data.with_embedding("e", np.random.default_rng(0).normal(size=(len(data), 4)))
+    nooch.save_dataset(data, tmp_path / "dataset", overwrite=True)
+    return tmp_path
 
 
 def test_all_figures_at_once(folder, run_cli):
-    words = "--suite suite --dataset dataset --predictions p.csv --bootstrap 10"
+    words = "--suite suite --dataset dataset --predictions predictions.csv --bootstrap 10"
     grids = "--alpha 0,0.02 --beta 0.05:0.2:3 --tau -0.2:0.2:3 --dpi 40"
     done = run_cli(f"paper figures all {words} {grids} --formats svg --out out").ok()
     run_cli(f"paper figures fig10 {words} --out out --overwrite").ok()

@@ -129,7 +129,7 @@ def test_metrics_are_counted_from_answers(world):
 
 
 @given(worlds(), st.integers(0, 100), st.booleans())
-@settings(max_examples=10)
+@settings(max_examples=20)
 def test_bounds_hold_what_unknown_answers_could_mean(world, seed, resampled):
     """And its interval, of shares of a task."""
     ids, labels, hard, values, weights = world

@@ -62,7 +62,7 @@ def cheats(draw):
 
 
 @given(cheats())
-@settings(max_examples=8)
+@settings(max_examples=15)
 def test_no_value_of_a_score_is_better(cheat):
     yes, left, also_right = cheat
     twin = run_of("twin", yes)
