@@ -127,9 +127,9 @@ def _bare(text: str) -> str:
     return text.removeprefix("from ")
 
 
-def _from_to(change: Change, scale: float = 1, unit: str = "") -> str:
-    """``from 2.5 to 1.8 [1.5, 2.2]``: the interval of the change, from the value before. With two
-    decimals where one hides that the interval leaves it out.
+def _from_to(change: Change, scale: float = 1, unit: str = "", digits: int = 1) -> str:
+    """``from 2.5 to 1.8 [1.5, 2.2]``: the interval of the change, from the value before. With one
+    decimal more where these hide that the interval leaves it out, and for rates below 1%.
     """
     before, after = change.before, change.after
     if before is None or after is None:
@@ -140,9 +140,8 @@ def _from_to(change: Change, scale: float = 1, unit: str = "") -> str:
         for end in (change.low, change.high)
     ]
     nearest = ends[1] if change.fell else ends[0] if change.rose else None
-    digits = 1
-    if nearest is not None and f"{nearest:.1f}" == f"{scale * before:.1f}":
-        digits = 2
+    hidden = nearest is not None and f"{nearest:.{digits}f}" == f"{scale * before:.{digits}f}"
+    digits += hidden or (scale > 1 and scale * before < 1)
     text = f"from {scale * before:.{digits}f} to {scale * after:.{digits}f}{unit}"
     least = 0.0 if change.none or scale > 1 else -np.inf
     shown = [f"{max(end, least):.{digits}f}" for end in ends if end is not None]
@@ -280,4 +279,5 @@ def changes_tables(changes: Sequence[ContextChange]) -> list[DisplayTable]:
 def _shown(change: Change | None, name: str) -> str | None:
     if change is None or change.change is None:
         return None
-    return _bare(_from_to(change, _SCALE.get(name, 1)))
+    of_z = name in {"dprime", "response_criterion"}
+    return _bare(_from_to(change, _SCALE.get(name, 1), digits=1 + of_z))
