@@ -27,7 +27,7 @@ def holds(row, least=0.93, most=0.98):
 
 @pytest.mark.parametrize(("per_set", "rate"), [(12, 0.005), (50, 0.015), (12, 0.05)])
 def test_weighted_question_samples(per_set, rate):
-    """Issue 32: with resamples a task's interval held a rate of 1.16% in .37 to .89 of draws."""
+    """With resamples a task's interval held a rate of 1.16% in .37 to .89 of draws."""
     rows = list(coverage.question_samples(DRAWS, per_set, rate, 1.0))
     assert [row.what.split(",")[0] for row in rows][-1] == "ratio"
     for row in rows:
@@ -39,7 +39,7 @@ def test_weighted_question_samples(per_set, rate):
 @pytest.mark.parametrize("n", [10, 36])
 @pytest.mark.parametrize(("up", "down"), [(0.05, 0.0), (0.15, 0.05)])
 def test_paired_differences(n, up, down):
-    """Issue 32: the bootstrap's held .71 of 10 images, and .73 of 36."""
+    """The bootstrap's held .71 of 10 images, and .73 of 36."""
     holds(coverage.paired_errors(DRAWS, n, up, down))
 
 
@@ -51,7 +51,7 @@ def test_averages_over_tasks(sizes):
 
 @pytest.mark.parametrize(("n", "recall", "fpr"), [(3, 0.8, 0.3), (20, 0.95, 0.05)])
 def test_sensitivity(n, recall, fpr):
-    """Issue 32: the bootstrap's held .73 to .87, and never a d' beyond the largest of n images."""
+    """The bootstrap's held .73 to .87, and never a d' beyond the largest of n images."""
     for row in coverage.sensitivity(DRAWS, n, recall, fpr):
         holds(row, most=1.0)
 

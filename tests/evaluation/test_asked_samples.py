@@ -250,7 +250,7 @@ def test_intervals_of_weighted_shares_use_the_effective_number():
 
 
 def test_a_heavy_stratum_without_a_yes_is_not_certain():
-    """Issue 32: of a rate of 1.16% resamples gave .0011 [.0000, .0032], none of them heavy."""
+    """Of a rate of 1.16% resamples gave .0011 [.0000, .0032], none of them heavy."""
     ids, labels = np.arange(100), np.zeros((100, 2), bool)
     hard = np.repeat([[True, True], [False, False]], 50, axis=0)
     # of the images that say yes each stands for five, of the others for 400

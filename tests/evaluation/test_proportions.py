@@ -71,7 +71,7 @@ def test_p_is_that_of_the_binomial_test(counts):
 
 
 def test_four_changes_one_way_prove_nothing_and_six_do():
-    """Issue 32: the bootstrap gave [+.037, +.333] for four changes; McNemar's p is .125."""
+    """The bootstrap gave [+.037, +.333] for four changes; McNemar's p is .125."""
     n = np.array([27, 36, 36])
     low, high = paired_interval(np.array([4, 5, 6]) / n, np.zeros(3), n)
     assert low.tolist()[:2] == [0, 0]
