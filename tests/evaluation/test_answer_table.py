@@ -360,10 +360,11 @@ def test_rows_that_are_there_twice(suite, questions, said, tmp_path):
     "boxes",
     [[12, 40, 200, 310], [[0.5, 1e-05, 1, 0.25]], [[1, 2, 3, 4], [5, 6, 7, 8]], "[[1, 2, 3, 4]]"],
 )
-def test_boxes_are_yes_by_the_rule_of_pope_alone(suite, questions, tmp_path, boxes):
+def test_boxes_are_yes_but_by_the_rules_of_other_tools(suite, questions, tmp_path, boxes):
     file = _lines(tmp_path / "a.jsonl", _named_rows(questions, [boxes] * len(questions)))
     assert read_answers(file, suite, rule="pope").frame["yes"].eq(1).all()
-    assert read_answers(file, suite).frame["yes"].is_null().all()
+    assert read_answers(file, suite).frame["yes"].eq(1).all()
+    assert read_answers(file, suite, rule="lmms-eval").frame["yes"].is_null().all()
 
 
 @pytest.mark.parametrize("several", [[], ["Yes", "No"], [1, 2, 3], [[1, 2, 3, 4], "No"]])

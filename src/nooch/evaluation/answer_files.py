@@ -19,11 +19,9 @@ from nooch.data import ImageNames, name_column
 from nooch.data.image_names import IMAGE_COLUMNS
 from nooch.data.json_records import RECORD_LISTS
 from nooch.data.table_files import file_records, unpacked
+from nooch.evaluation.answer_rules import BOXES
 from nooch.evaluation.metrics import SCALES
 
-_NUMBER = r"-?\d+(?:\.\d+)?(?:e-?\d+)?"
-_BOX = rf"\[{_NUMBER}(?:, {_NUMBER}){{3}}\]"
-_BOXES = re.compile(rf"{_BOX}|\[{_BOX}(?:, {_BOX})*\]")
 _FIRST = 1 << 20
 """Bytes within which a file's first record ends."""
 
@@ -268,6 +266,13 @@ def read_raw_answers(
     columns["answer"] = [_words(record[reply]) for record in records]
     if kind is FORMATS["lmms-eval"]:
         columns["question_id"] = [_of_metric(record) for record in records]
+        # what was asked, in one of its versions with the task's own document
+        asked = [
+            record["doc"] if isinstance(record.get("doc"), dict) else record for record in records
+        ]
+        texts = (_values([one], "question input")[0] for one in asked)
+        columns["question"] = [text if isinstance(text, str) else None for text in texts]
+        columns["category"] = _values(asked, "category")
     if "image" in columns and image not in {None, "id"}:
         columns["image"] = [record.get(image) for record in records]
     for number, text in enumerate(columns["answer"], 1):
@@ -302,7 +307,7 @@ def _words(value: Any) -> Any:
     (lists of numbers) as their text.
     """
     while isinstance(value, list):
-        if _BOXES.fullmatch(str(value)):
+        if BOXES.fullmatch(str(value)):
             return str(value)
         if len(value) != 1:
             break

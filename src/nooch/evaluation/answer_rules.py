@@ -35,8 +35,10 @@ _MARKS = re.compile(
     r"|<\|begin_of_box\|>(?P<glm>.*?)(?:<\|end_of_box\|>|$)",
     re.IGNORECASE | re.DOTALL,
 )
-
-
+_NUMBER = r"-?\d+(?:\.\d+)?(?:e-?\d+)?"
+_BOX = rf"\[{_NUMBER}(?:,\s*{_NUMBER}){{3}}\]"
+BOXES = re.compile(rf"{_BOX}|\[{_BOX}(?:,\s*{_BOX})*\]")
+"""An answer that is a box or several: where an object is."""
 _BRACES = re.compile("[{}]")
 
 
@@ -202,6 +204,9 @@ def read_verdicts(
         span = answer_span(text)
         if span is None or (opened and not ends_reasoning(text)):
             verdicts.append(None)
+        elif BOXES.fullmatch(text[slice(*span)].strip()):
+            # where the object is
+            verdicts.append(True)
         else:
             verdicts.append(words.verdict(text[slice(*span)], about, letters=letters))
     return verdicts

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Self
@@ -164,8 +165,16 @@ def weighted_as_sample(run: Predictions, sample: pl.DataFrame) -> Predictions:
     return replace(run, weights=weights, said=said)
 
 
+CATEGORY = "category"
+"""The column of ``by`` that has the list of the suite's questions that asks."""
 WITHOUT = ", without suspects"
 """Ending of a run's name where its rates leave out labels that are suspect."""
+
+
+def part_of(run: str) -> str:
+    """The ending of a run's name where its rates are of a part of its answers; else empty."""
+    found = re.search(rf"(?:{WITHOUT}|, {CATEGORY}=\w+)$", run)
+    return found[0] if found else ""
 
 
 def suspect_notes(
@@ -187,9 +196,11 @@ def answers_of_runs(
     suite: Suite,
     keys: Sequence[Key],
     thresholds: Mapping[str, Mapping[str, float]],
+    by: Sequence[str] = (),
 ) -> dict[tuple[str, str], pl.DataFrame]:
     """(run, criterion) -> ``answers_in`` its sets, of answers and captions, and of a suite with
-    suspect labels (``RUN, without suspects``, criterion); none without a row.
+    suspect labels (``RUN, without suspects``, criterion), and with ``category`` in ``by``
+    (``RUN, category=NAME``, criterion); none without a row.
     """
     answered = [(run.run, run.said) for run in runs if run.said is not None]
     cells = {
@@ -201,8 +212,13 @@ def answers_of_runs(
         for criterion, frame in cells.items():
             rows = answers_in(said, frame, thresholds.get(run))
             found[run, criterion] = rows
+            plain = rows.drop(CATEGORY, strict=False)
+            for category in lists_of(rows) if CATEGORY in by else ():
+                found[f"{run}, {CATEGORY}={category}", criterion] = plain.filter(
+                    in_list(rows, category)
+                )
             if suite.suspects is not None:
-                sure = rows.join(suite.suspects, on=list(_PAIR), how="anti")
+                sure = plain.join(suite.suspects, on=list(_PAIR), how="anti")
                 found[f"{run}{WITHOUT}", criterion] = sure
     return {key: rows for key, rows in found.items() if rows.height}
 
@@ -216,9 +232,59 @@ def rates_of_answers(
     """
     rates = {}
     for key, rows in answers.items():
-        of = answer_rates(rows, bootstrap=bootstrap, seed=seed)
-        rates[key] = replace(of, of_tenths=suite.is_of_tenths)
+        rates[key] = replace(
+            answer_rates(rows, bootstrap=bootstrap, seed=seed),
+            of_tenths=suite.is_of_tenths,
+            states_recall=suite.is_of_pairs,
+            recognized=_recognized(rows),
+        )
     return rates
+
+
+def lists_of(said: pl.DataFrame) -> list[str]:
+    """Names of the suite's lists of questions that answers are to; empty without any."""
+    if CATEGORY not in said.columns:
+        return []
+    return said[CATEGORY].drop_nulls().str.split(",").explode().unique().sort().to_list()
+
+
+def in_list(said: pl.DataFrame, name: str) -> pl.Series:
+    """Mask of the answers to the questions of a list."""
+    return said[CATEGORY].str.split(",").list.contains(name).fill_null(value=False)
+
+
+def _recognized(rows: pl.DataFrame) -> list[str]:
+    """POPE's own figures of each of its files: accuracy, precision, recall, F1 and the share of
+    yes, as the least and the most that unknown answers leave open.
+    """
+    lines = []
+    for category in lists_of(rows):
+        own = rows.filter(in_list(rows, category))
+        truth = own["cell"].str.ends_with("positive").to_numpy()
+        unknown, yes = own["unknown"].to_numpy(), own["yes"].to_numpy()
+        ends = [_figures(np.where(unknown, truth == right, yes), truth) for right in (False, True)]
+        shown = [
+            f"{name} {_between(a, b)}"
+            for (name, a), b in zip(ends[0].items(), ends[1].values(), strict=True)
+        ]
+        lines.append(f"POPE, {category}: {', '.join(shown)} ({len(own):,} questions)")
+    return lines
+
+
+def _figures(yes: NDArray[np.bool_], truth: NDArray[np.bool_]) -> dict[str, float]:
+    hits, n_yes, n_true = (yes & truth).sum(), yes.sum(), truth.sum()
+    return {
+        "accuracy": (yes == truth).mean(),
+        "precision": hits / max(n_yes, 1),
+        "recall": hits / max(n_true, 1),
+        "F1": 2 * hits / max(n_yes + n_true, 1),
+        "yes": yes.mean(),
+    }
+
+
+def _between(least: float, most: float) -> str:
+    ends = [f"{100 * end:.1f}" for end in sorted((least, most))]
+    return f"{' to '.join(dict.fromkeys(ends))}%"
 
 
 def answers_in(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,6 +16,7 @@ from nooch.data.table_files import unpacked_stem
 from nooch.evaluation.answer_files import RawAnswers, read_raw_answers
 from nooch.evaluation.answer_rules import RULES, TOLERANT, read_verdicts
 from nooch.evaluation.answer_words import AskedQuestion
+from nooch.evaluation.listed_questions import listed_pairs, listed_questions, without_category
 from nooch.suites import Suite
 from nooch.suites.questions import (
     Draw,
@@ -43,7 +45,8 @@ class Answers:
             does not count), ``weight`` (Float64), ``missing`` (Float64, the share of the questions
             that the model was asked and that have no answer),
             ``images_there`` (Float64, of the drawn images, in a partial run; else null),
-            ``label`` (Int8, from the file of questions, null if it has none).
+            ``label`` (Int8, from the file of questions, null if it has none); of listed questions
+            also ``category`` (String, POPE's, by commas).
         rule: name of the rule.
         notes: counts of what was left out, answered in other ways, or differs.
         listed: whether a list of questions was given: ``frame`` has all that the model was asked.
@@ -59,7 +62,7 @@ class Answers:
 
 
 def read_answers(
-    path: str | Path,
+    path: str | Path | Mapping[Path, str],
     about: Suite | Dataset,
     *,
     answers: str | None = None,
@@ -71,19 +74,30 @@ def read_answers(
 ) -> Answers:
     """Answers of a model in words, joined with the images and tasks that they are about.
 
+    ``path``: a file, or the files of one model and the category of questions that each is to;
     ``answers``: field of the model's words; ``questions``: those that it was asked, a file or the
     frame of ``read_questions``; the result also has those without an answer.
     """
     known = (
         about.image_names() if isinstance(about, Suite) else ImageNames.from_images(about.images)
     )
-    read = read_raw_answers(path, answers, known)
+    parts: Mapping[Path, str] = path if isinstance(path, Mapping) else {}
+    read, path = _read_parts(parts or {Path(str(path)): ""}, answers, known)
     rule = check_one_of("rule", rule or TOLERANT, RULES)
     asked, notes = _listed(path, about, questions, ignore_unknown)
     notes += [read.note] if read.note else []
     given = questions is not None
-    joined = _by_image(read.frame, about, asked, path, given=given, ignore_unknown=ignore_unknown)
-    joined = joined or _by_question(read.frame, about, asked, path)
+    suite = about if asked is None and isinstance(about, Suite) else None
+    of_suite = None if suite is None else listed_questions(read.frame, suite, path)
+    if of_suite is not None:
+        asked, given = of_suite.asked, True
+        notes.append(of_suite.note)
+    if of_suite is not None and of_suite.numbers is not None:
+        joined = _numbered(read.frame, of_suite.asked, of_suite.numbers)
+    else:
+        joined = _by_image(
+            read.frame, about, asked, path, given=given, ignore_unknown=ignore_unknown
+        ) or _by_question(read.frame, about, asked, path)
     once, repeated = _once(joined.raw, joined.keys, path)
     notes += filter(None, (joined.note, repeated))
     asked, listed = joined.asked, asked is not None and joined.listed
@@ -109,8 +123,13 @@ def read_answers(
     judged, doubts = _judged(identified, pl.Series("words", words, pl.Boolean))
     frame, counts = _averaged(judged, unanswered.select(*kept, question="text"), rule)
     counts += doubts
+    if of_suite is None and isinstance(about, Suite):
+        of_suite = listed_pairs(frame, about)
+    if of_suite is not None:
+        frame = frame.join(of_suite.categories, on=_PAIR, how="left", maintain_order="left")
     counts += _about_labels(frame, about, read)
     name = run or unpacked_stem(Path(path))
+    name = without_category(name) if parts else name
     notes = list(dict.fromkeys([*notes, *counts]))
     return Answers(name, frame, rule, notes, listed, read.column)
 
@@ -188,7 +207,34 @@ def _by_question(
             remedy="{}, the file that the model was asked",
             give={"questions": ...},
         )
+    return _numbered(raw, asked, numbers, note, listed=listed)
+
+
+def _numbered(
+    raw: pl.DataFrame,
+    asked: pl.DataFrame,
+    numbers: pl.Series,
+    note: str = "",
+    *,
+    listed: bool = True,
+) -> _Joined:
+    """Answers to the questions in these positions of all."""
     return _Joined(raw, asked[numbers], numbers.alias("number").to_frame(), asked, note, listed)
+
+
+def _read_parts(
+    parts: Mapping[Path, str], answers: str | None, known: ImageNames
+) -> tuple[RawAnswers, Path]:
+    """The answers of files, of several with the category of each; and the path of the first."""
+    reads = [read_raw_answers(part, answers, known) for part in parts]
+    if len(reads) == 1:
+        return reads[0], next(iter(parts))
+    frames = [
+        read.frame.with_columns(category=pl.lit(category))
+        for read, category in zip(reads, parts.values(), strict=True)
+    ]
+    frame = pl.concat(frames, how="vertical_relaxed")
+    return reads[0]._replace(frame=frame), next(iter(parts))
 
 
 def _once(raw: pl.DataFrame, keys: pl.DataFrame, path: str | Path) -> tuple[pl.Series, str]:

@@ -13,7 +13,7 @@ import polars as pl
 from nooch.base.display import DisplayTable
 from nooch.base.errors import ParameterError, check_one_of, some_of
 from nooch.base.words import counted
-from nooch.evaluation.answer_sample import WITHOUT
+from nooch.evaluation.answer_sample import part_of
 from nooch.evaluation.metrics.paired_changes import Change, PairedAnswers, mean_change
 from nooch.suites import CELLS
 
@@ -166,12 +166,12 @@ def context_changes(
     Args:
         answers: (run, criterion) -> as of ``answers_in``: ``image_id, task, cell, yes, weight``,
             and ``unknown``, ``unit`` where images are in groups, and of captions ``words``.
-        baseline: one of the runs; runs without suspects are compared with its own without these.
+        baseline: one of the runs; parts of runs are compared with the same part of it.
         equal_length: whether captions were cut to the same number of words.
     """
     found = []
     for (run, criterion), rows in answers.items():
-        own = baseline + (WITHOUT if run.endswith(WITHOUT) else "")
+        own = baseline + part_of(run)
         if run == own or (own, criterion) not in answers:
             continue
         both = both_asked(rows, answers[own, criterion])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -104,12 +104,16 @@ class ContextRates:
             without an answer.
         there: share of the drawn images whose files were there to ask about.
         of_tenths: hard are the tenths of each object's images that contradict the label most.
+        states_recall: whether the macro recall is also stated.
+        recognized: further lines: figures by which a known benchmark is recognized.
     """
 
     estimates: Mapping[tuple[str, str], Estimate]
     unknown: Mapping[str, float] = field(default_factory=dict)
     there: float = 1.0
     of_tenths: bool = False
+    states_recall: bool = False
+    recognized: Sequence[str] = ()
 
     def frame(self) -> pl.DataFrame:
         """``measure, subset, value, low, high, n, reason``, a row for each estimate; a rate or
@@ -251,15 +255,15 @@ def _measures(sums: Floats) -> Floats:
 
 
 def headlines(contexts: Mapping[tuple[str, str], ContextRates], verb: str) -> list[str]:
-    """For each run and criterion its ``headline``, and where rates of absent objects weigh every
-    class alike (``of_tenths``), the recall that does.
+    """For each run and criterion its ``headline``, the macro recall where it is stated, and what
+    it is recognized by.
     """
     lines = []
     for key, rates in contexts.items():
         recall = rates.estimates["macro_recall", "positive"]
         macro = f"macro recall, the mean over classes: {_text(recall)}"
-        has_macro = rates.of_tenths and recall.most is not None
-        found = headline(rates, verb), macro if has_macro else None
+        has_macro = rates.states_recall and recall.most is not None
+        found = headline(rates, verb), macro if has_macro else None, *rates.recognized
         lines += [f"{', '.join(key)}: {line}" for line in found if line]
     return lines
 

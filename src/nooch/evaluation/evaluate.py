@@ -22,8 +22,11 @@ from nooch.base.limits import usable_cpus
 from nooch.base.words import counted
 from nooch.data import Dataset
 from nooch.evaluation.answer_sample import (
+    CATEGORY,
     AskedSample,
     answers_of_runs,
+    in_list,
+    lists_of,
     rates_of_answers,
     readings,
     suspect_notes,
@@ -189,7 +192,8 @@ def evaluate(
         differences: compare the runs; without, thousands of them take half the time.
         averages: distributions over hard and easy positives and negatives for averages:
             ``uniform``, a split of the suite, or ``NAME:hard_positive=0.1,...``.
-        by: columns of the images, such as ``scene``: also give the scores for each value.
+        by: columns of the images, such as ``scene``: also give the scores for each value. On
+            ``nooch-pope``, ``category`` is the file of POPE that asks.
         attributes: frame with ``image_id`` and the columns of ``by``, such as ``dataset.images``.
         overlay: files of corrected labels, such as the verdicts of ``nooch.audit``: each run is
             scored with the suite's labels and, as ``RUN, corrected``, with these; ambiguous images
@@ -317,7 +321,7 @@ def _scored(suite: Suite, runs: list[Predictions], plan: _Plan) -> Scores:
     )
     with_counts = {run.run.run: run.run for run in matched}
     runs = [with_counts.get(run.run, run) for run in runs]
-    answers = answers_of_runs(runs, suite, asked, thresholds)
+    answers = answers_of_runs(runs, suite, asked, thresholds, plan.by)
     contexts = rates_of_answers(answers, suite, plan.bootstrap, plan.seed)
     changes = context_changes(answers, plan.baseline) if answers and plan.differences else []
     notes += [
@@ -470,7 +474,24 @@ class _SplitScores:
     @cached_property
     def groups(self) -> Groups:
         """The groups of the images by each attribute."""
-        return groups_of(self.ids, self.plan.by, self.plan.attributes)
+        by = [name for name in self.plan.by if name != CATEGORY or not self.categories]
+        return groups_of(self.ids, by, self.plan.attributes)
+
+    @cached_property
+    def categories(self) -> dict[str, pl.DataFrame]:
+        """List of questions -> ``image_id, task`` that runs answered of it, if scores are by it."""
+        if CATEGORY not in self.plan.by:
+            return {}
+        said = [run.said for run in self.runs if run.said is not None]
+        names = dict.fromkeys(name for frame in said for name in lists_of(frame))
+        return {
+            name: pl.concat(
+                frame.filter(in_list(frame, name)).select("image_id", "task")
+                for frame in said
+                if CATEGORY in frame.columns
+            )
+            for name in names
+        }
 
     @cached_property
     def units(self) -> NDArray[np.int64] | None:
@@ -537,6 +558,10 @@ class _SplitScores:
         cues = suite.header.criteria[challenge.criterion].cues.get(challenge.task, [])
         shares = {d.name: d.cell_shares(suite, challenge) for d in self.plan.averages}
         groups = {name: (codes[rows], levels) for name, (codes, levels) in self.groups.items()}
+        for name, pairs in self.categories.items():
+            ids = pairs.filter(task=key[1])["image_id"].cast(challenge.image_ids.dtype)
+            inside = challenge.image_ids.is_in(ids.implode()).to_numpy().astype(np.intp)
+            groups[f"{CATEGORY}={name}"] = inside, ("", f"{CATEGORY}={name}")
         subsets, parts = divide(challenge, [cue for cue, _ in cues], groups, shares)
         if suite.header.hard_only:
             # none of them covers the whole split

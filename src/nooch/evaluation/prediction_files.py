@@ -32,6 +32,7 @@ from nooch.evaluation.boxes.files import (
     text_folder,
 )
 from nooch.evaluation.boxes.found import Found, with_undetected
+from nooch.evaluation.listed_questions import parts_of_one
 from nooch.evaluation.metrics import SCALES
 from nooch.evaluation.prediction_format import UNKNOWN, FileFormat
 from nooch.evaluation.prediction_tables import (
@@ -154,6 +155,8 @@ def load_predictions(
     if not sources:
         raise ParameterError("no predictions were given", allowed="at least one run")
     stems = [Path(s).stem for _, s in sources if isinstance(s, str | Path)]
+    parts = parts_of_one([part for name, part in sources if name is None], suite)
+    sources = sources[:1] if parts else sources
     runs: list[Predictions] = []
     for done, (name, part) in enumerate(sources):
         progress("reading predictions", done, len(sources))
@@ -167,7 +170,7 @@ def load_predictions(
                     "contains answers, which need the suite that they are about", where=part
                 )
             said = read_answers(
-                part,
+                parts or part,
                 about,
                 answers=answers,
                 questions=questions,

@@ -20,7 +20,7 @@ SCORED = ("all", "hard", "easy", *CELLS)
 """Scored subsets. ``easy`` pools both sides as the paper does: compare each hard and easy side."""
 
 Groups = Mapping[str, tuple[NDArray[np.intp], Sequence[str]]]
-"""Attribute -> code of each image, intp (n,), and the name of each code."""
+"""Attribute -> code of each image, intp (n,), and the name of each code; empty: of no group."""
 
 _MOST_GROUPS = 100
 _CELLS_OF: dict[str, tuple[int, ...]] = {"all": (0, 1, 2, 3), "hard": (0, 1), "easy": (2, 3)}
@@ -221,6 +221,8 @@ def divide(
             members += [np.isin(alone, _CELLS_OF[name]) for name in SCORED if name != "all"]
     for codes, names in groups.values():
         for code, group in enumerate(names):
+            if not group:
+                continue
             subsets += [Subset(name, group=group) for name in SCORED]
             members += [
                 np.isin(at_cell, _CELLS_OF[name]) & (codes[examples] == code) for name in SCORED

@@ -429,6 +429,11 @@ class Suite(Displayed):
         return self.pairs is not None and "tenth" in self.pairs.columns
 
     @property
+    def is_of_pairs(self) -> bool:
+        """True for a suite of the package that is listed by pairs of an image and a task."""
+        return self.pairs is not None and "label" in self.pairs.columns
+
+    @property
     def suspects(self) -> pl.DataFrame | None:
         """``image_id, task`` of labels that are suspect, if the suite has been audited."""
         if self.pairs is None or "suspect" not in self.pairs.columns:

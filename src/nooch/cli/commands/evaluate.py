@@ -48,7 +48,10 @@ def evaluate_command(
     from nooch.suites import load_suite
     from nooch.suites.summary import suite_with_dataset
 
-    scored, data, by = load_suite(suite), None, settings.get("by")
+    scored, data = load_suite(suite), None
+    # a suite knows its lists of questions without its dataset
+    lists = {"category"} if scored.question_lists else set()
+    by = {*settings.get("by", ())} - lists
     if by or dataset is not None:
         scored, data = suite_with_dataset(suite, dataset)
     if by:
