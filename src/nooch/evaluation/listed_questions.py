@@ -223,16 +223,14 @@ def listed_pairs(pairs: pl.DataFrame, suite: Suite, where: object = None) -> Lis
     return Listed(fit[0][1], None) if len(fit) == 1 else None
 
 
-def parts_of_one(sources: Sequence[Any], suite: Suite | None) -> dict[Path, str]:
-    """Files of one model's answers to POPE's files -> the category of each: if the suite lists
-    these, and the paths of all sources differ only in the name of a category; else none.
+def parts_of_one(sources: Sequence[tuple[str | None, Any]]) -> dict[Path, str]:
+    """Files of one model's answers to POPE's files -> the category of each: if there are several,
+    and the paths of all sources, which have no name, differ only in that of a category; else none.
     """
-    if suite is None or not suite.question_lists or len(sources) < 2:
-        return {}
-    paths = [Path(source) for source in sources if isinstance(source, str | Path)]
+    paths = [Path(p) for name, p in sources if name is None and isinstance(p, str | Path)]
     named = {path: _CATEGORY.findall(str(path)) for path in paths}
     of_one = {path: found[-1].lower() for path, found in named.items() if found}
-    is_one = len({without_category(str(path)) for path in of_one}) == 1
+    is_one = len(of_one) > 1 and len({without_category(str(path)) for path in of_one}) == 1
     differ = len({*of_one.values()}) == len(of_one) == len(sources)
     return of_one if is_one and differ else {}
 

@@ -155,7 +155,7 @@ def load_predictions(
     if not sources:
         raise ParameterError("no predictions were given", allowed="at least one run")
     stems = [Path(s).stem for _, s in sources if isinstance(s, str | Path)]
-    parts = parts_of_one([part for name, part in sources if name is None], suite)
+    parts = parts_of_one(sources) if suite is not None and suite.question_lists else {}
     sources = sources[:1] if parts else sources
     runs: list[Predictions] = []
     for done, (name, part) in enumerate(sources):
