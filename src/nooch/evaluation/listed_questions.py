@@ -224,8 +224,8 @@ def listed_pairs(pairs: pl.DataFrame, suite: Suite, where: object = None) -> Lis
 
 
 def parts_of_one(sources: Sequence[tuple[str | None, Any]]) -> dict[Path, str]:
-    """Files of one model's answers to POPE's files -> the category of each: if there are several,
-    and the paths of all sources, which have no name, differ only in that of a category; else none.
+    """Files of one model's answers to POPE's files -> the category of each: if there are several
+    sources without names, whose paths differ only in the name of a category; else none.
     """
     paths = [Path(p) for name, p in sources if name is None and isinstance(p, str | Path)]
     named = {path: _CATEGORY.findall(str(path)) for path in paths}
