@@ -2,15 +2,25 @@
 
 from dataclasses import replace
 
+import hypothesis.strategies as st
 import numpy as np
 import polars as pl
 import pytest
+from hypothesis import given
 from planted import planted_data, planted_predictions
 from refusals import fails
+from scipy.stats import false_discovery_control
 
 import nooch
 from nooch.base.errors import ParameterError
-from nooch.evaluation.findings import COLUMNS, VERDICTS, Findings, cue_findings, sentence
+from nooch.evaluation.findings import (
+    COLUMNS,
+    VERDICTS,
+    Findings,
+    adjusted_p,
+    cue_findings,
+    sentence,
+)
 from nooch.evaluation.predictions import positions
 
 
@@ -177,6 +187,11 @@ def test_p_values_are_adjusted_over_rows_with_enough_images():
     table = Findings.from_rows(rows, {}).table.sort("p")
     assert table["p_adjusted"].to_list() == [None, pytest.approx(0.03), pytest.approx(0.06), 0.5]
     assert table["verdict"].to_list() == [VERDICTS[3], VERDICTS[0], VERDICTS[2], VERDICTS[2]]
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=30))
+def test_adjusted_p_values_are_those_of_scipy(p):
+    assert adjusted_p(np.array(p)).tolist() == false_discovery_control(p).tolist()
 
 
 def test_several_runs_are_named_and_shown(data, suite):

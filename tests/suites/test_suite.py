@@ -76,6 +76,18 @@ def test_the_folder_gives_back_every_set(tmp_path, ids):
             assert np.array_equal(one.by_cue, other.by_cue)
 
 
+def test_the_first_sets_are_kept_and_the_others_read_again(tmp_path, monkeypatch):
+    suite, _ = _suite()
+    again = load_suite(save_suite(suite, tmp_path / "suite"))
+    first = next(iter(suite.keys))
+    monkeypatch.setattr("nooch.suites.suite_folder._MOST_ROWS", len(suite.set(*first)))
+    for key in suite.keys:
+        one, other = again.set(*key), again.set(*key)
+        assert (one is other) == (key == first)
+        assert one.table.equals(other.table)
+        assert one.table.equals(suite.set(*key).table)
+
+
 def test_the_table_is_the_one_of_the_design(tmp_path):
     suite, _ = _suite()
     path = save_suite(suite, tmp_path / "suite") / "challenge_sets.parquet"

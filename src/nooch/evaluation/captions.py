@@ -353,7 +353,11 @@ def score_captions(
     tables = [scores.table]
     for run, (own, denied), cut in zip(runs, said, equally_long(runs), strict=True):
         notes += [f"{run.run}: {note}" for note in run.notes]
-        shorter, _ = _said(cut.captions, vocabulary, as_written)
+        shorter = (
+            own
+            if cut.captions.equals(run.captions)
+            else _said(cut.captions, vocabulary, as_written)[0]
+        )
         for criterion in suite.criteria:
             if (run.run, criterion) in scores.contexts:
                 cells = suite.cells(key for key in keys if key[0] == criterion)

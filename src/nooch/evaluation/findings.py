@@ -12,7 +12,6 @@ from typing import Any, Self
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
-from scipy.stats import false_discovery_control
 
 from nooch.base.calls import Progress, no_progress, tracked
 from nooch.base.display import DisplayTable, TabularResult
@@ -51,6 +50,15 @@ images in which a box is of no object, instead of images; ``images`` are ids of 
 _SHOWN = 6
 
 
+def adjusted_p(p: NDArray[np.float64]) -> NDArray[np.float64]:
+    """P-values adjusted by Benjamini and Hochberg, float64 (n,); scipy.stats takes a second."""
+    order = np.argsort(p)[::-1]
+    adjusted = np.empty(len(p))
+    ranks = np.arange(len(p), 0, -1)
+    adjusted[order] = np.minimum.accumulate(p[order] * (len(p) / ranks)).clip(0, 1)
+    return adjusted
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Findings(TabularResult):
     """Errors of a model that are due to the context.
@@ -78,7 +86,7 @@ class Findings(TabularResult):
         judged = table.select(enough).to_series().to_numpy()
         adjusted = np.full(table.height, np.nan)
         if judged.any():
-            adjusted[judged] = false_discovery_control(table["p"].to_numpy()[judged])
+            adjusted[judged] = adjusted_p(table["p"].to_numpy()[judged])
         table = table.with_columns(p_adjusted=pl.Series(adjusted).fill_nan(None))
         shown, more = adjusted < 0.05, (table["effect"].fill_null(0) > 0).to_numpy()
         verdict = np.select(

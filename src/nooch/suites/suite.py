@@ -276,8 +276,10 @@ class Suite(Displayed):
 
     def image_ids(self, keys: Iterable[tuple[str, str, str]] | None = None) -> pl.Series:
         """Ids of the images of several sets, by default of all, ascending, each once."""
+        if keys is None:
+            return self._every_id
         columns: list[pl.Series] = []
-        for key in self.keys if keys is None else keys:
+        for key in keys:
             ids = self.set(*key).image_ids
             # most sets of a split have the same images
             if not any(ids.equals(column) for column in columns):
@@ -285,6 +287,10 @@ class Suite(Displayed):
         if len(columns) == 1:
             return columns[0]
         return pl.concat(columns or [pl.Series("image_id", [], pl.Int64)]).unique().sort()
+
+    @cached_property
+    def _every_id(self) -> pl.Series:
+        return self.image_ids(self.keys)
 
     def grouped(self, group: str | None, data: Dataset | str | Path | None = None) -> Suite:
         """The suite with its images in other groups; None, or its own: as it is.

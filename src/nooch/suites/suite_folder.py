@@ -301,8 +301,14 @@ def _frame_of(
     return pl.concat(frames)
 
 
+_MOST_ROWS = 4_000_000
+"""Rows of sets that are kept, some 100 MB."""
+
+
 class _SetReader:
-    """Reads one set at a time and keeps the last row group, which contains all splits of a task."""
+    """Reads one set at a time, and keeps the last row group, which contains all splits of a task,
+    and the first sets.
+    """
 
     def __init__(self, path: Path, header: SuiteHeader) -> None:
         self._path = path
@@ -316,8 +322,12 @@ class _SetReader:
         self._number = {key: number for number, (key, _) in enumerate(groups)}
         self._records = {(r.criterion, r.task, r.split): r for r in header.sets}
         self._last: tuple[int, pl.DataFrame] | None = None
+        self._kept: dict[tuple[str, str, str], ChallengeSet] = {}
+        self._n_kept = 0
 
     def __call__(self, criterion: str, task: str, split: str) -> ChallengeSet:
+        if (criterion, task, split) in self._kept:
+            return self._kept[criterion, task, split]
         number = self._number[criterion, task]
         if self._last is None or self._last[0] != number:
             self._last = number, self._group(number, criterion, task)
@@ -332,6 +342,9 @@ class _SetReader:
                 allowed=f"{counts}, sorted by image id",
                 remedy=_AGAIN,
             )
+        if self._n_kept + len(challenge) <= _MOST_ROWS:
+            self._kept[criterion, task, split] = challenge
+            self._n_kept += len(challenge)
         return challenge
 
     def _group(self, number: int, criterion: str, task: str) -> pl.DataFrame:
