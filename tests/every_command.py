@@ -42,6 +42,7 @@ find ds --fitted suite --tasks {car} --out out                    | ds, suite | 
 find parts {find} --engine local:1 --out out                      | parts | suite | 1000
 find parts {gist} --out out                                       | parts | suite | 1000
 show suite                                                        | suite |  |
+show suite --detect 10 --rate 0.2                                 | suite |  |
 explain suite --task {car} --image {image} --predictions p.csv    | ds, suite, p.csv |  |
 evaluate suite p.parquet --by weather --bootstrap 20 --out out.csv| suite, p.parquet | file | 700
 evaluate suite p.csv --out out.parquet                            | suite, p.csv | file | 700

@@ -43,6 +43,7 @@ from .evaluation import (
     evaluate as evaluate,
     load_predictions as load_predictions,
 )
+from .evaluation.detectable import detectable as detectable
 from .evaluation.explain import explain as explain
 from .evaluation.findings import cue_findings as cue_findings
 from .inference.ask import ask as ask

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from typer import Exit, Option
 
+from nooch.base.errors import ParameterError
 from nooch.base.words import counted
 from nooch.cli import options as shared
 from nooch.cli.declared import takes
 from nooch.cli.prediction_options import read_predictions, with_reading
 from nooch.cli.runner import Output
 from nooch.cli.terminal import note, print_json, print_table, print_tables, say, with_flags
+
+if TYPE_CHECKING:
+    from nooch.evaluation.detectable import Detectable
 
 
 def info_command(
@@ -114,6 +118,7 @@ def _check(folder: str, format: shared.Format) -> None:
         raise Exit(1)
 
 
+@takes("nooch.evaluation.detectable:detectable", detect={"default": None, "metavar": "POINTS"})
 def show_command(
     suite: Path = shared.SuiteArgument,
     tasks: str = Option(
@@ -122,19 +127,33 @@ def show_command(
         autocompletion=shared.complete_tasks,
     ),
     everything: bool = Option(False, "--all", help="Show all tasks."),
+    *,
+    settings: Any,
 ) -> Output:
-    """Show a suite: counts, cues, thresholds, overlap."""
+    """Show a suite: counts, cues, thresholds, overlap; how many images a difference needs."""
     from nooch.cli.tables import MOST, print_counts
     from nooch.evaluation.findings import SMALLEST
     from nooch.suites import load_suite
     from nooch.suites.suite_tables import suite_tables
     from nooch.suites.summary import overlaps, summary
 
+    if settings and "detect" not in settings:
+        raise ParameterError("there is no difference to detect", give={"detect": ...})
     shown, task_names = load_suite(suite), shared.split_names(tasks)
-    yield lambda: summary(shown.only(task_names) if task_names else shown)
+    shown = shown.only(task_names) if task_names else shown
+
+    def found() -> list[Detectable]:
+        from nooch.evaluation.detectable import detectable
+
+        return [detectable(shown, **settings)] if settings else []
+
+    yield lambda: summary(shown) | {
+        "detect": {**one.settings, "sets": one.table.to_dicts()} for one in found()
+    }
     most = len(shown.tasks) if everything else MOST
     shown = shown.only(print_counts(shown, task_names, most, SMALLEST))
-    print_tables(suite_tables(shown, overlaps(shown)))
+    tables = suite_tables(shown, overlaps(shown))
+    print_tables([*(one.display for one in found()), *tables])
 
 
 @takes("nooch.evaluation.explain:explain", only=["criteria"])

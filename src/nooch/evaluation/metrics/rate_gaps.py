@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr, ndtri
+from scipy.special import gammaln, ndtr, ndtri
 
 from nooch.evaluation.metrics.proportions import LEVEL, SIGNIFICANT, student
 
@@ -18,6 +18,8 @@ _MOST_EXACT = 2000
 """Possible errors with the condition up to which the test is exact. Beyond, the normal
 approximation is as good; of few images among many it is not, however many errors there are.
 """
+_TAIL = 6
+"""Standard deviations beyond which chances are too small to matter."""
 _TIE = 1 + 1e-9
 """Probabilities that differ only by rounding count as equal."""
 
@@ -169,6 +171,35 @@ def _p_values(n: Floats, wrong: Floats) -> tuple[float, float]:
     position = int(wrong[:, 1].sum() - least)
     two = chances[chances <= chances[position] * _TIE].sum()
     return float(min(1.0, two)), float(min(1.0, chances[position:].sum()))
+
+
+def exact_p(x: NDArray[Any], k: NDArray[Any], n_with: int, n_without: int) -> Floats:
+    """The two-sided p of ``rate_gap`` of many tables of one stratum, float64 (n,).
+
+    ``x``: errors of the ``n_with`` images with the condition, integers (n,); ``k``: without it.
+    """
+    total, errors = n_with + n_without, x + k
+    middle = errors * n_with / total
+    spread = np.sqrt(middle * n_without / total * (total - errors) / max(total - 1, 1))
+    p = np.asarray(2 * ndtr(-np.abs(x - middle) / np.where(spread > 0, spread, np.inf)))
+    if not (exact := np.minimum(errors, n_with) <= _MOST_EXACT).any():
+        return p
+    x, k, errors = (of[exact, None] for of in (x, k, errors))
+    reach = int(_TAIL * spread[exact].max()) + 2
+    at = middle[exact, None].astype(np.int64) + np.arange(-reach, reach + 1)
+    inside = (at >= errors - n_without) & (at >= 0) & (at <= np.minimum(errors, n_with))
+    at = np.where(inside, at, x)
+    ways = gammaln(total + 1) - gammaln(errors + 1) - gammaln(total - errors + 1)
+
+    def logs(at: NDArray[Any], other: NDArray[Any]) -> Floats:
+        of_with = gammaln(n_with + 1) - gammaln(at + 1) - gammaln(n_with - at + 1)
+        of_without = gammaln(n_without + 1) - gammaln(other + 1) - gammaln(n_without - other + 1)
+        return np.asarray(of_with + of_without - ways)
+
+    chances = logs(at, errors - at)
+    likelier = inside & (chances > logs(x, k) + np.log(_TIE))
+    p[exact] = 1 - np.where(likelier, np.exp(chances), 0.0).sum(axis=1)
+    return p
 
 
 def _jackknife(
