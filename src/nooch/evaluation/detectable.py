@@ -268,6 +268,11 @@ class Detectable(TabularResult):
     settings: dict[str, Any]
 
     @property
+    def content(self) -> tuple[str, dict[str, Any]]:
+        """Its name in JSON, ``detect``, and the settings, with the rows as ``sets``."""
+        return "detect", {**self.settings, "sets": self.table.to_dicts()}
+
+    @property
     def display(self) -> DisplayTable:
         """A row for each side of a set."""
         rows = []

@@ -17,6 +17,8 @@ from nooch.cli.runner import Output
 from nooch.cli.terminal import note, print_json, print_table, print_tables, say, with_flags
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from nooch.evaluation.detectable import Detectable
 
 
@@ -118,7 +120,11 @@ def _check(folder: str, format: shared.Format) -> None:
         raise Exit(1)
 
 
-@takes("nooch.evaluation.detectable:detectable", detect={"default": None, "metavar": "POINTS"})
+@takes(
+    "nooch.evaluation.detectable:detectable",
+    detect={"default": None, "metavar": "POINTS"},
+    rate={"default": None, "show_default": "0.1"},
+)
 def show_command(
     suite: Path = shared.SuiteArgument,
     tasks: str = Option(
@@ -142,18 +148,18 @@ def show_command(
     shown, task_names = load_suite(suite), shared.split_names(tasks)
     shown = shown.only(task_names) if task_names else shown
 
-    def found() -> list[Detectable]:
+    def found(names: Sequence[str]) -> list[Detectable]:
         from nooch.evaluation.detectable import detectable
 
-        return [detectable(shown, **settings)] if settings else []
+        return [detectable(shown.only(names), **settings)] if settings else []
 
-    yield lambda: summary(shown) | {
-        "detect": {**one.settings, "sets": one.table.to_dicts()} for one in found()
-    }
+    # refused before anything is printed
+    found(shown.tasks[:1])
+    yield lambda: summary(shown) | dict(one.content for one in found(shown.tasks))
     most = len(shown.tasks) if everything else MOST
     shown = shown.only(print_counts(shown, task_names, most, SMALLEST))
-    tables = suite_tables(shown, overlaps(shown))
-    print_tables([*(one.display for one in found()), *tables])
+    differences = [one.display for one in found(shown.tasks)]
+    print_tables([*differences, *suite_tables(shown, overlaps(shown))])
 
 
 @takes("nooch.evaluation.explain:explain", only=["criteria"])
