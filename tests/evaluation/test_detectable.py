@@ -4,13 +4,14 @@ judged by the function that the commands print, and by simulation, of groups too
 
 import itertools
 import json
+from operator import itemgetter
 
 import msgspec
 import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given, strategies as st
-from planted import planted_data
+from planted import planted_data, planted_predictions
 from refusals import fails
 from scipy.stats import binom, multinomial
 
@@ -104,6 +105,27 @@ def test_power_is_the_sum_over_all_outcomes(test, hard, easy, rate, difference):
     assert power == pytest.approx(expected, abs=1e-4)
 
 
+@pytest.mark.parametrize("rate", RATES)
+@pytest.mark.parametrize(("hard", "easy", "difference"), [(90, 150, 0.15), (150, 60, 0.2)])
+def test_power_is_the_sum_over_all_outcomes_of_many_images(rate, hard, easy, difference):
+    """As above, with the tests of many outcomes at once."""
+    for kind, side, grouped in TESTS:
+        test = Comparison(kind, rate, side, grouped)
+        x, k = (axis.ravel() for axis in np.indices((hard + 1, easy + 1)))
+        chances = binom.pmf(x, hard, rate + difference) * binom.pmf(k, easy, rate)
+        if kind == "paired":
+            x, k = (axis.ravel() for axis in np.indices((hard + 1, hard + 1)))
+            x, k = x[x + k <= hard], k[x + k <= hard]
+            cells = (1 - rate) * (rate + difference), rate * (1 - rate - difference)
+            outcomes = np.stack([x, k, hard - x - k], axis=1)
+            chances = multinomial(hard, [*cells, 1 - sum(cells)]).pmf(outcomes)
+            is_called = paired_interval(x / hard, k / hard, np.array(hard))[0] > 0
+        else:
+            with np.errstate(invalid="ignore"):
+                is_called = test.calls_larger(x, k, hard, easy)
+        assert test.power(hard, easy, difference) == pytest.approx(chances @ is_called, abs=1e-5)
+
+
 @given(
     tables=st.lists(st.tuples(st.integers(0, 60), st.integers(0, 45)), min_size=1, max_size=4),
     n=st.tuples(st.integers(60, 90), st.integers(45, 90)), most=st.sampled_from([0, 30, 2000]),
@@ -188,11 +210,9 @@ def test_groups_of_equal_size_say_as_much_as_their_effective_number(n, size, wei
     assert independent(weights, None) == pytest.approx(len(groups))
 
 
-def small_suite(**options):
-    data = planted_data(400)
-    return data, nooch.find(
-        data, {"ce": nooch.CE(cues={"car": ["road"]})}, tasks=["car"], **options
-    )
+def small_suite(n=400):
+    data = planted_data(n)
+    return data, nooch.find(data, {"ce": nooch.CE(cues={"car": ["road"]})}, tasks=["car"])
 
 
 def test_a_row_for_each_side_and_kind():
@@ -221,8 +241,7 @@ def test_a_row_for_each_side_and_kind():
 
 
 def test_below_the_least_number_nothing_is_detected_by_check():
-    data = planted_data(90)
-    suite = nooch.find(data, {"ce": nooch.CE(cues={"car": ["road"]})}, tasks=["car"])
+    _, suite = small_suite(90)
     hard = suite.record("ce", "car", "test").hard_positives
     assert 0 < hard < SMALLEST
     row = detectable(suite, detect=90).table.row(0, named=True)
@@ -273,16 +292,29 @@ def test_a_suite_of_hard_images_compares_models_only():
     assert others["smallest"].is_null().all()
 
 
-def test_too_few_in_words():
-    needed = max(SMALLEST, Comparison("shares", 0.1).needed(13, 500, 0.2))
-    assert too_few(13, 500) == f"13 images; {needed} are needed to see 20 points"
-    assert too_few(500, 13).startswith("13 images; ")
-    assert too_few(0, 500).startswith("0 images; ")
-    # groups need more: each has one vote
-    scenes = too_few(13, 500, "groups by scene", grouped=True)
-    assert scenes.startswith("13 groups by scene; ")
-    assert int(scenes.split()[4]) > needed
-    assert too_few(13, 500, rate=0.0) == too_few(13, 500, rate=0.005)
+def test_too_few_in_words(tmp_path):
+    """Wherever check has too few images, it says how many are needed, as ``detectable`` does."""
+    data = planted_data(90)
+    run, options = planted_predictions(data), {"bootstrap": 0, "slices": False, "stability": 0}
+    checked = nooch.check(data, run, tmp_path / "b", min_hard=1, **options)
+    suite = checked.suite
+    sides = [cells[side::2] for cells in [suite.header.sets[0].cells] for side in range(2)]
+    hard, easy = max(sides, key=itemgetter(0))
+    needed = max(SMALLEST, Comparison().needed(hard, easy, 0.2))
+    words = f"{hard} images; {needed} are needed to see 20 points"
+    assert too_few(suite) == too_few(suite, "car") == words
+    shown = detectable(suite, detect=20).table.filter(kind="shares", n_hard=hard)
+    assert shown["missing_hard"].item() == needed - hard
+    fails(lambda: nooch.check(data, run, tmp_path / "a", **options), f"(the most: {words})")
+    assert checked.answer.verdict.endswith(f"to judge the model: {words}")
+    assert ("too few images with or without its context to conclude", [f"car ({words})"]) in (
+        checked.answer.left_out
+    )
+    page = (tmp_path / "b/report/index.html").read_text()
+    assert words in page
+    # enough images: no more are needed
+    assert too_few(small_suite(1600)[1]).endswith(" images")
+    assert too_few(suite, "boat").startswith("0 images; ")
 
 
 def test_show_prints_what_python_finds(run_cli, tmp_path):

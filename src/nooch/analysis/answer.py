@@ -19,6 +19,7 @@ from nooch.criteria.attribute import Attribute, FittedAttribute
 from nooch.data import Dataset, ImageId, position_of
 from nooch.evaluation import Predictions
 from nooch.evaluation.answer_sample import AskedSample
+from nooch.evaluation.detectable import too_few, units_of_cells
 from nooch.evaluation.findings import (
     COLUMNS,
     SIDES,
@@ -241,18 +242,17 @@ def _confused(
     return sources.image(place, labeled, answered, wrong=True, where=where)
 
 
-def verdict(
-    findings: Sequence[ErrorFinding], table: pl.DataFrame, runs: Sequence[Predictions]
-) -> str:
+def verdict(findings: Sequence[ErrorFinding], table: pl.DataFrame, sources: AnswerSources) -> str:
     """The first finding; without one of context or confusions, what was compared."""
     first = next((one for one in findings if one.kind != "size"), None)
     if first is not None:
         return first.sentence
-    who = some_of([model_name(run.run) for run in runs])
+    who = some_of([model_name(run.run) for run in sources.judged.runs])
     if not table.height:
         text = f"there is no context to compare the errors of {who} by"
     elif (table["verdict"] == VERDICTS[3]).all():
-        text = f"there are too few images in unusual contexts to judge {who}"
+        few = too_few(sources.suite)
+        text = f"there are too few images in unusual contexts to judge {who}: {few}"
     else:
         text = f"no context is shown to make {who} err more often"
     text = text[0].upper() + text[1:]
@@ -280,8 +280,8 @@ def left_out(
     still = "; groups of its images were searched" if searched else ""
     reasons: dict[str, list[str]] = {}
 
-    def add(reason: str, task: str) -> None:
-        reasons.setdefault(reason, []).append(readable(task))
+    def add(reason: str, task: str, more: str = "") -> None:
+        reasons.setdefault(reason, []).append(readable(task) + more)
 
     hard, what = most_hard(found), found.unit_name
     compared_tasks = table.filter(pl.col("verdict") != VERDICTS[3])["task"].to_list()
@@ -291,10 +291,12 @@ def left_out(
         if not records and task not in kept.tasks:
             add("no other class goes with it closely enough to be its context", task)
         elif task not in kept.tasks:
-            add(f"fewer than {min_hard} {what} in a misleading context (at most {most}){still}"
-                if most else f"no image in a misleading context{still}", task)  # fmt: skip
+            few = f" ({too_few(found, task)})" if most else ""
+            add(f"fewer than {min_hard} {what} in a misleading context{still}"
+                if most else f"no image in a misleading context{still}", task, few)  # fmt: skip
         elif table.height and task not in compared_tasks:
-            add(f"too few {what} with or without its context to conclude", task)
+            few = f" ({too_few(found, task)})"
+            add(f"too few {what} with or without its context to conclude", task, few)
     for task in data.classes:
         if task not in predicted:
             add("no predictions", task)
@@ -304,14 +306,8 @@ def left_out(
 def most_hard(suite: Suite) -> dict[str, int]:
     """Task -> the most hard images of a side, or groups of them, in any of its sets."""
     hard = dict.fromkeys(suite.tasks, 0)
-    for record in suite.header.sets:
-        sides = [record.hard_positives, record.hard_negatives]
-        if suite.header.group:
-            challenge = suite.set(record.criterion, record.task, record.split)
-            units = suite.units(challenge.image_ids)
-            assert units is not None  # noqa: S101 - the header names groups
-            sides = [len(np.unique(units[challenge.cells == side])) for side in range(2)]
-        hard[record.task] = max(hard[record.task], *sides)
+    for key in suite.keys:
+        hard[key[1]] = max(hard[key[1]], *units_of_cells(suite, key)[:2])
     return hard
 
 
@@ -333,6 +329,5 @@ def answer_of(
     if confusions is not None:
         every += confusion_findings(confusions, sources)
     every.sort(key=lambda one: ([*KINDS].index(one.kind), -one.low))
-    return Answer(
-        verdict(every, findings.table, sources.judged.runs), sources.judged.split, every, hints
-    )
+    said = verdict(every, findings.table, sources)
+    return Answer(said, sources.judged.split, every, hints)

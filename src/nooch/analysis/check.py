@@ -38,6 +38,7 @@ from nooch.evaluation import (
     run_notes,
 )
 from nooch.evaluation.boxes.detected import IOU
+from nooch.evaluation.detectable import too_few
 from nooch.evaluation.findings import (
     SIDES,
     SMALLEST,
@@ -426,7 +427,7 @@ def _with_enough(suite: Suite, split: str, min_hard: int, n_tasks: int) -> tuple
     if not kept:
         largest = max(hard.values(), default=0)
         raise InputError(
-            f"no class has {min_hard} {what} out of context (the most: {largest})",
+            f"no class has {min_hard} {what} out of context (the most: {too_few(suite)})",
             remedy="{}; more images also help",
             give=([{"min_hard": largest}] if largest else [])
             + [Command("find", criterion="context", lift=1)],

@@ -43,12 +43,14 @@ POINTS = 20
 """Points of the difference in ``too_few``."""
 _STEPS = 1000
 """Differences are whole tenths of a point."""
+_HOLES = 3
+"""Numbers of errors next to the least one that is called larger that are looked at, too."""
 _GUESSES = 8
 _Z = float(ndtri((1 + LEVEL) / 2))
 _REACH = 5.0
 """Standard deviations within which outcomes are summed; others count as not detected."""
 
-Ints = NDArray[np.int64]
+Ints = NDArray[np.integer[Any]]
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
@@ -170,8 +172,16 @@ def _outcomes(test: Comparison, hard: int, easy: int) -> tuple[Floats, Ints]:
     else:
         start = np.full(len(k), low - 1), np.full(len(k), high)
         least = _first(lambda x: test.calls_larger(x, k, hard, easy), *start)
-    least, place = np.unique(least, return_inverse=True)
-    return np.bincount(place, chances), least
+    if test.kind == KINDS[0]:
+        # there is a hole in a few exact tests: one error more than is called larger is not
+        offsets = np.arange(-_HOLES, _HOLES + 2)
+        least, of_row = np.broadcast_arrays(least[:, None] + offsets, k[:, None])
+        looked, is_called = (least <= hard) & (offsets <= _HOLES), np.ones(least.shape)
+        x = np.maximum(least[looked], 0)
+        is_called[looked] = test.calls_larger(x, of_row[looked], hard, easy)
+        chances = (chances[:, None] * np.diff(is_called, prepend=0.0, axis=1)).ravel()
+    least, place = np.unique(least.ravel(), return_inverse=True)
+    return np.bincount(place, chances).astype(np.float64), least.astype(np.int64)
 
 
 def _power_of_pairs(n: int, first: float, second: float) -> float:
@@ -215,23 +225,28 @@ def _needed(test: Comparison, hard: int, easy: int, difference: float) -> int:
         number = round(number * ((_Z + ndtri(POWER)) / (_Z + z)) ** 2)
         if high is not None and tries > _GUESSES:
             number = (low + high) // 2
-        number = max(low + 1, number if high is None else min(number, high - 1))
+        number = (
+            max(low + 1 + tries**2, number)
+            if high is None
+            else (min(max(low + 1, number), high - 1))
+        )
     raise AssertionError
 
 
-def too_few(
-    hard: int, easy: int, unit: str = "images", *, grouped: bool = False, rate: float = RATE
-) -> str:
-    """How many images, or groups, there are, and how many the test of ``check`` needs: "13 images;
-    41 are needed to see 20 points".
+def too_few(suite: Suite, task: str | None = None) -> str:
+    """How many images, or groups, the set with the most hard ones has, and how many the test of
+    ``check`` needs: "13 images; 41 are needed to see 20 points", of errors at ``RATE`` elsewhere.
 
-    ``hard``: images, or groups, on one side, ``easy`` on the other; ``rate``: of errors on easy
-    images; it is read as at least .5% and at most 50%.
+    ``task``: of this task's sets, by default of all.
     """
-    test = Comparison(rate=float(np.clip(rate, 0.005, 0.5)), grouped=grouped)
-    cells = [_Cell.of(np.ones(n), np.arange(n) if grouped else None) for n in (hard, easy)]
-    needed = max(SMALLEST, _needed_units(test, cells, POINTS))
-    return f"{min(hard, easy):,} {unit}; {needed:,} are needed to see {POINTS} points"
+    cells = [_cells(suite, key) for key in suite.keys if task in (None, key[1])]
+    sides = [of_set[side::2] for of_set in cells for side in range(2)]
+    hard, easy = max(sides, key=lambda pair: pair[0].n, default=[_Cell(0, 0, 0, 0)] * 2)
+    test = Comparison(grouped=bool(suite.header.group))
+    needed = max(SMALLEST, _needed_units(test, [hard, easy], POINTS))
+    n = hard.n if hard.n < needed else min(hard.n, easy.n)
+    more = f"; {needed:,} are needed to see {POINTS} points" if n < needed else ""
+    return f"{n:,} {suite.unit_name}{more}"
 
 
 _COLUMNS: dict[str, Any] = {
@@ -336,7 +351,7 @@ def detectable(
     for key in suite.keys:
         cells = _cells(suite, key)
         for side, of_side in zip(SIDES, (cells[::2], cells[1::2]), strict=True):
-            about = dict(zip(_COLUMNS, (*key, side), strict=False))
+            about: dict[str, Any] = dict(zip(_COLUMNS, (*key, side), strict=False))
             about |= {"n_hard": of_side[0].n, "n_easy": of_side[1].n}
             if suite.header.hard_only:
                 about["n_easy"] = None
@@ -373,7 +388,7 @@ class _Cell:
         return cls(n, even, *(int(independent(of, groups)) for of in (ones, weights)))
 
 
-def _kish(weights: Floats) -> float:
+def _kish(weights: NDArray[Any]) -> float:
     return float(weights.sum() ** 2 / (weights**2).sum()) if weights.any() else 0.0
 
 
@@ -388,6 +403,11 @@ def independent(weights: Floats, groups: Ints | None) -> float:
     sizes = np.bincount(np.unique(groups, return_inverse=True)[1], weights)
     # the jackknife divides by one group less
     return (_kish(sizes) - 1) * (_Z / student(sizes)) ** 2
+
+
+def units_of_cells(suite: Suite, key: tuple[str, str, str]) -> list[int]:
+    """Images of a set, or groups of them, by cell in the order of ``CELLS``."""
+    return [cell.n for cell in _cells(suite, key)]
 
 
 def _cells(suite: Suite, key: tuple[str, str, str]) -> list[_Cell]:
@@ -429,8 +449,9 @@ def _detected(test: Comparison, cells: Sequence[_Cell], points: float) -> dict[s
     return {**row, "missing_hard": missing[0], "missing_easy": sum(missing[1:])}
 
 
-def _numbers(test: Comparison, cells: Sequence[_Cell]) -> list[int]:
-    return [cell.alike if test.kind == KINDS[0] else cell.weighed for cell in cells]
+def _numbers(test: Comparison, cells: Sequence[_Cell]) -> tuple[int, int]:
+    hard, easy = (cell.alike if test.kind == KINDS[0] else cell.weighed for cell in cells)
+    return hard, easy
 
 
 def _needed_units(test: Comparison, cells: Sequence[_Cell], points: float) -> int:
