@@ -1,4 +1,4 @@
-"""How many images a comparison needs: the smallest difference that a test detects.
+"""Number of images that a comparison needs: the smallest difference that a test detects.
 
 A difference is detected if the power of the test that is printed (``check``: hard against easy
 images; ``evaluate``: two models, and ratios of rates) is at least 80%. Power is the sum of exact
@@ -44,7 +44,7 @@ POINTS = 20
 _STEPS = 1000
 """Differences are whole tenths of a point."""
 _HOLES = 3
-"""Numbers of errors next to the least one that is called larger that are looked at, too."""
+"""Numbers of errors that are also tested next to the least one that is called larger."""
 _GUESSES = 8
 _Z = float(ndtri((1 + LEVEL) / 2))
 _REACH = 5.0
@@ -234,8 +234,8 @@ def _needed(test: Comparison, hard: int, easy: int, difference: float) -> int:
 
 
 def too_few(suite: Suite, task: str | None = None) -> str:
-    """How many images, or groups, the set with the most hard ones has, and how many the test of
-    ``check`` needs: "13 images; 41 are needed to see 20 points", of errors at ``RATE`` elsewhere.
+    """Number of images, or groups, of the set with the most hard ones, and the number that the test
+    of ``check`` needs: "13 images; 41 are needed to see 20 points", of errors at ``RATE`` elsewhere.
 
     ``task``: of this task's sets, by default of all.
     """
@@ -316,8 +316,7 @@ def detectable(
     rate: Annotated[float, Meta(gt=0, lt=1)] = RATE,
     group: str | None = None,
 ) -> Detectable:
-    """How large a difference must be for a suite's sets to show it, and how many images are
-    missing.
+    """The smallest difference that each set of a suite detects, and the images that are missing.
 
     For each set and side: the smallest difference, in steps of a tenth of a point, that is found
     with a power of 80%, by the test that ``check`` prints of the errors on hard and on easy images,
@@ -393,8 +392,8 @@ def _kish(weights: NDArray[Any]) -> float:
 
 
 def independent(weights: Floats, groups: Ints | None) -> float:
-    """The number of independent images that say as much as images of which those of a group err
-    alike, by the normal quantile: what ``effective_number`` is to be expected.
+    """The number of independent images that say as much as images that err alike in a group, by the
+    normal quantile: the ``effective_number`` to be expected.
 
     ``weights``: float64 (n,), at least 0; ``groups``: integers (n,); None: each image is one.
     """
