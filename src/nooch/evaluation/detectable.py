@@ -235,7 +235,7 @@ def _needed(test: Comparison, hard: int, easy: int, difference: float) -> int:
 
 def too_few(suite: Suite, task: str | None = None) -> str:
     """Number of images, or groups, of the set with the most hard ones, and the number that the test
-    of ``check`` needs: "13 images; 41 are needed to see 20 points", of errors at ``RATE`` elsewhere.
+    of ``check`` needs: "13 images; 41 are needed to see 20 points", at the rate ``RATE`` elsewhere.
 
     ``task``: of this task's sets, by default of all.
     """
