@@ -146,6 +146,24 @@ def test_what_is_left_out_is_unanswered(pope, tmp_path):
         assert any("30 of 3,000 questions have no answer" in note for note in answers.notes)
 
 
+def test_what_nooch_asked_is_all_of_pope_once(pope, tmp_path, run_cli, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run_cli("export nooch-pope q --to pope").ok()
+    asked = pl.read_parquet("q/questions.parquet")
+    assert len(asked) == 5127
+    yes = pl.when(pl.col("image_id") % 3 == 0).then(pl.lit("yes")).otherwise(pl.lit("no"))
+    asked.with_columns(answer=yes, prompt="text").write_parquet("a.parquet")
+    for files in ("a.parquet", "a.parquet --questions q"):
+        found = run_cli(f"evaluate nooch-pope {files} --format json").ok().json
+        assert found["headlines"][0].endswith("; 0.0% unknown")
+        assert all(f"POPE, {name}: " in " ".join(found["headlines"]) for name in CATEGORIES)
+        truth = rows_of(pope, "popular")
+        right = sum((int(r["image"][-16:-4]) % 3 == 0) == (r["label"] == "yes") for r in truth)
+        assert f"POPE, popular: accuracy {right / 30:.1f}%" in found["headlines"][3]
+    run_cli("export nooch-pope few --to pope --per-set 5").ok()
+    assert len(pl.read_parquet("few/questions.parquet")) < 1600
+
+
 def test_images_and_texts_in_any_order(pope, tmp_path):
     rows = rows_of(pope, "adversarial")
     shuffled = sorted(rows, key=lambda row: (len(row["question"]), row["image"]))

@@ -257,7 +257,9 @@ def _recognized(rows: pl.DataFrame) -> list[str]:
     """POPE's own figures of each of its files: accuracy, precision, recall, F1 and the share of
     yes, as the least and the most that unknown answers leave open.
     """
-    lines = []
+    lines: list[str] = []
+    if (rows["weight"] != 1).any():
+        return lines
     for category in lists_of(rows):
         own = rows.filter(in_list(rows, category))
         truth = own["cell"].str.ends_with("positive").to_numpy()

@@ -220,7 +220,12 @@ def listed_pairs(pairs: pl.DataFrame, suite: Suite, where: object = None) -> Lis
         )
         remedy = "{}, the file that the model was asked"
         raise InputError(problem, where=where, remedy=remedy, give={"questions": ...})
-    return Listed(fit[0][1], None) if len(fit) == 1 else None
+    if len(fit) != 1:
+        return None
+    # a pair that several files ask about may have one answer
+    asked = Listed(fit[0][1], None)
+    rest = asked.asked.drop("category").unique(_PAIR, keep="first", maintain_order=True)
+    return Listed(rest.join(asked.categories, on=_PAIR, maintain_order="left"), None)
 
 
 def parts_of_one(sources: Sequence[tuple[str | None, Any]]) -> dict[Path, str]:

@@ -205,6 +205,9 @@ def draw_questions(suite: Suite, keys: Sequence[tuple[str, str, str]], options: 
     challenge sets.
     """
     check_template(options.template)
+    if suite.question_lists and options.per_set == PER_SET:
+        # the lists are what is asked, and no set to draw from
+        options = options._replace(per_set=None)
     criteria = list(dict.fromkeys(criterion for criterion, _, _ in keys))
     tasks = list(dict.fromkeys(task for _, task, _ in keys))
     parts = []

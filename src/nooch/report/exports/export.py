@@ -71,7 +71,8 @@ def export(
         images_as: ``bytes`` also writes the images, for lmms-eval and vlmevalkit; ``paths`` by
             default.
         per_set: images drawn for each task and combination of label and subsets, for pope,
-            images, lmms-eval and vlmevalkit, at least 1; all (in Python None) for all of them.
+            images, lmms-eval and vlmevalkit, at least 1; all (in Python None) for all of them,
+            as by default of ``nooch-pope``.
         template: the question of pope, lmms-eval and vlmevalkit, with ``{a}`` for the article and
             ``{task}``.
         seed: seed of the draw of questions, at least 0.
