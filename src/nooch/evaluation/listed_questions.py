@@ -223,9 +223,9 @@ def listed_pairs(pairs: pl.DataFrame, suite: Suite, where: object = None) -> Lis
     if len(fit) != 1:
         return None
     # a pair that several files ask about may have one answer
-    asked = Listed(fit[0][1], None)
-    rest = asked.asked.drop("category").unique(_PAIR, keep="first", maintain_order=True)
-    return Listed(rest.join(asked.categories, on=_PAIR, maintain_order="left"), None)
+    every = Listed(fit[0][1], None)
+    once = every.asked.drop("category").unique(_PAIR, keep="first", maintain_order=True)
+    return Listed(once.join(every.categories, on=_PAIR, maintain_order="left"), None)
 
 
 def parts_of_one(sources: Sequence[tuple[str | None, Any]]) -> dict[Path, str]:
