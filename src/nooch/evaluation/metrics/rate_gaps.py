@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import reduce
+from functools import lru_cache, reduce
 from typing import Any
 
 import numpy as np
@@ -189,17 +189,24 @@ def exact_p(x: NDArray[Any], k: NDArray[Any], n_with: int, n_without: int) -> Fl
     at = middle[exact, None].astype(np.int64) + np.arange(-reach, reach + 1)
     inside = (at >= errors - n_without) & (at >= 0) & (at <= np.minimum(errors, n_with))
     at = np.where(inside, at, x)
-    ways = gammaln(total + 1) - gammaln(errors + 1) - gammaln(total - errors + 1)
+    table = _log_factorials(int(total).bit_length())
+    ways = table[total] - table[errors] - table[total - errors]
 
     def logs(at: NDArray[Any], other: NDArray[Any]) -> Floats:
-        of_with = gammaln(n_with + 1) - gammaln(at + 1) - gammaln(n_with - at + 1)
-        of_without = gammaln(n_without + 1) - gammaln(other + 1) - gammaln(n_without - other + 1)
+        of_with = table[n_with] - table[at] - table[n_with - at]
+        of_without = table[n_without] - table[other] - table[n_without - other]
         return np.asarray(of_with + of_without - ways)
 
     chances = logs(at, errors - at)
     likelier = inside & (chances > logs(x, k) + np.log(_TIE))
     p[exact] = 1 - np.where(likelier, np.exp(chances), 0.0).sum(axis=1)
     return p
+
+
+@lru_cache(maxsize=4)
+def _log_factorials(bits: int) -> Floats:
+    """Of the numbers below 2 to the power of ``bits``."""
+    return np.asarray(gammaln(np.arange(1 << bits) + 1.0))
 
 
 def _jackknife(
