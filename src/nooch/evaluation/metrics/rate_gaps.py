@@ -205,7 +205,7 @@ def exact_p(x: NDArray[Any], k: NDArray[Any], n_with: int, n_without: int) -> Fl
 
 @lru_cache(maxsize=4)
 def _log_factorials(bits: int) -> Floats:
-    """Of the numbers below 2 to the power of ``bits``."""
+    """Logarithms of the factorials of all numbers below 2 to the power of ``bits``."""
     return np.asarray(gammaln(np.arange(1 << bits) + 1.0))
 
 
