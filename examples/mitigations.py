@@ -74,7 +74,7 @@ def scores(folder: Path) -> Iterator[tuple[str, Scores]]:
     yield "pope", nooch.evaluate("nooch-pope", answers, metrics=["error"])
     captions = [tuned / f"{run}.amber.jsonl" for run in TUNED if run != "llava15_base_13b"]
     amber = nooch.load_suite("nooch-amber")
-    yield "amber", score_captions(amber, captions, synonyms="names", bootstrap=0)
+    yield "amber", score_captions(amber, captions, bootstrap=0)
 
 
 def val2014(folder: Path) -> nooch.Dataset:

@@ -14,7 +14,7 @@ from sites import HOSTILE
 import nooch
 from nooch.analysis.leaderboard import leaderboard, paired_gap
 from nooch.base.errors import OutputError, ParameterError
-from nooch.evaluation.captions import read_captions
+from nooch.evaluation.captions import read_captions, score_captions
 from nooch.evaluation.metrics.proportions import exact_mcnemar, paired_interval
 from nooch.suites.questions import Draw, draw_questions
 
@@ -391,3 +391,28 @@ def test_real_captions(shared_data, tmp_path):
     assert (second["hard_negative"] > 0.3).all()
     shutil.copytree(tmp_path / "models" / min(files), tmp_path / "one" / "model")
     fails(lambda: leaderboard(tmp_path / "one", **options), "% of the questions on ")
+
+
+def test_captions_of_amber_mention_its_words_by_their_names(tmp_path):
+    """By default, as `nooch captions` reads them; also in validity."""
+    amber = nooch.load_suite("nooch-amber")
+    files = []
+    for name, text in {
+        "sky": "A blue sky over a tree.",
+        "beach": "A beach, a sky and a car.",
+    }.items():
+        frame = pl.DataFrame({"image_id": amber.image_ids(amber.keys), "caption": text})
+        folder = tmp_path / "models" / name
+        folder.mkdir(parents=True)
+        files.append(folder / f"{name}.jsonl")
+        frame.write_ndjson(files[-1])
+        (folder / "model.yaml").write_text(f"name: {name}\nkind: captions\n")
+    board = leaderboard(tmp_path / "models", suite="nooch-amber", baseline="sky")
+    scores = score_captions(amber, files, baseline="sky", criteria=["context"], bootstrap=0)
+    assert [one.sentence for one in board.changes] == [one.sentence for one in scores.changes]
+    assert len(scores.changes) == 4
+    for row in board.table.iter_rows(named=True):
+        rates = scores.contexts[row["name"], "context"].estimates
+        assert row["easy_negative"] == pytest.approx(rates["rate", "easy_negative"].value)
+    validity = nooch.validity("nooch-amber", captions=files)
+    assert "tasks are mentioned by the words of names (`synonyms`)" in validity.notes

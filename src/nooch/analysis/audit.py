@@ -30,7 +30,7 @@ from nooch.evaluation import Predictions, context_run, read_predictions, run_not
 from nooch.evaluation.captions import mentions, read_captions
 from nooch.evaluation.prediction_files import PredictionSource
 from nooch.evaluation.predictions import positions
-from nooch.evaluation.vocabulary import COCO, load_vocabulary
+from nooch.evaluation.vocabulary import load_vocabulary
 from nooch.report.images.drawn_boxes import DrawnBoxes
 from nooch.report.images.sources import Sources
 from nooch.report.images.thumbnails import SplitImages, draw_pictures, picture_name
@@ -264,7 +264,7 @@ def audit(
     tasks: Sequence[str] | None = None,
     criterion: Sequence[str] | None = None,
     captions: Sequence[str | Path] = (),
-    synonyms: str | Path = COCO,
+    synonyms: str | Path | None = None,
     most: Count = MOST,
     images: str | Path | None = None,
     range: tuple[float, float] | None = None,
@@ -296,7 +296,8 @@ def audit(
         criterion: names; labels of images on which none of them has a verdict are not audited. All
             of the suite's by default.
         captions: files of captions, as for ``nooch captions``.
-        synonyms: how captions mention tasks: ``coco``, or a YAML file.
+        synonyms: how captions mention tasks: ``coco``, ``names`` (by their names), or a YAML file;
+            by default ``coco``, and of ``nooch-amber`` ``names``.
         most: maximum number of labels on the page.
         images: folder of images; by default the one that the dataset records, if it exists.
         range: values of black and white in pictures, as for ``nooch.check``.
@@ -328,7 +329,7 @@ def audit(
     if predictions is not None:
         runs += read_predictions(predictions, suite, dataset, reading)
     if captions:
-        words = load_vocabulary(synonyms)
+        words = load_vocabulary(synonyms or suite.words, suite.tasks)
         said = read_captions(captions, suite, (reading or {}).get("answers"))
         runs += [mentions(one, words, tasks) for one in said]
     notes = suite.unit_notes + run_notes(runs)

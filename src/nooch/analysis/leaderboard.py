@@ -22,11 +22,11 @@ from nooch.base.yaml_files import read_yaml
 from nooch.data import Dataset, csv_bytes
 from nooch.evaluation.answer_files import read_raw_answers
 from nooch.evaluation.answer_sample import (
-    WITHOUT,
     answers_as_predictions,
     answers_in,
     weighted_as_sample,
     with_unanswered,
+    without_suspects,
 )
 from nooch.evaluation.answers import read_answers
 from nooch.evaluation.captions import ModelCaptions, equally_long, mentions, read_captions
@@ -41,7 +41,7 @@ from nooch.evaluation.context_rates import answer_rates
 from nooch.evaluation.metrics.paired_changes import PairedAnswers
 from nooch.evaluation.metrics.proportions import SIGNIFICANT, holm
 from nooch.evaluation.metrics.subset_metrics import value_of
-from nooch.evaluation.vocabulary import COCO, Vocabulary, load_vocabulary
+from nooch.evaluation.vocabulary import Vocabulary, load_vocabulary
 from nooch.report.site.folder import page_environment, write_assets
 from nooch.suites import CELLS, Suite, as_suite
 from nooch.suites.questions import Draw, draw_questions, question_frame, read_questions
@@ -173,7 +173,7 @@ def leaderboard(
     questions: str | Path | None = None,
     baseline: str | Path | None = None,
     least_coverage: Share = 0.95,
-    synonyms: str | Path = COCO,
+    synonyms: str | Path | None = None,
     data: Dataset | str | Path | None = None,
     group: str | None = None,
     overwrite: bool = False,
@@ -203,7 +203,8 @@ def leaderboard(
             less by context, or only say less?
         least_coverage: share of the questions (of captions: of their images) that must have an
             answer, for each of the four rates.
-        synonyms: how captions mention tasks: ``coco``, or a YAML file.
+        synonyms: how captions mention tasks: ``coco``, ``names`` (by their names), or a YAML file;
+            by default ``coco``, and of ``nooch-amber`` ``names``.
         data: the dataset of the suite, or its folder, for ``group``; by default the suite's.
         group: column, or pattern of file names, of images that count as one in intervals and tests,
             such as ``scene``; by default the suite's.
@@ -229,7 +230,7 @@ def leaderboard(
     else:
         asked, _ = read_questions(questions, suite)
     base = None if baseline is None else _baseline(baseline, entries)
-    read = _Reading(suite, asked, load_vocabulary(synonyms), answers)
+    read = _Reading(suite, asked, load_vocabulary(synonyms or suite.words, suite.tasks), answers)
     runs, captions = _runs(entries, read, progress)
     cells = suite.cells(keys)
     rows, counted_as, of_models = [], {}, dict[tuple[str, str], pl.DataFrame]()
@@ -243,7 +244,6 @@ def leaderboard(
         sure = answered[:0]
         if suite.suspects is not None:
             sure = answered.join(suite.suspects, on=_PAIR, how="anti")
-            of_models[f"{entry.folder}{WITHOUT}", criterion] = sure
         estimates = answer_rates(sure, bootstrap=0).estimates if len(sure) else {}
         for cell in _ORDER[:2]:
             row[f"{cell}{_SURE}"] = estimates["rate", cell].value if estimates else None
@@ -264,7 +264,10 @@ def leaderboard(
     changes = []
     if base is not None:
         settings["baseline"] = base
-        changes = context_changes(of_models, base) + _of_equal_length(captions, base, read, keys)
+        for key, answered in [*of_models.items()]:
+            of_models |= without_suspects(key, answered, suite)
+        changes = context_changes(of_models, base)
+        changes += _of_equal_length(captions, base, read, keys)
     board = Leaderboard(table, settings, changes)
     if out is not None:
         with write_folder(out, overwrite=overwrite, marker=_MARKER) as written:
@@ -283,10 +286,11 @@ def _of_equal_length(
     for name in captions if base in captions else ():
         if name != base:
             pair = equally_long([captions[base], captions[name]])
-            said = {
-                (model, keys[0][0]): answers_in(_mentioned(run, read), cells)
-                for model, run in zip((base, name), pair, strict=True)
-            }
+            said = {}
+            for model, run in zip((base, name), pair, strict=True):
+                rows = answers_in(_mentioned(run, read), cells)
+                said[model, keys[0][0]] = rows
+                said |= without_suspects((model, keys[0][0]), rows, read.suite)
             changes += context_changes(said, base, equal_length=True)
     return changes
 

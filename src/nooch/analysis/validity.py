@@ -34,7 +34,7 @@ from nooch.evaluation.metrics.proportions import SIGNIFICANT, holm, wilson_of_gr
 from nooch.evaluation.metrics.rate_gaps import rate_gap
 from nooch.evaluation.prediction_files import PredictionSource
 from nooch.evaluation.predictions import positions
-from nooch.evaluation.vocabulary import COCO, load_vocabulary
+from nooch.evaluation.vocabulary import load_vocabulary
 from nooch.suites import ChallengeSet, Suite, as_suite
 
 LEAST_MODELS = 6
@@ -150,7 +150,7 @@ def validity(
     predictions: PredictionSource = (),
     *,
     captions: Sequence[str | Path] = (),
-    synonyms: str | Path = COCO,
+    synonyms: str | Path | None = None,
     data: Dataset | str | Path | None = None,
     split: str | Sequence[str] | None = None,
     tasks: Sequence[str] | None = None,
@@ -168,7 +168,8 @@ def validity(
             any meaning of it. Without a list of questions, it was asked what any model of its kind
             answered (answers, captions, others).
         captions: files of captions, as for ``nooch captions``: a mention is a yes.
-        synonyms: how captions mention tasks: ``coco``, or a YAML file.
+        synonyms: how captions mention tasks: ``coco``, ``names`` (by their names), or a YAML file;
+            by default ``coco``, and of ``nooch-amber`` ``names``.
         data: the dataset, whose areas give objects' sizes; by default the one that the suite
             records, if it is there.
         split: one or several; ``test`` by default, or the only one.
@@ -196,7 +197,8 @@ def validity(
     runs = read_predictions(predictions, suite, dataset, reading) if predictions else []
     notes = []
     if captions:
-        words, task_names = load_vocabulary(synonyms), list(dict.fromkeys(key[1] for key in keys))
+        synonyms, task_names = synonyms or suite.words, list(dict.fromkeys(key[1] for key in keys))
+        words = load_vocabulary(synonyms, suite.tasks)
         read = read_captions(captions, suite, (reading or {}).get("answers"))
         runs += asked_the_same([mentions(one, words, task_names) for one in read])
         notes = [f"{one.run}: {note}" for one in read for note in one.notes]

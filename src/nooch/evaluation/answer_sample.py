@@ -217,10 +217,18 @@ def answers_of_runs(
                 found[f"{run}, {CATEGORY}={category}", criterion] = plain.filter(
                     in_list(rows, category)
                 )
-            if suite.suspects is not None:
-                sure = plain.join(suite.suspects, on=list(_PAIR), how="anti")
-                found[f"{run}{WITHOUT}", criterion] = sure
+            found |= without_suspects((run, criterion), plain, suite)
     return {key: rows for key, rows in found.items() if rows.height}
+
+
+def without_suspects(
+    key: tuple[str, str], rows: pl.DataFrame, suite: Suite
+) -> dict[tuple[str, str], pl.DataFrame]:
+    """(``RUN, without suspects``, criterion) -> rows without these, of a suite that has some."""
+    if suite.suspects is None:
+        return {}
+    sure = rows.join(suite.suspects, on=list(_PAIR), how="anti")
+    return {(f"{key[0]}{WITHOUT}", key[1]): sure}
 
 
 def rates_of_answers(
