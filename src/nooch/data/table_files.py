@@ -403,8 +403,10 @@ def _parquet_table(source: Path | IO[bytes], where: object, columns: list[str] |
     for column in table.columns:
         for chunk in column.chunks if pa.types.is_dictionary(column.type) else ():
             if pa.types.is_string(chunk.dictionary.type):
-                lengths = pc.binary_length(chunk.dictionary).fill_null(0).to_numpy()
-                uses = np.bincount(chunk.indices.drop_null(), minlength=len(lengths))
+                # by polars: a scalar or an array of pyarrow would import pandas
+                lengths = pl.Series(pc.binary_length(chunk.dictionary)).fill_null(0).to_numpy()
+                indices = pl.Series(chunk.indices.drop_null()).to_numpy()
+                uses = np.bincount(indices, minlength=len(lengths))
                 size += int(lengths @ uses)
     check(size)
     return table.cast(pa.schema([schema.field(name) for name in table.column_names]))
