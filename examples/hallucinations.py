@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -26,12 +25,11 @@ import nooch
 from nooch.analysis.leaderboard import paired_gap
 from nooch.evaluation.captions import (
     ModelCaptions,
-    first_words,
+    equally_long,
     mentions,
     read_captions,
     score_captions,
     whole_sentences,
-    word_count,
 )
 from nooch.evaluation.context_rates import context_rates
 from nooch.evaluation.metrics.proportions import wilson_of_groups
@@ -122,21 +120,6 @@ def cells_of(suite: nooch.Suite) -> pl.DataFrame:
     return pl.concat(
         suite.set(*key).cell_frame.with_columns(criterion=pl.lit(key[0])) for key in keys
     )
-
-
-def equally_long(runs: Sequence[ModelCaptions]) -> list[ModelCaptions]:
-    """Each caption cut to the words of the shortest one of its image."""
-    every = pl.concat(run.captions for run in runs)
-    counts = every.with_columns(n=pl.Series(map(word_count, every["caption"])))
-    least = dict(counts.group_by("image_id").agg(pl.col("n").min()).iter_rows())
-    cut = [
-        [first_words(text, least[image]) for image, text in run.captions.iter_rows()]
-        for run in runs
-    ]
-    return [
-        replace(run, captions=run.captions.with_columns(caption=pl.Series(texts)))
-        for run, texts in zip(runs, cut, strict=True)
-    ]
 
 
 def mentioned(
