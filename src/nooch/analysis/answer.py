@@ -25,6 +25,7 @@ from nooch.evaluation.findings import (
     SIDES,
     VERDICTS,
     Findings,
+    compare_contexts,
     errors_in,
     errors_of,
     misleading_contexts,
@@ -35,11 +36,12 @@ from nooch.evaluation.findings import (
     spread,
     unit_of,
 )
-from nooch.evaluation.judged import JudgedRuns
+from nooch.evaluation.judged import JudgedRuns, judge_runs
 from nooch.evaluation.predictions import positions, values_of
 from nooch.evaluation.rate_words import Rate, compared, error_words, model_name
 from nooch.report.answer import IMAGES, KINDS, LISTED, Answer, ErrorFinding, ShownImage
 from nooch.report.images.drawn_boxes import drawn_boxes
+from nooch.report.images.sources import Sources
 from nooch.suites import ChallengeSet, Suite
 
 _USUAL = 2
@@ -331,3 +333,23 @@ def answer_of(
     every.sort(key=lambda one: ([*KINDS].index(one.kind), -one.low))
     said = verdict(every, findings.table, sources)
     return Answer(said, sources.judged.split, every, hints)
+
+
+def suite_answer(sources: Sources) -> Answer | None:
+    """Findings by the contexts of a suite, which a report opens with: of its predictions, or else
+    of the baseline of its runs. None without either, without the dataset or without easy images.
+    """
+    suite, data, split = sources.suite, sources.data, sources.of_split
+    if suite is None or data is None or suite.header.hard_only:
+        return None
+    given: Any = sources.outputs
+    if not given and sources.baseline is not None:
+        given = sources.image_losses.outputs_of(sources.baseline, suite.tasks)
+    judged = judge_runs(given, data, split, suite=suite) if len(given) else None
+    runs = [run for run in judged.runs if set(run.tasks) & set(suite.tasks)] if judged else []
+    if judged is None or not runs:
+        return None
+    judged = replace(judged, runs=runs)
+    keys = [(name, task, split) for task in suite.tasks for name in suite.criteria]
+    findings = compare_contexts(suite, judged, keys, sources.progress)
+    return answer_of(AnswerSources(suite, judged), findings, None, None)

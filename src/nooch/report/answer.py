@@ -94,6 +94,20 @@ class ErrorFinding:
         """The sentence with all numbers."""
         return in_full(self.sentence, self.rates, self.detail)
 
+    @property
+    def groups(self) -> list[tuple[str, str, list[ShownImage]]]:
+        """Shown images by context and by whether the model is wrong: a title; the label and answer
+        of all images, or nothing where they differ; the images.
+        """
+        groups = []
+        for (where, wrong), of_group in groupby(self.shown, lambda one: (one.where, one.wrong)):
+            images = list(of_group)
+            title = f"{'wrong' if wrong else 'right'} ({len(images)})"
+            title = f"{where.partition(' (')[0]}, {title}" if where else title
+            said = {_words(image) for image in images}
+            groups.append((title, said.pop() if len(said) == 1 else "", images))
+        return groups
+
 
 Numbered = Sequence[tuple[int, ErrorFinding]]
 
@@ -212,9 +226,12 @@ def _code(text: str) -> str:
     return f"{fence} {text} {fence}" if "`" in text else f"{fence}{text}{fence}"
 
 
+def _words(image: ShownImage) -> str:
+    return f"labeled {image.labeled}, answered {image.answered}"
+
+
 def _answer(image: ShownImage) -> str:
-    where = f"{image.where}: " if image.where else ""
-    return f"{where}labeled {image.labeled}, answered {image.answered}"
+    return f"{image.where}: {_words(image)}" if image.where else _words(image)
 
 
 def notebook_html(answer: Answer, page: Path) -> str:

@@ -45,6 +45,7 @@ def report_command(
     ),
 ) -> Output:
     """Build an HTML report of a suite and its results. Its pages open from disk."""
+    from nooch.analysis.answer import suite_answer
     from nooch.paper.tables import report_tables
     from nooch.report.images.sources import Sources
     from nooch.report.site.site import write_report
@@ -63,7 +64,7 @@ def report_command(
         progress=show_progress, **sources,
     )  # fmt: skip
     settings |= {"thumbnails": None} if all_thumbnails else {}
-    report = write_report(given, out, tables=report_tables, **settings)
+    report = write_report(given, out, answer=suite_answer(given), tables=report_tables, **settings)
     note(*report.notes)
     yield {"site": str(report.path), "notes": list(report.notes)}
     say(f"{report.path}: open {report.path / 'index.html'}")

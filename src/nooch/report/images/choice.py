@@ -83,6 +83,20 @@ class ImageLosses:
                     by_criterion.setdefault(criterion, {})[method] = key, losses[key]
         return by_criterion
 
+    def outputs_of(self, method: str, tasks: Sequence[str]) -> pl.DataFrame:
+        """Mean logits of a method's runs, as chosen under the suite's first criterion with any:
+        ``image_id, task, logit, run``.
+        """
+        every = []
+        for task in tasks:
+            found = (self._outputs(name, task).get(method) for name in self._criteria)
+            frames = next((one[1] for one in found if one is not None), [])
+            every += [frame.with_columns(task=pl.lit(task)) for frame in frames]
+        if not every:
+            return pl.DataFrame()
+        mean = pl.concat(every).group_by("image_id", "task", maintain_order=True)
+        return mean.agg(logit=pl.col("value").mean()).with_columns(run=pl.lit(method))
+
     def _outputs(self, criterion: str, task: str) -> dict[str, _Outputs]:
         """Method -> its outputs, predictions before runs."""
         outputs: dict[str, _Outputs] = {}

@@ -113,7 +113,8 @@ def write_report(
         thumbnails: pictures for each task and split at most, besides the examples' own (in
             Python, None for all images).
         examples: images in a group of examples.
-        answer: of a check: the overview shows it in place of the suite.
+        answer: of a check: the overview opens with it; ``nooch report`` makes one of its
+            predictions or runs.
         scores: of the predictions, where they were scored before.
         tables: results -> the tables of the page of results, tables with published numbers, and
             notes; ``nooch.paper.report_tables`` gives the paper's. By default AUC on hard and on
