@@ -20,6 +20,7 @@ from nooch.analysis.answer import left_out
 from nooch.analysis.check import BASELINES, baseline_runs, check
 from nooch.base.errors import InputError, ParameterError, WrongTypeError
 from nooch.data import save_dataset
+from nooch.data.importing.table_roles import Hints
 from nooch.evaluation.findings import misleading_contexts, sentence
 from nooch.evaluation.metrics import auc
 from nooch.suites import save_suite
@@ -498,3 +499,43 @@ def test_explain_names_the_findings_that_an_image_is_in(folder, tmp_path, run_cl
     checked.findings.table.drop("cue").write_parquet(out / "findings.parquet")
     done = run_cli(f"explain {out / 'suite'} --task {task} --image {usual} --format json").ok()
     assert done.json["findings"] is None
+
+
+def test_a_scanner_and_a_regression_on_context_are_named(tmp_path):
+    """The sentence of a column names its value; a criterion as a whole names what drives it."""
+    draw = np.random.default_rng(1)
+    ids, scanner = np.arange(1200), draw.choice(["GE", "Siemens"], 1200)
+    ill = draw.random(1200) < 0.5
+    table = pl.DataFrame({
+        "image_id": ids, "split": np.where(ids % 3, "test", "train"), "scanner": scanner,
+        "diagnosis": np.where(ill, "malignant", np.where(ids % 2, "normal", "benign")),
+    })  # fmt: skip
+    wrong = ill & (draw.random(1200) < np.where(scanner == "GE", 0.44, 0.03))
+    said = np.where(ill ^ wrong, 0.9, 0.1)
+    others = {"normal": (1 - said) * (ids % 2), "benign": (1 - said) * (1 - ids % 2)}
+    answers = pl.DataFrame({"image_id": ids, "malignant": said, **others})
+    hints = Hints(class_column="diagnosis")
+    one = check(table, answers, tmp_path / "one", bootstrap=0, hints=hints)
+    assert one.answer.verdict.startswith("The model misses malignant images from GE scanners ")
+    # four labels, each too weak for a cue, and errors where most are absent
+    shown = draw.random((1200, 4)) < np.where(ill, 0.45, 0.3)[:, None]
+    labels = {
+        name: shown[:, i].astype(int) for i, name in enumerate(["road", "tree", "sea", "sky"])
+    }
+    missed = ill & (shown.sum(axis=1) < 2) & (draw.random(1200) < 0.5)
+    table = table.select("image_id", "split").with_columns(car=ill.astype(int), **labels)
+    answers = pl.DataFrame({"image_id": ids, "car": np.where(ill ^ missed, 0.9, 0.1)})
+    whole = check(table, answers, tmp_path / "whole", bootstrap=0, slices=False)
+    (finding,) = whole.answer.findings
+    assert finding.composite
+    assert finding.sentence.startswith("The model misses cars outside their usual context ")
+    assert finding.detail.startswith("mostly no ")
+    for image in finding.shown:
+        present = {name for name in labels if table.filter(image_id=int(image.image_id))[name][0]}
+        usual = image.where == finding.rates[1].where
+        assert set(image.context) <= (
+            present if usual else {f"no {name}" for name in labels if name not in present}
+        )
+    assert any(image.context for image in finding.shown)
+    text = f'<span class="badge none">{finding.shown[0].context[0]}</span>'
+    assert text in whole.page.read_text()

@@ -81,7 +81,7 @@ def test_a_folder_of_classes_is_checked_by_its_confusions(labels, tmp_path):
     assert (first["task"], first["answer"]) == ("cat", "dog")
     assert 0.2 < first["low"] < first["share"] < first["high"] < 0.45
     sentence = checked.confusions.sentences(1)[0]
-    assert sentence.startswith("m calls cats dogs in ")
+    assert sentence.startswith("m answers dog for cat images in ")
     assert sentence.endswith("the reverse in 0%")
     assert not len(checked.findings)
     assert any("exclude each other" in note for note in checked.notes)
@@ -89,7 +89,10 @@ def test_a_folder_of_classes_is_checked_by_its_confusions(labels, tmp_path):
     missed = {row[0]: row[2] for row in checked.errors.rows}
     assert missed["dog"] == f"0 of {(labels == 1).sum()}"
     assert (tmp_path / "out" / "confusions.parquet").is_file()
-    assert "m calls cats dogs in" in (tmp_path / "out" / "report" / "index.html").read_text()
+    assert (
+        "m answers dog for cat images in"
+        in (tmp_path / "out" / "report" / "index.html").read_text()
+    )
     # a folder with only val needs no training images
     few = check(one_each(labels, ["valid"] * 300), run, tmp_path / "valid", bootstrap=0)
     assert few.confusions.sentences(1) == checked.confusions.sentences(1)

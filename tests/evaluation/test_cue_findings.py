@@ -131,7 +131,7 @@ def row_of(**values):
         "run": "a", "criterion": "ce", "task": "car", "cue": "road", "side": "positive",
         "split": "test", "n_misleading": 312, "n_usual": 500, "rate_misleading": 0.54,
         "rate_low": 0.47, "rate_high": 0.61, "rate_usual": 0.17, "effect": 0.35, "low": 0.3,
-        "high": 0.4, "p": 1e-9, "by_size": False, "of_boxes": False,
+        "high": 0.4, "p": 1e-9, "by_size": False, "of_boxes": False, "one_label": False,
     }  # fmt: skip
     return {**given, **values}
 
@@ -154,14 +154,21 @@ def row_of(**values):
          ("The model misses cars outside their usual context 3.2 times as often"
          " (54% against 17%)")),
         ({"cue": None, "criterion": "context"},
-         ("The model misses cars where the other labels do not suggest a car 3.2 times as often"
+         ("The model misses cars outside their usual context 3.2 times as often"
          " (54% against 17%)")),
+        ({"cue": None, "criterion": "context", "task": "malignant", "one_label": True},
+         ("The model misses malignant images outside their usual context 3.2 times as often"
+         " (54% against 17%)")),
+        ({"cue": None, "criterion": "context", "task": "ill", "one_label": True,
+          "side": "negative"},
+         ("The model claims ill in images with its usual context that are not ill 3.2 times as"
+          " often (54% against 17%)")),
         ({"cue": None, "criterion": "gist", "side": "negative"},
-         ("The model claims cars where the captions suggest a car but there is none 3.2 times as"
-         " often (54% against 17%)")),
+         ("The model claims cars in images whose captions suggest it but no car 3.2 times as"
+          " often (54% against 17%)")),
         ({"cue": None, "criterion": "own", "side": "negative"},
-         ("The model claims cars in images of the context own expects but no car 3.2 times as"
-         " often (54% against 17%)")),
+         ("The model claims cars in images in the context own expects but no car 3.2 times as"
+          " often (54% against 17%)")),
         # sizes differ so much that the rates of all sizes show the opposite, or nothing
         ({"by_size": True, "rate_usual": 0.7},
          ("The model misses cars without a road 35 points more often among cars of the same size"

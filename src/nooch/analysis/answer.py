@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -12,10 +14,11 @@ import polars as pl
 from numpy.typing import NDArray
 
 from nooch.analysis.confusions import Confusions, claimed_classes
-from nooch.analysis.slices import Slices, condition_words
+from nooch.analysis.slices import Slices
 from nooch.base.errors import some_of
-from nooch.base.words import plural, readable
+from nooch.base.words import readable
 from nooch.criteria.attribute import Attribute, FittedAttribute
+from nooch.criteria.context import FittedContext
 from nooch.data import Dataset, ImageId, position_of
 from nooch.evaluation import Predictions
 from nooch.evaluation.answer_sample import AskedSample
@@ -38,7 +41,16 @@ from nooch.evaluation.findings import (
 )
 from nooch.evaluation.judged import JudgedRuns, judge_runs
 from nooch.evaluation.predictions import positions, values_of
-from nooch.evaluation.rate_words import Rate, compared, error_words, model_name
+from nooch.evaluation.rate_words import (
+    Rate,
+    claims_in,
+    compared,
+    condition_words,
+    error_words,
+    model_name,
+    objects_of,
+    percent,
+)
 from nooch.report.answer import IMAGES, KINDS, LISTED, Answer, ErrorFinding, ShownImage
 from nooch.report.images.drawn_boxes import drawn_boxes
 from nooch.report.images.sources import Sources
@@ -162,7 +174,41 @@ def _of_context(
         "context", task, errors_in(row), sentence(row), size_effect(row), row["low"],
         rates_of(row), classes, also=also,
     )  # fmt: skip
-    return sources.with_images(finding, run, challenge, inside)
+    finding = sources.with_images(finding, run, challenge, inside)
+    return finding if cue is not None else _with_drivers(finding, row, sources)
+
+
+_SAMPLED = 50
+
+
+def _with_drivers(
+    finding: ErrorFinding, row: Mapping[str, Any], sources: AnswerSources
+) -> ErrorFinding:
+    """A finding of a criterion as a whole with what made each shown image's context unusual (or
+    usual), and how often that is so, where the criterion is a regression on context.
+    """
+    fitted = sources.suite.header.criteria[row["criterion"]].restored()
+    finding = replace(finding, composite=True)
+    if not isinstance(fitted, FittedContext):
+        return finding
+    part, sign = sources.judged.part, -1 if row["side"] == SIDES[0] else 1
+
+    def drivers(at: int, sign: int) -> list[str]:
+        image = part.select(rows=np.array([at]))
+        return [text for text, _ in fitted.because(image, row["task"], sign)]
+
+    sampled = spread(finding.rows, _SAMPLED)
+    counts = Counter(chain(*(drivers(int(at), sign) for at in sampled)))
+    most = [f"{text} ({percent(n / len(sampled))})" for text, n in counts.most_common(3)]
+    misleading = finding.rates[0].where
+    return replace(
+        finding,
+        detail="; ".join([*filter(None, [finding.detail]), f"mostly {', '.join(most)}"]),
+        shown=[
+            replace(one, context=drivers(one.row, sign if one.where == misleading else -sign))
+            for one in finding.shown
+        ],
+    )
 
 
 def slice_findings(
@@ -190,11 +236,12 @@ def slice_findings(
 
 def slice_errors(row: Mapping[str, Any]) -> tuple[str, tuple[Rate, Rate]]:
     """The errors of a row of slices in words, and the rates that are compared."""
-    task, missed = row["task"], row["side"] == "positive"
-    where = condition_words(row["conditions"])
-    what = f"{plural(task)} {where}" if missed else f"{plural(task)} in images {where}"
-    what = where.removeprefix("among ") if missed and where.startswith("among ") else what
-    what = what if missed else f"{what} but no {readable(task)}"
+    missed, where = row["side"] == "positive", condition_words(row["conditions"])
+    if not missed:
+        what = claims_in(row, where)
+    else:
+        # "the smallest half of cars"
+        what = where[6:] if where.startswith("among ") else f"{objects_of(row)} {where}"
     of = unit_of(row)
     inside = Rate(where, row["rate"], row["n"], row["rate_low"], row["rate_high"], of=of)
     elsewhere = Rate("elsewhere", row["rate_rest"], of=of)
@@ -320,7 +367,7 @@ def answer_of(
     confusions: Confusions | None,
 ) -> Answer:
     """The verdict and the findings, of each kind the worst first by the lower end of its interval,
-    and what stands out without being beyond chance.
+    criteria as a whole last, and what stands out without being beyond chance.
     """
     every = [_of_context(*rows, sources=sources) for rows in findings.pairs[:LISTED]]
     hints = list[str]()
@@ -330,7 +377,7 @@ def answer_of(
         every += of_slices
     if confusions is not None:
         every += confusion_findings(confusions, sources)
-    every.sort(key=lambda one: ([*KINDS].index(one.kind), -one.low))
+    every.sort(key=lambda one: ([*KINDS].index(one.kind), one.composite, -one.low))
     said = verdict(every, findings.table, sources)
     return Answer(said, sources.judged.split, every, hints)
 

@@ -286,8 +286,7 @@ def check(
         notes += task_notes(runs, data.classes, "dataset", tasks, all_needed=tasks is not None)
         criteria, reasons = _criteria(data, criterion, CE(alpha=alpha, beta=beta))
         notes += reasons + data.id_notes
-        exclusive = len(data.classes) > 1 and no_context(data) is not None
-        answers = largest_answers(runs, decision, exclusive=exclusive)
+        answers = largest_answers(runs, decision, exclusive=judged.one_label)
         if answers is not runs:
             notes.append("the answer is the class with the largest output (`decision`)")
             judged, runs = replace(judged, runs=answers), answers
@@ -302,7 +301,7 @@ def check(
             progress=progress,
         )
         suite, chosen_tasks = _with_enough(whole, split, min_hard, len(predicted))
-        confusions = find_confusions(judged.part, runs, predicted) if exclusive else None
+        confusions = find_confusions(judged.part, runs, predicted) if judged.one_label else None
         if bootstrap is None:
             many = len(suite.tasks) > _MANY_TASKS
             bootstrap = 200 if many else 1000

@@ -11,7 +11,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from nooch.base.display import DisplayTable, TabularResult
-from nooch.base.words import counted, plural
+from nooch.base.words import counted, readable
 from nooch.data import Dataset
 from nooch.evaluation import Predictions
 from nooch.evaluation.findings import some_images
@@ -115,8 +115,8 @@ def _of_run(
 
 def _sentence(row: Mapping[str, Any]) -> str:
     """A confusion in words: how often, its interval, and the opposite direction."""
-    who, task, answer = started(model_name(row["run"])), plural(row["task"]), plural(row["answer"])
+    who, task, answer = started(model_name(row["run"])), readable(row["task"]), row["answer"]
     fraction = f"{row['count']:,} of {row['n']:,}"
-    text = f"{who} calls {task} {answer} in {percent(row['share'])} ({fraction})"
-    text += f"; 95% interval {percent(row['low'])} to {percent(row['high'])}"
+    text = f"{who} answers {readable(answer)} for {task} images in {percent(row['share'])}"
+    text += f" ({fraction}); 95% interval {percent(row['low'])} to {percent(row['high'])}"
     return text if row["back"] is None else f"{text}; the reverse in {percent(row['back'])}"

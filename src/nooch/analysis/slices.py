@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from nooch.base.calls import Progress, checked, no_progress, tracked
 from nooch.base.display import DisplayTable, TabularResult
 from nooch.base.words import plural, readable, unit_notes, with_article
-from nooch.criteria.context_fit import no_context
 from nooch.criteria.phi import KINDS, identifier, literal_text
 from nooch.criteria.presences import fold_numbers
 from nooch.data import Dataset, as_dataset
@@ -37,6 +36,7 @@ from nooch.evaluation.metrics.pointwise import worst_case
 from nooch.evaluation.metrics.proportions import wilson, wilson_of_groups
 from nooch.evaluation.metrics.rate_gaps import RateGap, rate_gap
 from nooch.evaluation.predictions import predicted_tasks
+from nooch.evaluation.rate_words import claims_in, condition_words, objects_of, value_words
 from nooch.suites import ChallengeSet
 
 Booleans = NDArray[np.bool_]
@@ -195,7 +195,7 @@ def _of_column(values: pl.Series, whole: pl.Series) -> Iterator[SliceCondition]:
         for value in non_null.unique().sort() if non_null.n_unique() > 1 else ():
             holds = (values == value).fill_null(value=False).to_numpy()
             phi = _guarded(word, f"{word} = {literal_text(value)}", holes=holes)
-            yield SliceCondition(name, f"with {name} = {value}", phi, holds)
+            yield SliceCondition(name, value_words(name, value), phi, holds)
     elif non_null.dtype.is_numeric():
         for share in (0.25, 0.75):
             cut = float(np.quantile(non_null.to_numpy(), share))
@@ -436,7 +436,8 @@ _SCHEMA: dict[str, Any] = {
     "errors": pl.Int64, "rate": pl.Float64, "rate_low": pl.Float64, "rate_high": pl.Float64,
     "rate_rest": pl.Float64, "n_test": pl.Int64, "errors_test": pl.Int64, "effect": pl.Float64,
     "low": pl.Float64, "high": pl.Float64, "p": pl.Float64, "p_adjusted": pl.Float64,
-    "confirmed": pl.Boolean, "by_size": pl.Boolean, "of_boxes": pl.Boolean, "phi": pl.String,
+    "confirmed": pl.Boolean, "by_size": pl.Boolean, "of_boxes": pl.Boolean,
+    "one_label": pl.Boolean, "phi": pl.String,
     "images": pl.List(pl.String),
 }  # fmt: skip
 
@@ -505,13 +506,6 @@ class Slices(TabularResult):
         write_result(path, "slices file", table, content, overwrite=overwrite)
 
 
-def condition_words(conditions: Sequence[str]) -> str:
-    """Conditions of a slice in words: "with a road and sky"."""
-    first, *more = conditions
-    short = first.startswith("with ")
-    return first + "".join(f" and {text.removeprefix('with ') if short else text}" for text in more)
-
-
 def _sentence(row: Mapping[str, Any]) -> str:
     more, where = len(row["conditions"]) > 1, condition_words(row["conditions"])
     held = "confirmed" if row["confirmed"] else "not confirmed"
@@ -521,11 +515,11 @@ def _sentence(row: Mapping[str, Any]) -> str:
         points = "none to compare" if effect is None else f"{100 * effect:+.0f} points"
         test.append(f"{points} among objects of the same size")
     if row["side"] == "positive":
-        what = f"{plural(row['task']).capitalize()} {where}: {row['errors']:,} of"
+        what = f"{objects_of(row).capitalize()} {where}: {row['errors']:,} of"
         what += f" {row['n']:,} missed"
     else:
-        what = f"Images {where} but no {readable(row['task'])}:"
-        what += f" {plural(row['task'])} claimed in {row['errors']:,} of {row['n']:,}"
+        claimed, _, images = claims_in(row, where).partition(" in ")
+        what = f"{images.capitalize()}: {claimed} claimed in {row['errors']:,} of {row['n']:,}"
     return f"{what}, {100 * row['rate_rest']:.0f}% elsewhere ({'; '.join([*test, held])})"
 
 
@@ -594,7 +588,7 @@ def judged_slices(
     """As ``find_slices``, of runs that are judged in a dataset."""
     part, data = judged.part, judged.data
     assert data is not None  # noqa: S101 - they have its part
-    alone = len(data.classes) > 1 and no_context(data) is not None
+    alone = judged.one_label
     shared = SliceConditions(part, _half(part), data, alone)
     families = slice_families()
     for task in tracked(tasks, len(tasks), "searching slices, tasks", progress):
@@ -652,7 +646,7 @@ def _of_task(
                 phi = [label if missed else f"NOT {label}", *(c.phi for c in piece.conditions)]
                 row = {
                     "run": run.run, "task": task, "side": side, "phi": " AND ".join(phi),
-                    "of_boxes": run.objects is not None,
+                    "of_boxes": run.objects is not None, "one_label": conditions.columns_alone,
                 }  # fmt: skip
                 piece.family.found.append((piece, row | _counts(piece, slice_side, everything)))
 

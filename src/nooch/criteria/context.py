@@ -333,6 +333,16 @@ class FittedContext(SupportFitted):
         ]
         return sorted(parts, key=lambda part: -abs(part[2]))
 
+    def because(self, image: Dataset, task: str, sign: int) -> list[tuple[str, float]]:
+        """At most three pieces of one image's context that speak most for the class (``sign`` 1)
+        or against it (-1), in words such as ``no road``, and their log odds.
+        """
+        return [
+            (f"{'' if is_present else 'no '}{name}", value)
+            for name, is_present, value in self.contributions(image, task)
+            if value * sign > 0.05
+        ][:3]
+
     def explain(self, image: Dataset, task: str) -> str:
         """P, its multiple of the base rate, and what speaks for it (or against it) most."""
         odds, rate = float(self.support(image, task)[0]), self._of(task).rate
@@ -341,11 +351,7 @@ class FittedContext(SupportFitted):
         if math.isnan(odds):
             return f"it was not annotated what else is in the image, so {task} has no context"
         p, sign = float(expit(odds)), 1 if odds > usual_log_odds(rate) else -1
-        parts = [
-            f"{'' if is_present else 'no '}{name} ({value:+.1f})"
-            for name, is_present, value in self.contributions(image, task)
-            if value * sign > 0.05
-        ][:3]
+        parts = [f"{text} ({value:+.1f})" for text, value in self.because(image, task, sign)]
         verb = "is expected" if sign > 0 else "is not expected"
         unknown = image.unknown_labels(task)
         label = "is" if image.labels(task, unknown=False)[0] else "is not"

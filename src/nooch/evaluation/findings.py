@@ -41,12 +41,13 @@ COLUMNS: dict[str, Any] = {
     "rate_misleading": pl.Float64, "rate_low": pl.Float64, "rate_high": pl.Float64,
     "rate_usual": pl.Float64, "effect": pl.Float64, "low": pl.Float64, "high": pl.Float64,
     "p": pl.Float64, "p_adjusted": pl.Float64, "by_size": pl.Boolean, "of_boxes": pl.Boolean,
-    "verdict": pl.String, "images": pl.List(pl.String),
+    "one_label": pl.Boolean, "verdict": pl.String, "images": pl.List(pl.String),
 }  # fmt: skip
 """Columns of ``findings.parquet``. ``side`` is ``positive`` (objects that are missed) or
 ``negative`` (objects that are claimed); ``cue`` is null for the criterion as a whole; ``by_size``
 means that the effect compares objects of similar size; ``of_boxes`` that objects are counted, and
-images in which a box is of no object, instead of images; ``images`` are ids of some errors."""
+images in which a box is of no object, instead of images; ``one_label`` that an image has one label;
+``images`` are ids of some errors."""
 _SHOWN = 6
 
 
@@ -120,8 +121,8 @@ class Findings(TabularResult):
 
     @property
     def pairs(self) -> list[list[dict[str, Any]]]:
-        """Rows of errors by context that are beyond chance, by class and cue, the worst first: each
-        is one finding.
+        """Rows of errors by context that are beyond chance, by class and cue: each is one finding.
+        The worst is first, criteria as a whole are last.
         """
         worse = self.table.filter(pl.col("verdict") == VERDICTS[0], pl.col("effect") > 0)
         # a cue describes the context in plainer words than the criterion as a whole
@@ -130,7 +131,7 @@ class Findings(TabularResult):
         groups: dict[tuple[str, str | None], list[dict[str, Any]]] = {}
         for row in worse.iter_rows(named=True):
             groups.setdefault((row["task"], row["cue"]), []).append(row)
-        return [*groups.values()]
+        return sorted(groups.values(), key=lambda rows: rows[0]["cue"] is None)
 
     def judged(self) -> list[ConditionVerdict]:
         """The condition ``worse`` of ``fail_if`` on each run, which is met if it has findings."""
@@ -171,13 +172,13 @@ def sentence(row: Mapping[str, Any]) -> str:
 
 def errors_in(row: Mapping[str, Any]) -> str:
     """The errors of a row in words: which model misses or claims what."""
-    what, *_ = context_words(row["criterion"], row["task"], row["cue"], row["side"])
+    what, *_ = context_words(row)
     return error_words(row["run"], row["side"], what)
 
 
 def rates_of(row: Mapping[str, Any]) -> tuple[Rate, Rate]:
     """The rates of a row in the misleading and in the usual context."""
-    _, *where = context_words(row["criterion"], row["task"], row["cue"], row["side"])
+    _, *where = context_words(row)
     low, high, of = row["rate_low"], row["rate_high"], unit_of(row)
     return (
         Rate(where[0], row["rate_misleading"], row["n_misleading"], low, high, of=of),
@@ -437,6 +438,7 @@ def _of_set(suite: Suite, challenge: ChallengeSet, judged: JudgedRuns) -> Iterat
                     "split": challenge.split,
                     **_gap(outcomes, condition[outcomes.row]),
                     "of_boxes": run.objects is not None,
+                    "one_label": judged.one_label,
                     "images": some_images(challenge.image_ids, condition & wrong),
                 }
 

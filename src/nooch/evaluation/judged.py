@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from scipy.special import logit
 
 from nooch.base.errors import InputError, ParameterError
+from nooch.criteria.context_fit import no_context
 from nooch.data import Dataset
 from nooch.evaluation.boxes.detected import (
     IOU,
@@ -68,6 +69,12 @@ class JudgedRuns:
         """The images of the split."""
         assert self.data is not None  # noqa: S101 - without a dataset nobody asks
         return self.data.select(self.split)
+
+    @cached_property
+    def one_label(self) -> bool:
+        """True if labels exclude each other: an image is of one of several classes."""
+        data = self.data
+        return data is not None and len(data.classes) > 1 and no_context(data) is not None
 
     def run(self, name: str) -> Predictions:
         """The run of a name."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -88,28 +89,56 @@ def compared(errors: str, rates: Sequence[Rate], points: float | None, task: str
     return f"{errors} {ratio:.1f} times as often ({both})"
 
 
-def context_words(criterion: str, task: str, cue: str | None, side: str) -> tuple[str, str, str]:
+def objects_of(row: Mapping[str, Any]) -> str:
+    """What is missed: "cars"; "malignant images" where each image has one label (``one_label``)."""
+    return f"{readable(row['task'])} images" if row["one_label"] else plural(row["task"])
+
+
+def claims_in(row: Mapping[str, Any], where: str) -> str:
+    """What is claimed: "cars in images with a road but no car"; "malignant in images from GE
+    scanners that are not malignant" where each image has one label.
+    """
+    task = readable(row["task"])
+    if row["one_label"]:
+        return f"{task} in images {where} that are not {task}"
+    return f"{plural(task)} in images {where} but no {task}"
+
+
+_DEVICES = ("scanner", "camera", "device", "sensor", "microscope", "phone")
+"""Columns of what took the image, whose values are read as names of it."""
+
+
+def value_words(column: str, value: object) -> str:
+    """A column's value in words: "from GE scanners", "with place = water"."""
+    named = column.lower() in _DEVICES and str(value)[:1].isalpha()
+    return f"from {value} {plural(column)}" if named else f"with {column} = {value}"
+
+
+def condition_words(conditions: Sequence[str]) -> str:
+    """Conditions of a slice in words: "with a road and sky"."""
+    first, *more = conditions
+    short = first.startswith("with ")
+    return first + "".join(f" and {text.removeprefix('with ') if short else text}" for text in more)
+
+
+def context_words(row: Mapping[str, Any]) -> tuple[str, str, str]:
     """Words for errors by context: what is missed or claimed, the misleading and the usual context.
 
-    ``cue`` is None for the criterion as a whole.
+    ``row``: its criterion, task, cue (None for the criterion as a whole), side and ``one_label``.
     """
-    objects, a_task, missed = plural(task), with_article(task), side == "positive"
+    criterion, cue, missed = row["criterion"], row["cue"], row["side"] == "positive"
     if cue is not None:
-        present, absent = (f"{word} {with_article(cue)}" for word in ("with", "without"))
-        if missed:
-            return f"{objects} {absent}", absent, present
-        return f"{objects} in images {present} but no {readable(task)}", present, absent
-    told = {"context": "the other labels", "gist": "the captions"}.get(criterion)
-    if told:
-        suggest, do_not = f"where {told} suggest {a_task}", f"where {told} do not suggest {a_task}"
-        if missed:
-            return f"{objects} {do_not}", do_not, suggest
-        return f"{objects} {suggest} but there is none", suggest, do_not
-    usual = "their usual context" if criterion == "ce" else f"the context {criterion} expects"
-    inside, outside = f"in {usual}", f"outside {usual}"
-    if missed:
-        return f"{objects} {outside}", outside, inside
-    return f"{objects} in images of {usual} but no {readable(task)}", inside, outside
+        usual, other = (f"{word} {with_article(cue)}" for word in ("with", "without"))
+    elif criterion == "gist":
+        usual, other = "whose captions suggest it", "whose captions do not suggest it"
+    elif criterion in ("ce", "context"):
+        its = "its" if row["one_label"] and not missed else "their"
+        usual, other = f"with {its} usual context", f"outside {its} usual context"
+    else:
+        usual, other = (f"{word} the context {criterion} expects" for word in ("in", "outside"))
+    if not missed:
+        return claims_in(row, usual), usual, other
+    return f"{objects_of(row)} {other}", other, usual
 
 
 def in_full(sentence: str, rates: Sequence[Rate], detail: str) -> str:

@@ -44,7 +44,8 @@ KINDS = {
 @dataclass(frozen=True)
 class ShownImage:
     """An image of a finding, or of its usual context for comparison (``where``): its row in the
-    split, its id and file, what it was labeled and what the model answered; and boxes to draw.
+    split, its id and file, what it was labeled and what the model answered; boxes to draw, and what
+    its context is due to, such as ``no road``.
     """
 
     row: int
@@ -55,6 +56,7 @@ class ShownImage:
     wrong: bool
     where: str = ""
     boxes: DrawnBoxes | None = None
+    context: Sequence[str] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,6 +76,7 @@ class ErrorFinding:
         n_wrong: number of images with an error.
         shown: some of the images, and some of the usual context.
         also: what else was found about the same class and cue.
+        composite: the context is a criterion as a whole, not one cue or group.
     """
 
     kind: str
@@ -88,6 +91,7 @@ class ErrorFinding:
     n_wrong: int = 0
     shown: Sequence[ShownImage] = ()
     also: Sequence[str] = ()
+    composite: bool = False
 
     @property
     def full(self) -> str:
@@ -231,7 +235,8 @@ def _words(image: ShownImage) -> str:
 
 
 def _answer(image: ShownImage) -> str:
-    return f"{image.where}: {_words(image)}" if image.where else _words(image)
+    due = f" ({', '.join(image.context)})" if image.context else ""
+    return f"{image.where}{due}: {_words(image)}" if image.where else _words(image)
 
 
 def notebook_html(answer: Answer, page: Path) -> str:
