@@ -90,12 +90,12 @@ def compared(errors: str, rates: Sequence[Rate], points: float | None, task: str
 
 
 def objects_of(row: Mapping[str, Any]) -> str:
-    """What is missed: "cars"; "malignant images" where each image has one label (``one_label``)."""
+    """Words for what is missed: "cars", or "malignant images" if each has one label (``one_label``)."""
     return f"{readable(row['task'])} images" if row["one_label"] else plural(row["task"])
 
 
 def claims_in(row: Mapping[str, Any], where: str) -> str:
-    """What is claimed: "cars in images with a road but no car"; "malignant in images from GE
+    """Words for what is claimed: "cars in images with a road but no car"; "malignant in images from GE
     scanners that are not malignant" where each image has one label.
     """
     task = readable(row["task"])
