@@ -90,13 +90,13 @@ def compared(errors: str, rates: Sequence[Rate], points: float | None, task: str
 
 
 def objects_of(row: Mapping[str, Any]) -> str:
-    """Words for what is missed: "cars", or "malignant images" if each has one label (``one_label``)."""
+    """Words for what is missed: "cars"; "malignant images" if an image has one label."""
     return f"{readable(row['task'])} images" if row["one_label"] else plural(row["task"])
 
 
 def claims_in(row: Mapping[str, Any], where: str) -> str:
-    """Words for what is claimed: "cars in images with a road but no car"; "malignant in images from GE
-    scanners that are not malignant" where each image has one label.
+    """Words for what is claimed: "cars in images with a road but no car"; if an image has one
+    label "malignant in images from GE scanners that are not malignant".
     """
     task = readable(row["task"])
     if row["one_label"]:
