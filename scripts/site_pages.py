@@ -58,6 +58,11 @@ def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
     return markdown.replace(COMMANDS, command_line()) if COMMANDS in markdown else markdown
 
 
+def on_post_page(output: str, **_: Any) -> str:
+    """Name the search dialog."""
+    return output.replace('role="dialog"', 'role="dialog" aria-label="Search"')
+
+
 def on_post_build(config: MkDocsConfig) -> None:
     """Fail if a page loads anything from another host."""
     for path in sorted(Path(config.site_dir).rglob("*.html")):

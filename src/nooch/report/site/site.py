@@ -72,6 +72,17 @@ _NO_IMAGES = (
     " there: images are shown by id and in words."
 )
 _NO_CAPTIONS = "The dataset has no captions."
+_UNASKED = {
+    _NO_RUNS,
+    _NO_TABLES,
+    _COLLECTED,
+    _ONE_METHOD,
+    _ONE_CRITERION,
+    _NO_CE,
+    _NO_GIST,
+    _NO_CAPTIONS,
+}
+"""Notes on what the paper has and a check was not asked for."""
 
 
 def lost(absent: int) -> str:
@@ -95,7 +106,7 @@ def write_report(
     metrics: Sequence[str] = (),
     threshold: AnswerThreshold = 0.5,
     thumbnails: Annotated[int, Meta(ge=0)] | None = 200,
-    examples: Count = 8,
+    examples: Count = 6,
     answer: Answer | None = None,
     scores: Scores | None = None,
     tables: TablesOf = own_tables,
@@ -164,7 +175,11 @@ def write_report(
         missing["pictures"] = _about_pictures(thumbnails, shown_range)
     if answer is not None:
         # what a check was not asked for is not missing
-        missing["index"] = [note for note in missing["index"] if note in {_NO_IMAGES, lost(absent)}]
+        unasked = {
+            *_UNASKED,
+            *(note for note in missing["criteria"] if "there are no Figs." in note),
+        }
+        missing |= {page: [n for n in missing[page] if n not in unasked] for page in PAGES}
     provenance = {} if data is None else data.provenance
     facts = summary(suite)
     overview = {

@@ -9,7 +9,10 @@
       location.href = `${of}#task=${task.value}`;
       return;
     }
-    document.querySelectorAll(".example-task").forEach((one) => { one.hidden = task.value !== "" && one.dataset.task !== task.value; });
+    document.querySelectorAll(".example-task").forEach((one) => {
+      one.hidden = task.value !== "" && one.dataset.task !== task.value;
+      one.open ||= one.dataset.task === task.value;
+    });
     document.querySelectorAll(".example-group").forEach((one) => { one.hidden = kind.value !== "" && one.dataset.kind !== kind.value; });
   }
   for (const one of [task, kind]) one.addEventListener("change", filter);
