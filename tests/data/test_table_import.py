@@ -20,7 +20,7 @@ from nooch.base.errors import InputError, NoochError, ParameterError
 from nooch.base.split_plan import SplitPlan
 from nooch.data import class_name, load_dataset, open_dataset
 from nooch.data.importing.import_dataset import import_dataset, with_split
-from nooch.data.importing.recognition import recognize_table
+from nooch.data.importing.recognition import recognize, recognize_table
 from nooch.data.importing.table_roles import Hints
 from nooch.data.readers.contract import read
 from nooch.data.readers.table_layouts import Columns, LongTable, TableOfImages
@@ -491,3 +491,16 @@ def test_workers_may_run_in_another_folder(tmp_path, monkeypatch):
     import_dataset(reading, out, map=mapping)
     import_dataset(reading, out, part_size=1, map=mapping, overwrite=True)
     assert load_dataset(out).labels("y").tolist() == [False, True, True]
+
+
+@pytest.mark.parametrize(
+    "more", [{}, {"motion": [0, 1, 0, 1]}, {"sex": ["F", "M", "M", "F"]}, {"scan_site": [*"abba"]}]
+)
+def test_the_column_of_labels_is_the_first_remedy(tmp_path, more):
+    """Before columns of facts about the image, of two texts or of 0 and 1."""
+    given = {"image_id": [*"abcd"], "site": ["Oslo", "Lyon", "Lyon", "Oslo"], **more}
+    columns = given | {"diagnosis": ["ill", "well", "well", "sore"]}
+    pl.DataFrame(columns).write_csv(tmp_path / "t.csv")
+    with pytest.raises(InputError) as error:
+        recognize(tmp_path / "t.csv", Hints())
+    assert error.value.give[0] == {"class_column": "diagnosis"}

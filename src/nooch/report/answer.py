@@ -153,6 +153,15 @@ class Answer:
             which = f"the {len(worst)} worst of {which}" if numbered[PICTURED:] else which
             yield f"{KINDS[kind]}: {which}", worst, numbered[PICTURED:]
 
+    @property
+    def left_out_line(self) -> str:
+        """The reasons for which classes are left out, each with its class or their number."""
+        each = (
+            f"{tasks[0] if len(tasks) == 1 else counted(len(tasks), 'class')}: {reason}"
+            for reason, tasks in self.left_out
+        )
+        return f"Left out: {'; '.join(each)}"
+
     def is_verdict(self, finding: ErrorFinding) -> bool:
         """True if the verdict is a finding's sentence, or ends with it."""
         return self.verdict[-len(finding.sentence) + 1 :] == finding.sentence[1:]
@@ -175,7 +184,7 @@ class Answer:
         if self.hints:
             lines += ["", "Not beyond chance", *(f"  {text}" for text in self.hints)]
         if self.left_out:
-            lines += ["", "Left out", *(f"  {_left_out(*one)}" for one in self.left_out)]
+            lines += ["", f"{self.left_out_line}; all on the page"]
         return "\n".join(printable(line) for line in lines)
 
     def markdown(self, page: str) -> str:

@@ -84,7 +84,8 @@ def find_command(
         rich_help_panel=_ATTRIBUTE,
     ),
     columns: str = Option(
-        None, help="Columns of the preset, if named differently.", rich_help_panel=_ATTRIBUTE
+        None, "--preset-columns", help="Columns of the preset, if named differently.",
+        rich_help_panel=_ATTRIBUTE,
     ),
     values: Path = Option(
         None, help="File of values for the preset, one per line.", rich_help_panel=_ATTRIBUTE

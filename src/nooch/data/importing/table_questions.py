@@ -136,6 +136,19 @@ _RECORDS = {
 """Words of columns that record something about an image, its file or its annotation."""
 
 
+_FACTS = {
+    "site", "hospital", "center", "scanner", "camera", "device", "vendor", "manufacturer", "sex",
+    "gender", "age", "place", "location", "country", "city", "region", "view", "weather", "season",
+    "time", "day", "year", "source", "patient", "person", "scene", "sequence", "video",
+}  # fmt: skip
+"""Words of columns that say where, when, of whom or with what an image was taken."""
+
+
+def is_fact(name: str) -> bool:
+    """True for the name of a column of facts about the image, such as ``scanner_site``."""
+    return bool(_FACTS & {*re.split(r"[\s_-]+", name.strip().lower())})
+
+
 _FILLERS = {"is", "in", "image", "img", "set", "sample"}
 
 
@@ -194,9 +207,16 @@ def ask_texts(labels: Sequence[str], texts: Sequence[Reading], where: object) ->
     one of the former is called after labels.
     """
     if texts and labels and not any(name.strip().lower() in TARGETS for name in labels):
-        columns = some_of(str(give["class_column"]) for _, give in texts)
-        problem = f"{some_of(labels)} have 0 and 1, and {columns} texts: which are the classes?"
-        raise question(problem, where, _labels(labels), *texts)
+        names = [str(give["class_column"]) for _, give in texts]
+        contents = f"{some_of(labels)} have 0 and 1, and {some_of(names)} texts"
+        first = texts if not is_fact(names[0]) else ()
+        raise question(
+            f"{contents}: which are the classes?",
+            where,
+            *first,
+            _labels(labels),
+            *(() if first else texts),
+        )
 
 
 def _written_alone(table: pl.DataFrame, labels: Sequence[str]) -> list[str]:
@@ -222,14 +242,16 @@ def ask_positive(
         one = {name: values[0] for name, values in two.items()}
         each = ", ".join(f"{name}={value}" for name, values in two.items() for value in values)
         raise question(
-            f"{some_of(two)} contain two texts each: one class, or two?",
+            f"{some_of(two)} contain{'s two texts' if len(two) == 1 else ' two texts each'}: labels, or"
+            " facts about the image?",
             where,
+            *(one for one in others if one[1].get("class_column") not in two),
             (
                 f"{counted(len(two), 'class')} of present and absent (or the other text)",
                 {"positive": one},
             ),
             (f"{2 * len(two)} classes, {each}", {"positive": dict.fromkeys(two, "*")}),
-            *others,
+            *(one for one in others if one[1].get("class_column") in two),
         )
     if others:
         problem = f"no column is certain to contain labels; columns: {columns_seen(table)}"

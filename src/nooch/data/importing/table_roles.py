@@ -41,6 +41,7 @@ from nooch.data.importing.table_questions import (
     ask_texts,
     ask_unsure,
     columns_seen,
+    is_fact,
     is_mark,
     pair_of,
     question,
@@ -630,6 +631,8 @@ def _class_readings(table: pl.DataFrame, names: Sequence[str], where: object) ->
                 classes = tags_of(column, _separator(column, name, where, Hints()))[1]
                 n = counted(classes.drop_nulls().n_unique(), "class")
                 readings.append((n, {"class_column": name}))
+    # what is likely labels first
+    readings.sort(key=lambda one: is_fact(str(one[1]["class_column"])))
     return readings[:_MOST_READINGS]
 
 
