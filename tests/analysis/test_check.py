@@ -78,6 +78,9 @@ def test_one_call_gives_suite_scores_findings_slices_and_page(folder, data, tmp_
         reasons = left_out(["car"], data, checked.suite, few, rows, 999, searched=searched)
         assert reasons[0][0] == f"fewer than 999 images in a misleading context{ending}"
         assert re.fullmatch(r"car \(\d+ images\)", reasons[0][1][0])
+    line = "Left out: 2 classes: no predictions"
+    assert f"\n{line}; all on the page" in repr(checked)
+    assert f"<details><summary>{line}</summary>" in checked.page.read_text()
     assert "page: " in repr(checked)
 
 

@@ -240,9 +240,10 @@ def ask_positive(
             two |= {name: values.to_list()} if len(values) == 2 else {}
     if two:
         one = {name: values[0] for name, values in two.items()}
+        texts = "two texts each" if len(two) > 1 else "two texts"
         each = ", ".join(f"{name}={value}" for name, values in two.items() for value in values)
         raise question(
-            f"{some_of(two)} contain{'s two texts' if len(two) == 1 else ' two texts each'}: labels, or"
+            f"{some_of(two)} {'contain' if len(two) > 1 else 'contains'} {texts}: labels, or"
             " facts about the image?",
             where,
             *(one for one in others if one[1].get("class_column") not in two),
