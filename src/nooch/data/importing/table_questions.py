@@ -141,7 +141,7 @@ _FACTS = {
     "gender", "age", "place", "location", "country", "city", "region", "view", "weather", "season",
     "time", "day", "year", "source", "patient", "person", "scene", "sequence", "video",
 }  # fmt: skip
-"""Words of columns that say where, when, of whom or with what an image was taken."""
+"""Words of columns about an image: its place, time, person, device."""
 
 
 def is_fact(name: str) -> bool:
