@@ -245,7 +245,7 @@ def test_fail_if(here, run_cli, conditions, code):
         assert failed["condition"] in conditions
     shown = run_cli(words)
     assert shown.code == code
-    assert ("note: failed: " in shown.err) == (code == 1)
+    assert ("failed: " in shown.out) == (code == 1)
     assert ("none of " in shown.err) == (code == 0)
 
 
@@ -274,7 +274,7 @@ def test_fail_if_without_predictions_of_the_task(here, run_cli, long):
     words = "evaluate suite car.parquet --fail-if"
     done = run_cli(f"{words} 'auc@all[ce,fire_hydrant]<0'")
     assert done.code == 1
-    assert "auc is undefined: it was not scored" in done.err
+    assert "auc is undefined: it was not scored" in done.out
     run_cli(f"{words} 'auc@all<0'").ok()
 
 

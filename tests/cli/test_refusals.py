@@ -22,7 +22,7 @@ COMMANDS = dict(app.every())
 REFUSED = {
     "scored: evaluate suite a.parquet --out out.parquet {}": """
 --fail-if auc -> 'auc' is not a condition
---fail-if 'auc@hard<x' -> 'x' is not a number
+--fail-if 'auc@hard<x' -> 'x' is neither a number nor a run
 --fail-if 'auk@hard<1' -> 'auk' is not a metric
 --fail-if 'auc@hrad<1' -> did you mean hard
 --fail-if 'auc@hard[gist]<1' -> 'gist' is not a criterion of the suite

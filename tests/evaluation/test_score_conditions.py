@@ -50,8 +50,8 @@ def test_forms(text, expected):
 
 
 OTHER_FORMS = """|auc|auc@hard|auc<0.5|@hard<0.5|auc@<0.5|auc@hard<|auc@hard==0.5|auc@hard=0.5
-|auc@hard!=1|auc@hard[ce,car,x]<1|auc@hard[ce<1|auc@hard ce]<1|auc@hard<nan|auc@hard<0.5 0.6
-|0.5<auc@hard|auc@hard<half|auc@hard=<0.5|auc@hard<0.85;|auc@hard<0,85|auc@hard><1"""
+|auc@hard!=1|auc@hard[ce,car,x]<1|auc@hard[ce<1|auc@hard ce]<1|auc@hard<nan|0.5<auc@hard
+|auc@hard=<0.5|auc@hard><1|new auc@hard|old<new auc@hard|auc@hard[ce]>"""
 
 
 @pytest.mark.parametrize("text", OTHER_FORMS.replace("\n", "").split("|"))

@@ -16,12 +16,13 @@ from numpy.typing import NDArray
 from nooch.analysis.confusions import Confusions, claimed_classes
 from nooch.analysis.slices import Slices
 from nooch.base.errors import some_of
-from nooch.base.words import readable
+from nooch.base.words import counted, readable
 from nooch.criteria.attribute import Attribute, FittedAttribute
 from nooch.criteria.context import FittedContext
 from nooch.data import Dataset, ImageId, position_of
 from nooch.evaluation import Predictions
 from nooch.evaluation.answer_sample import AskedSample
+from nooch.evaluation.comparison import RunComparison, change_rates, change_sentence
 from nooch.evaluation.detectable import too_few, units_of_cells
 from nooch.evaluation.findings import (
     COLUMNS,
@@ -51,7 +52,15 @@ from nooch.evaluation.rate_words import (
     objects_of,
     percent,
 )
-from nooch.report.answer import IMAGES, KINDS, LISTED, Answer, ErrorFinding, ShownImage
+from nooch.report.answer import (
+    IMAGES,
+    KINDS,
+    LISTED,
+    UNCHANGED,
+    Answer,
+    ErrorFinding,
+    ShownImage,
+)
 from nooch.report.images.drawn_boxes import drawn_boxes
 from nooch.report.images.sources import Sources
 from nooch.suites import ChallengeSet, Suite
@@ -75,8 +84,11 @@ class AnswerSources:
         run: Predictions,
         challenge: ChallengeSet,
         inside: NDArray[np.bool_],
+        old: Predictions | None = None,
     ) -> ErrorFinding:
-        """The finding with its images: images of a set that are ``inside``, bool (n,)."""
+        """The finding with its images: images of a set that are ``inside``, bool (n,); with another
+        run those first that changed.
+        """
         wrong, task = errors_of(run, challenge), finding.task
         rows = positions(challenge.image_ids, self.judged.part.images["image_id"])
         values, words = values_of(run, challenge), (f"no {readable(task)}", readable(task))
@@ -98,6 +110,9 @@ class AnswerSources:
             image = self.image(row, words[label], answer, wrong=is_wrong, where=where)
             return replace(image, boxes=drawn_boxes(run, task, self.judged.part.images, row))
 
+        if old is not None:
+            before = errors_of(old, challenge)
+            return _with_changed(finding, rows, inside, wrong, before, shown)
         usual = (challenge.labels == label) & ~inside & ~wrong
         return _with_shown(finding, rows, inside, wrong, usual, shown)
 
@@ -136,6 +151,34 @@ def _with_shown(
     )
 
 
+def _with_changed(
+    finding: ErrorFinding,
+    rows: NDArray[np.intp],
+    inside: NDArray[np.bool_],
+    wrong: NDArray[np.bool_],
+    before: NDArray[np.bool_],
+    shown: Callable[[int, str], ShownImage],
+) -> ErrorFinding:
+    """With rows: errors only of the run first, only of the baseline (wrong ``before``), the others;
+    and some images of the first two, in the order of what the finding is.
+    """
+    broken, fixed = inside & wrong & ~before, inside & before & ~wrong
+    groups = [(broken, "broken"), (fixed, "fixed")]
+    groups = groups if finding.kind == "worse" else groups[::-1]
+    other = inside & (wrong == before)
+    few = min(int(groups[1][0].sum()), IMAGES // 3)
+    chosen = [
+        (place, name)
+        for (mask, name), most in zip(groups, (IMAGES - few, few), strict=True)
+        for place in spread(np.flatnonzero(mask), most)
+    ]
+    order = np.concatenate([np.flatnonzero(mask) for mask in (*(g for g, _ in groups), other)])
+    return replace(
+        finding, rows=rows[order], n_wrong=int((inside & wrong).sum()),
+        shown=[shown(int(place), name) for place, name in chosen],
+    )  # fmt: skip
+
+
 def findings_of_image(
     suite: Suite, table: pl.DataFrame, task: str, image_id: ImageId
 ) -> list[str] | None:
@@ -160,14 +203,21 @@ def findings_of_image(
     return texts if rows else None
 
 
+def _inside(
+    row: Mapping[str, Any], sources: AnswerSources
+) -> tuple[ChallengeSet, NDArray[np.bool_]]:
+    """The set of a row of findings, and which of its images it is about, bool (n,)."""
+    key = row["criterion"], row["task"], sources.judged.split
+    challenge = AskedSample.from_runs(sources.suite, sources.judged.runs, [key]).suite.set(*key)
+    inside = dict(misleading_contexts(sources.suite, challenge))[row["cue"]]
+    return challenge, inside & (challenge.labels == (row["side"] == SIDES[0]))
+
+
 def _of_context(
     row: Mapping[str, Any], *more: Mapping[str, Any], sources: AnswerSources
 ) -> ErrorFinding:
     task, cue, run = row["task"], row["cue"], sources.judged.run(row["run"])
-    key = row["criterion"], task, sources.judged.split
-    challenge = AskedSample.from_runs(sources.suite, sources.judged.runs, [key]).suite.set(*key)
-    inside = dict(misleading_contexts(sources.suite, challenge))[cue]
-    inside = inside & (challenge.labels if row["side"] == "positive" else ~challenge.labels)
+    challenge, inside = _inside(row, sources)
     also = [sentence(other) for other in more[:_ALSO]]
     classes = [task] if cue is None else [cue, task]
     finding = ErrorFinding(
@@ -209,6 +259,30 @@ def _with_drivers(
             for one in finding.shown
         ],
     )
+
+
+def change_findings(comparison: RunComparison, sources: AnswerSources) -> list[ErrorFinding]:
+    """Rows of a comparison, in its order; with their images those that are not unchanged, of each
+    kind the first.
+    """
+    findings, n = list[ErrorFinding](), Counter[str]()
+    for row in comparison.table.iter_rows(named=True):
+        kind, task = row["verdict"], row["task"]
+        n[kind] += 1
+        near = max(row["low"], -row["high"])
+        classes = [task] if row["cue"] is None else [row["cue"], task]
+        what = "object" if row["of_boxes"] and row["side"] == SIDES[0] else "image"
+        changed = f"{counted(row['n_broken'], what)} broken, {row['n_fixed']:,} fixed"
+        one = ErrorFinding(
+            kind, task, errors_in(row), change_sentence(row), changed, near, change_rates(row),
+            classes,
+        )  # fmt: skip
+        if kind != UNCHANGED and n[kind] <= LISTED:
+            challenge, inside = _inside(row, sources)
+            run, old = (sources.judged.run(row[name]) for name in ("run", "baseline"))
+            one = sources.with_images(one, run, challenge, inside, old)
+        findings.append(one)
+    return findings
 
 
 def slice_findings(
@@ -296,7 +370,7 @@ def verdict(findings: Sequence[ErrorFinding], table: pl.DataFrame, sources: Answ
     first = next((one for one in findings if one.kind != "size"), None)
     if first is not None:
         return first.sentence
-    who = some_of([model_name(run.run) for run in sources.judged.runs])
+    who = some_of([model_name(run.run) for run in sources.judged.without_baseline.runs])
     if not table.height:
         text = f"there is no context to compare the errors of {who} by"
     elif (table["verdict"] == VERDICTS[3]).all():
@@ -365,6 +439,7 @@ def answer_of(
     findings: Findings,
     slices: Slices | None,
     confusions: Confusions | None,
+    comparison: RunComparison | None = None,
 ) -> Answer:
     """The verdict and the findings, of each kind the worst first by the lower end of its interval,
     criteria as a whole last, and what stands out without being beyond chance.
@@ -378,8 +453,11 @@ def answer_of(
     if confusions is not None:
         every += confusion_findings(confusions, sources)
     every.sort(key=lambda one: ([*KINDS].index(one.kind), one.composite, -one.low))
-    said = verdict(every, findings.table, sources)
-    return Answer(said, sources.judged.split, every, hints)
+    title = verdict(every, findings.table, sources)
+    if comparison is not None:
+        title = "; ".join(comparison.sentences)
+        every = [*change_findings(comparison, sources), *every]
+    return Answer(title, sources.judged.split, every, hints, baseline=sources.judged.baseline)
 
 
 def suite_answer(sources: Sources) -> Answer | None:

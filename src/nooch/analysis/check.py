@@ -38,6 +38,7 @@ from nooch.evaluation import (
     run_notes,
 )
 from nooch.evaluation.boxes.detected import IOU
+from nooch.evaluation.comparison import RunComparison, compare_runs
 from nooch.evaluation.detectable import too_few
 from nooch.evaluation.findings import (
     SIDES,
@@ -48,8 +49,17 @@ from nooch.evaluation.findings import (
     outcomes_of,
 )
 from nooch.evaluation.judged import BoxThreshold, JudgedRuns, judge_runs, known_at
+from nooch.evaluation.metrics import METRIC_NAMES
 from nooch.evaluation.predictions import predicted_tasks, task_notes
-from nooch.evaluation.scores import WORSE, Resamples, parse_condition
+from nooch.evaluation.scores import (
+    CONTEXT,
+    OLD_NAME,
+    WORSE,
+    Condition,
+    ConditionVerdict,
+    Resamples,
+    parse_condition,
+)
 from nooch.report import save_scores
 from nooch.report.answer import Answer, notebook_html
 from nooch.report.images.sources import Sources
@@ -152,6 +162,7 @@ class Checked:
         out: the folder, with ``suite``, ``scores.parquet``, ``findings.md``, ``.parquet`` and
             ``.json``, ``slices.parquet``, ``report``, and ``dataset`` where annotations were
             imported.
+        comparison: errors in misleading contexts against those of the baseline, if one is named.
     """
 
     suite: Suite
@@ -161,6 +172,7 @@ class Checked:
     slices: Slices | None
     answer: Answer
     out: Path
+    comparison: RunComparison | None = None
 
     @property
     def errors(self) -> DisplayTable | None:
@@ -171,6 +183,11 @@ class Checked:
     def notes(self) -> Sequence[str]:
         """The choices that were made."""
         return self.answer.notes
+
+    @property
+    def comparison_json(self) -> dict[str, Any]:
+        """``comparison``: the rows of a comparison with a baseline, if there is one."""
+        return {} if self.comparison is None else {"comparison": self.comparison.table.to_dicts()}
 
     @property
     def page(self) -> Path:
@@ -199,6 +216,7 @@ def check(
     min_hard: Count = SMALLEST,
     bootstrap: Resamples | None = None,
     stability: Annotated[int, Meta(ge=0)] = 200,
+    baseline: str | Path | None = None,
     baselines: bool = True,
     slices: bool = True,
     images: str | Path | None = None,
@@ -238,6 +256,9 @@ def check(
         bootstrap: resamples of the scores' intervals; 0 for none. By default 1,000, and 200 for
             more than 20 tasks, which a note mentions.
         stability: resamples for the uncertainty of each context cue; 0 for none.
+        baseline: run that the others are compared with, on the same images in misleading contexts,
+            or its file: everything opens with what got worse and better. Conditions judge it only
+            where they name it.
         baselines: score a constant, the prior and only the context.
         slices: search slices.
         images: folder of images for the page, where the dataset records none.
@@ -246,8 +267,9 @@ def check(
         group: column, or pattern of file names, of images that count as one in intervals and tests,
             such as ``scene``; by default the dataset's.
         seed: of resamples.
-        fail_if: ``worse`` for any finding of errors by context, or conditions on the scores, such
-            as ``auc@hard[ce,car]<0.9``; see ``nooch.evaluate``.
+        fail_if: ``worse`` for a task on which a run is worse than the ``baseline``, ``context`` for
+            any finding of errors by context, or conditions on the scores, such as
+            ``auc@hard[ce,car]<0.9`` or ``new error@hard > old``; see ``nooch.evaluate``.
         threshold: of detections with boxes, the score above which a box counts, in [0, 1], or
             ``f1``: the one of the largest F1 on the split valid, by class. By default ``f1`` where
             valid has detections and is not the split that is checked, else 0.5. If the dataset has
@@ -277,9 +299,12 @@ def check(
         split = checked_split(data, split)
         judged = judge_runs(
             predictions, data, split, tasks=tasks, reading=reading, threshold=threshold, iou=iou,
-            recall=True,
+            recall=True, baseline=baseline,
         )  # fmt: skip
         runs = judged.runs
+        names = [run.run for run in runs]
+        conditions = [parse_condition(c).of_runs(names, judged.baseline) for c in fail_if]
+        notes += [OLD_NAME] if replace(CONTEXT, text=WORSE.text) in conditions else []
         notes += [described(runs), *run_notes(runs), *judged.notes]
         predicted = predicted_tasks(runs, data.classes, tasks, owner="the dataset", kind="class")
         # classes without predictions are listed as left out
@@ -290,6 +315,7 @@ def check(
         if answers is not runs:
             notes.append("the answer is the class with the largest output (`decision`)")
             judged, runs = replace(judged, runs=answers), answers
+        new = judged.without_baseline
         whole = find(
             data,
             criteria,
@@ -301,7 +327,7 @@ def check(
             progress=progress,
         )
         suite, chosen_tasks = _with_enough(whole, split, min_hard, len(predicted))
-        confusions = find_confusions(judged.part, runs, predicted) if judged.one_label else None
+        confusions = find_confusions(judged.part, new.runs, predicted) if judged.one_label else None
         if bootstrap is None:
             many = len(suite.tasks) > _MANY_TASKS
             bootstrap = 200 if many else 1000
@@ -310,22 +336,21 @@ def check(
         plain = baseline_runs(data, suite.tasks, split) if baselines else []
         scores = evaluate(
             suite, replace(judged, runs=[*scored, *plain]), split=split, bootstrap=bootstrap,
-            seed=seed, fail_if=[text for text in fail_if if text.strip() != WORSE.text],
-            progress=progress,
+            seed=seed, fail_if=[c.text for c in conditions if c.metric in METRIC_NAMES],
+            baseline=judged.baseline, progress=progress,
         )  # fmt: skip
         # the baselines are there to be compared with, not to be judged
         named = [run.run for run in scored]
         shown = scores.of_runs(named)
-        findings = Findings.from_rows([], {"split": split, "runs": named})
-        if NO_CONTEXT not in suite.criteria:
-            keys = [(name, task, split) for task in suite.tasks for name in suite.criteria]
-            findings = compare_contexts(suite, replace(judged, runs=scored), keys, progress)
-        worse = findings.judged() if WORSE in map(parse_condition, fail_if) else []
-        shown = replace(shown, verdicts=[*shown.verdicts, *worse])
+        findings, comparison, whole_sets = _compared(
+            suite, replace(judged, runs=scored), split, conditions, progress
+        )
+        notes += comparison.notes if comparison else []
+        shown = replace(shown, verdicts=[*shown.verdicts, *whole_sets])
         scores = replace(scores, verdicts=shown.verdicts)
-        where = judged_slices(judged, predicted, progress=progress) if slices else None
+        where = judged_slices(new, predicted, progress=progress) if slices else None
         notes = [*notes, chosen_tasks, *_near_alpha(suite)]
-        answer = answer_of(AnswerSources(suite, judged), findings, where, confusions)
+        answer = answer_of(AnswerSources(suite, judged), findings, where, confusions, comparison)
         answer = replace(
             answer,
             errors=_errors(judged, predicted),
@@ -339,7 +364,7 @@ def check(
                 "resamples": bootstrap, "seed": seed,
             },
         )  # fmt: skip
-        result = Checked(suite, scores, findings, confusions, where, answer, Path(out))
+        result = Checked(suite, scores, findings, confusions, where, answer, Path(out), comparison)
         sources = Sources(
             suite=suite, data=data, predictions=judged, images=images, range=range,
             bootstrap=bootstrap, progress=progress,
@@ -436,6 +461,32 @@ def _with_enough(suite: Suite, split: str, min_hard: int, n_tasks: int) -> tuple
     return suite.only(kept), note
 
 
+def _compared(
+    suite: Suite,
+    judged: JudgedRuns,
+    split: str,
+    conditions: Sequence[Condition],
+    progress: Progress,
+) -> tuple[Findings, RunComparison | None, list[ConditionVerdict]]:
+    """Errors by context, changes from the baseline, and the conditions on these."""
+    runs, comparison = judged.without_baseline, None
+    names = [run.run for run in runs.runs]
+    findings = Findings.from_rows([], {"split": split, "tasks": suite.tasks, "runs": names})
+    keys = [(name, task, split) for task in suite.tasks for name in suite.criteria]
+    if NO_CONTEXT not in suite.criteria:
+        findings = compare_contexts(suite, runs, keys, progress)
+        if judged.baseline is not None:
+            comparison = compare_runs(suite, judged, keys, judged.baseline, progress)
+    elif judged.baseline is not None:
+        problem = "runs are compared in misleading contexts, and there are none"
+        raise InputError(problem, where="`baseline`", remedy=_CONTEXT)
+    of_context = [c for c in conditions if c.metric == CONTEXT.metric]
+    verdicts = [verdict for c in of_context for verdict in findings.judged(c)]
+    if comparison is not None and WORSE in conditions:
+        verdicts += comparison.judged()
+    return findings, comparison, verdicts
+
+
 def _errors(judged: JudgedRuns, tasks: Sequence[str]) -> DisplayTable:
     """Numbers of objects that each model misses (without boxes: of images with one), and of images
     without one in which it claims one.
@@ -483,5 +534,6 @@ def _write(checked: Checked, folder: Path, sources: Sources, shown: Scores) -> N
         "notes": list(checked.notes),
         "sentences": checked.findings.sentences(len(checked.findings)),
         "findings": checked.findings.table.to_dicts(),
+        **checked.comparison_json,
     }
     (folder / _MARKER).write_bytes(msgspec.json.format(msgspec.json.encode(content)))

@@ -108,6 +108,11 @@ FormatOption: Any = Option(
 )
 
 
+JunitOption: Any = Option(
+    None, "--junit", help="JUnit XML file to write: a test case for each condition and task."
+)
+
+
 TauOption: Any = Option(
     None,
     metavar="TAU",

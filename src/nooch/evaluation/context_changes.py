@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from nooch.base.errors import ParameterError, check_one_of, some_of
 from nooch.base.words import counted
 from nooch.evaluation.answer_sample import part_of
 from nooch.evaluation.metrics.paired_changes import Change, PairedAnswers, mean_change
+from nooch.evaluation.predictions import Predictions
 from nooch.suites import CELLS
 
 MOST_STAYS = 1.5
@@ -255,6 +256,31 @@ def baseline_of(
     if fit or path.is_file():
         return fit[0] if fit else None
     return check_one_of("run", given, runs, owner=owner, remedy="name a run, or a file of one")
+
+
+def with_baseline(
+    runs: list[Predictions],
+    baseline: str | Path | None,
+    read: Callable[[Path], list[Predictions]],
+) -> tuple[list[Predictions], str]:
+    """The runs, and the name of the baseline; of a file with another run, this is added."""
+    names: dict[str, Sequence[str]] = {run.run: () for run in runs}
+    first = runs[0].run
+    name = first if baseline is None else baseline_of(baseline, names, "the predictions")
+    if name is not None:
+        return runs, name
+    path = Path(str(baseline))
+    found = read(path)
+    if len(found) > 1:
+        problem = f"has several runs: {some_of([run.run for run in found])}"
+        raise ParameterError(problem, where=f"`baseline` {path}", allowed="a file of one run")
+    same = next((run for run in runs if run.run == found[0].run), None)
+    if same is None:
+        return [*found, *runs], found[0].run
+    # a run is compared with a file of the same answers; among several it is one of them
+    if len(runs) > 1 and np.array_equal(same.values, found[0].values, equal_nan=True):
+        return runs, same.run
+    return [replace(found[0], run=str(path)), *runs], str(path)
 
 
 def changes_tables(changes: Sequence[ContextChange]) -> list[DisplayTable]:

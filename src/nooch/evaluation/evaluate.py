@@ -36,10 +36,11 @@ from nooch.evaluation.averages import Averages, averaged_tasks, left_out
 from nooch.evaluation.bootstrap import BootstrapDraws
 from nooch.evaluation.boxes.detected import IOU
 from nooch.evaluation.boxes.effects import box_effects
-from nooch.evaluation.context_changes import baseline_of, context_changes
+from nooch.evaluation.comparison import compare_runs
+from nooch.evaluation.context_changes import context_changes, with_baseline
 from nooch.evaluation.findings import judged_contexts
 from nooch.evaluation.judged import JudgedRuns, as_judged, with_thresholds
-from nooch.evaluation.metrics import ANSWER_METRICS, BOX_METRICS, METRICS
+from nooch.evaluation.metrics import ANSWER_METRICS, BOX_METRICS, METRIC_NAMES, METRICS
 from nooch.evaluation.prediction_files import PredictionSource, read_predictions, run_notes
 from nooch.evaluation.predictions import (
     Aligned,
@@ -49,6 +50,8 @@ from nooch.evaluation.predictions import (
     task_notes,
 )
 from nooch.evaluation.scores import (
+    CONTEXT,
+    OLD_NAME,
     WORSE,
     Condition,
     Metric,
@@ -182,13 +185,17 @@ def evaluate(
             run and task the one of the largest balanced accuracy on the validation split; or
             ``worst-side``: of the smallest error there on the worst of the sides; or ``f1``: the
             score of ``boxes`` with the largest F1 there.
-        fail_if: conditions such as ``auc@hard[ce,car]<0.85``, whose metrics are computed too, and
-            ``worse``: any error is more frequent in a misleading context, as ``nooch.check`` finds.
-            In Python, the scores' ``verdicts`` list which are met.
+        fail_if: conditions such as ``auc@hard[ce,car]<0.85``, whose metrics are computed too;
+            of differences, ``new error@hard > old + 0.02``, met where the interval of the
+            difference is beyond the margin; ``worse``: errors in misleading contexts are more
+            frequent than those of ``baseline``, as ``nooch.check`` finds; ``context``: any error is
+            more frequent in a misleading context. In Python, the scores' ``verdicts`` list which
+            are met.
         bootstrap: number of resamples for intervals; 0 for none but Wilson's of shares. Images
             of the split are resampled, the same ones for all.
         seed: of the resamples.
-        baseline: run that the others are compared with, or its file; the first by default.
+        baseline: run that the others are compared with, or its file; the first by default. One that
+            is given is judged only by conditions that name it.
         differences: compare the runs; without, thousands of them take half the time.
         averages: distributions over hard and easy positives and negatives for averages:
             ``uniform``, a split of the suite, or ``NAME:hard_positive=0.1,...``.
@@ -231,7 +238,12 @@ def evaluate(
     conditions = [parse_condition(text, suite) for text in fail_if]
     known = suite.found_in if dataset is None else partial(suite.require_dataset, dataset)
     runs = _loaded(suite, predictions, known, reading)
-    runs, first = _with_baseline(runs, baseline, lambda file: _loaded(suite, file, known, reading))
+    runs, first = with_baseline(runs, baseline, lambda file: _loaded(suite, file, known, reading))
+    given = None if baseline is None else first
+    conditions = [c.of_runs([run.run for run in runs], given) for c in conditions]
+    sides = [c.against for c in conditions if c.against is not None]
+    if given is None:
+        first = next(iter(sides), first)
     plan = _Plan(
         judged,
         known,
@@ -245,7 +257,8 @@ def evaluate(
         bootstrap,
         seed,
         first,
-        differences,
+        given is not None,
+        differences or bool(sides),
         _distributions(averages, suite),
         by,
         attributes,
@@ -270,6 +283,7 @@ class _Plan:
         ignore_unknown: whether runs may have other images.
         splits: those that are scored.
         metrics: also the metrics of the conditions.
+        is_given: a baseline was asked for.
         objects: the dataset whose objects boxes are matched to, or None.
 
     The others are as ``evaluate`` has them.
@@ -287,6 +301,7 @@ class _Plan:
     bootstrap: int
     seed: int
     baseline: str
+    is_given: bool
     differences: bool
     averages: Sequence[Distribution]
     by: Sequence[str]
@@ -367,11 +382,19 @@ def _scored(suite: Suite, runs: list[Predictions], plan: _Plan) -> Scores:
         "dataset": suite.header.dataset.fingerprint,
         **({"thresholds": thresholds} if thresholds else {}),
     }
-    verdicts = judge(table, plan.conditions, suite)
-    if WORSE in plan.conditions:
+    baseline = plan.baseline if plan.is_given else None
+    verdicts = judge(table, plan.conditions, suite, compared, baseline=baseline)
+    for c in (c for c in plan.conditions if c.metric in {WORSE.metric, CONTEXT.metric}):
         claims = as_judged(runs, matched, thresholds)
-        claimed = JudgedRuns(claims, plan.dataset(), "")
-        verdicts += judged_contexts(suite, claimed, keys, plan.progress)
+        judged = JudgedRuns(claims, plan.dataset(), "", baseline=baseline)
+        if c.metric == WORSE.metric:
+            of_runs = compare_runs(suite, judged, keys, plan.baseline, plan.progress)
+            verdicts += of_runs.judged()
+            notes += of_runs.notes
+        else:
+            notes += [OLD_NAME] if c.text == WORSE.text else []
+            new = judged.without_baseline
+            verdicts += judged_contexts(suite, new, keys, c, plan.progress)
     effects = box_effects(matched, thresholds, sample.suite, keys)
     return Scores(table, compared, notes, facts, verdicts, contexts, effects, changes)
 
@@ -391,30 +414,6 @@ def _loaded(
     return runs if sample is None else [weighted_as_sample(run, sample) for run in runs]
 
 
-def _with_baseline(
-    runs: list[Predictions],
-    baseline: str | Path | None,
-    read: Callable[[Path], list[Predictions]],
-) -> tuple[list[Predictions], str]:
-    """The runs, and the name of the baseline; of a file with another run, this is added."""
-    names: dict[str, Sequence[str]] = {run.run: () for run in runs}
-    first = runs[0].run
-    name = first if baseline is None else baseline_of(baseline, names, "the predictions")
-    if name is not None:
-        return runs, name
-    path = Path(str(baseline))
-    found = read(path)
-    if len(found) > 1:
-        problem = f"has several runs: {some_of([run.run for run in found])}"
-        raise ParameterError(problem, where=f"`baseline` {path}", allowed="a file of one run")
-    same = next((run for run in runs if run.run == found[0].run), None)
-    if same is None:
-        return [*found, *runs], found[0].run
-    if np.array_equal(same.values, found[0].values, equal_nan=True):
-        return runs, same.run
-    return [replace(found[0], run=str(path)), *runs], str(path)
-
-
 def _side_by_side(
     suite: Suite, runs: list[Predictions], overlay: LabelOverlay, plan: _Plan
 ) -> Scores:
@@ -428,7 +427,17 @@ def _side_by_side(
     other = [replace(run, run=names[run.run], labels=None) for run in runs]
     corrected, note = corrected_suite(suite, overlay)
     after = _scored(
-        corrected, other, replace(plan, ignore_unknown=True, baseline=names[plan.baseline])
+        corrected,
+        other,
+        replace(
+            plan,
+            ignore_unknown=True,
+            baseline=names[plan.baseline],
+            conditions=[
+                replace(c, run=names.get(c.run or ""), against=names.get(c.against or ""))
+                for c in plan.conditions
+            ],
+        ),
     )
     notes = dict.fromkeys([*before.notes, *overlay.record.notes, note, *after.notes])
     facts = {**before.settings, "overlay": overlay.record.files}
@@ -589,7 +598,8 @@ def _with_conditions(
     default = metrics
     if tuple(metrics) == METRICS:
         default = ANSWER_METRICS if in_words else (*METRICS, *(BOX_METRICS if boxes else ()))
-    names = list(dict.fromkeys([*default, *(c.metric for c in conditions if c != WORSE)]))
+    judged = [c.metric for c in conditions if c.metric in METRIC_NAMES]
+    names = list(dict.fromkeys([*default, *judged]))
     if of_boxes := [name for name in names if name in BOX_METRICS and not boxes]:
         problem = f"{some_of(of_boxes)} needs objects that boxes are matched to"
         raise ParameterError(problem, where="`metrics`", give={"boxes": ...})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
+from itertools import groupby, product
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, Self
@@ -26,14 +26,14 @@ from nooch.evaluation.metrics.proportions import wilson_of_groups
 from nooch.evaluation.metrics.rate_gaps import rate_gap
 from nooch.evaluation.predictions import Predictions, positions, predicted_tasks, values_of
 from nooch.evaluation.rate_words import Rate, compared, context_words, error_words, in_full
-from nooch.evaluation.scores import WORSE, ConditionVerdict
+from nooch.evaluation.scores import CONTEXT, Condition, ConditionVerdict
 from nooch.suites import ChallengeSet, Suite, as_suite
 
 SMALLEST = 20
 """Images, or groups of them, in the misleading and in the usual context below which nothing is
 concluded.
 """
-VERDICTS = (WORSE.text, "better", "no difference shown", "n too small to conclude")
+VERDICTS = ("worse", "better", "no difference shown", "n too small to conclude")
 
 COLUMNS: dict[str, Any] = {
     "run": pl.String, "criterion": pl.String, "task": pl.String, "cue": pl.String,
@@ -133,15 +133,17 @@ class Findings(TabularResult):
             groups.setdefault((row["task"], row["cue"]), []).append(row)
         return sorted(groups.values(), key=lambda rows: rows[0]["cue"] is None)
 
-    def judged(self) -> list[ConditionVerdict]:
-        """The condition ``worse`` of ``fail_if`` on each run, which is met if it has findings."""
+    def judged(self, condition: Condition = CONTEXT) -> list[ConditionVerdict]:
+        """The condition ``context`` of ``fail_if`` on each run and task, which is met if there are
+        findings.
+        """
         verdicts = []
-        for run in self.settings["runs"]:
-            found = Findings(self.table.filter(run=run)).pairs
+        for run, task in product(self.settings["runs"], self.settings["tasks"]):
+            found = Findings(self.table.filter(run=run, task=task)).pairs
             worst = "".join(f": {sentence(rows[0])}" for rows in found[:1])
             reason = counted(len(found), "finding") + worst
-            place = run, "", "", self.settings["split"], float(len(found))
-            verdicts.append(ConditionVerdict(WORSE, *place, bool(found), reason))
+            place = run, "", task, self.settings["split"], float(len(found))
+            verdicts.append(ConditionVerdict(condition, *place, bool(found), reason))
         return verdicts
 
     def sentences(self, most: int = 10) -> list[str]:
@@ -293,6 +295,7 @@ def judged_contexts(
     suite: Suite,
     judged: JudgedRuns,
     keys: Sequence[tuple[str, str, str]],
+    condition: Condition,
     progress: Progress = no_progress,
 ) -> list[ConditionVerdict]:
     """``Findings.judged`` of each split; parameters as for ``compare_contexts``."""
@@ -300,7 +303,7 @@ def judged_contexts(
     return [
         verdict
         for _, of_split in by_split
-        for verdict in compare_contexts(suite, judged, [*of_split], progress).judged()
+        for verdict in compare_contexts(suite, judged, [*of_split], progress).judged(condition)
     ]
 
 

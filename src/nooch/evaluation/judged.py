@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from nooch.evaluation.boxes.detected import (
     limits_of_largest_f1,
     without_boxes,
 )
+from nooch.evaluation.context_changes import with_baseline
 from nooch.evaluation.prediction_files import read_predictions
 from nooch.evaluation.predictions import Predictions
 from nooch.evaluation.thresholds import (
@@ -49,6 +51,7 @@ class JudgedRuns:
         thresholds: name -> task -> score above which a box counts.
         limit: the threshold of all boxes, or ``f1``; None without boxes.
         notes: how boxes are judged.
+        baseline: name of the run that the others are compared with, if one was named.
     """
 
     runs: Sequence[Predictions]
@@ -58,6 +61,7 @@ class JudgedRuns:
     thresholds: RunThresholds = field(default_factory=dict)
     limit: BoxThreshold | None = None
     notes: Sequence[str] = ()
+    baseline: str | None = None
 
     @property
     def outputs(self) -> list[Predictions]:
@@ -75,6 +79,11 @@ class JudgedRuns:
         """True if labels exclude each other: an image is of one of several classes."""
         data = self.data
         return data is not None and len(data.classes) > 1 and no_context(data) is not None
+
+    @property
+    def without_baseline(self) -> JudgedRuns:
+        """Only the runs that are compared with the baseline."""
+        return replace(self, runs=[run for run in self.runs if run.run != self.baseline])
 
     def run(self, name: str) -> Predictions:
         """The run of a name."""
@@ -111,6 +120,7 @@ def judge_runs(
     threshold: BoxThreshold | None = None,
     iou: float = IOU,
     recall: bool = False,
+    baseline: str | Path | None = None,
 ) -> JudgedRuns:
     """Read runs, and match their boxes to the objects of a dataset, where both are there.
 
@@ -126,6 +136,7 @@ def judge_runs(
             else 0.5.
         iou: the least overlap of a box and the object it finds.
         recall: as for ``MatchedRun.match``.
+        baseline: run that the others are compared with, or its file, which is read, too.
 
     Raises:
         InputError: as ``nooch.load_predictions`` and ``MatchedRun.match``.
@@ -133,14 +144,16 @@ def judge_runs(
     """
     if threshold is not None and threshold != OF_BOXES:
         threshold = one_threshold(threshold)
-    runs = read_predictions(predictions, suite, data, reading, tasks=tasks)
+    read = partial(read_predictions, suite=suite, data=data, reading=reading, tasks=tasks)
+    runs, first = with_baseline(read(predictions), baseline, read)
+    named = None if baseline is None else first
     matched = {
         run.run: MatchedRun.match(run, data, iou, recall=recall)
         for run in runs
         if run.boxes is not None and data is not None and data.objects is not None
     }
     if not matched or data is None:
-        return JudgedRuns(runs, data, split)
+        return JudgedRuns(runs, data, split, baseline=named)
     by_run: RunThresholds = {}
     if threshold == OF_BOXES or (threshold is None and split != "valid"):
         try:
@@ -154,7 +167,7 @@ def judge_runs(
         notes = [f"boxes count above the score {limit:g} (`threshold`)"]
     notes = [f"objects are found by boxes that overlap them by {iou:g} (`iou`)", *notes]
     every = as_judged(runs, [*matched.values()], by_run)
-    return JudgedRuns(every, data, split, matched, by_run, limit, notes)
+    return JudgedRuns(every, data, split, matched, by_run, limit, notes, named)
 
 
 def as_judged(

@@ -13,7 +13,7 @@ import polars as pl
 from msgspec import Meta
 
 from nooch.base.display import DisplayTable, TabularResult
-from nooch.base.errors import Command, ParameterError, check_one_of
+from nooch.base.errors import Command, ParameterError, check_one_of, some_of
 from nooch.base.words import counted
 from nooch.evaluation.averages import AVERAGE
 from nooch.evaluation.bootstrap import FEWEST, MOST_RESAMPLES
@@ -340,10 +340,15 @@ def _reason(resamples: int) -> pl.Expr:
     )
 
 
-_FORM = re.compile(r"\s*(\w+)\s*@\s*([^\[\]<>=\s]+)\s*(?:\[([^\]]*)\])?\s*(<=|>=|<|>)\s*(\S+)\s*")
+_FORM = re.compile(
+    r"\s*(?:(\S.*?)\s+)?(\w+)\s*@\s*([^\[\]<>=\s]+)\s*(?:\[([^\]]*)\])?\s*(<=|>=|<|>)\s*"
+    r"([^\s<>=].*?)\s*"
+)
+_MARGIN = re.compile(r"(.*?\S)\s*([+-])\s*(\d+\.?\d*(?:e-?\d+)?|\.\d+)", re.IGNORECASE)
 _ALLOWED = (
-    "worse, or METRIC@SUBSET<VALUE, narrowed by [CRITERION] or [CRITERION,TASK] (* for any), such"
-    " as auc@hard[ce,car]<0.85"
+    "worse, context, or [RUN] METRIC@SUBSET<VALUE, narrowed by [CRITERION] or [CRITERION,TASK] (*"
+    " for any), such as auc@hard[ce,car]<0.85; in place of VALUE another RUN, or RUN + 0.02, such"
+    " as new error@hard>old"
 )
 _SIGNS: dict[str, Callable[[float, float], bool]] = {
     "<": lambda a, b: a < b,
@@ -363,7 +368,9 @@ class Condition:
         criterion: the only criterion that it concerns, or None for all; the same for ``task``
             (``average`` is the mean over tasks).
         sign: ``<``, ``<=``, ``>`` or ``>=``.
-        bound: the number on the right.
+        bound: the number on the right; of a difference the margin.
+        run: the only run that it judges, or None.
+        against: the run on the right, whose value is subtracted, or None.
     """
 
     text: str
@@ -373,10 +380,49 @@ class Condition:
     task: str | None
     sign: str
     bound: float
+    run: str | None = None
+    against: str | None = None
+
+    def of_runs(self, names: Sequence[str], baseline: str | None) -> Self:
+        """The condition on runs of these names. ``baseline``: the one that was named, which
+        ``baseline`` on the right means.
+
+        Raises:
+            ParameterError: a run that is not there, or two readings of the right side.
+        """
+        where = f"`fail_if` {self.text}"
+        if self.metric == WORSE.metric:
+            # the old name of ``context``
+            return self if baseline else replace(self, metric=CONTEXT.metric)
+        if self.run is not None:
+            check_one_of("run", self.run, names, owner="the predictions")
+        right = self.against or self.text.rpartition(self.sign)[2].strip()
+        known = {**({"baseline": baseline} if baseline else {}), **{name: name for name in names}}
+        fit = [(known[right], 0.0)] if right in known else []
+        if self.against is None:
+            if fit:
+                problem = f"{right} is a number and a run"
+                allowed = f"{right} + 0 for the run, {float(right):g}.0 for the number"
+                raise ParameterError(problem, where=where, allowed=allowed)
+            return self
+        matched = _MARGIN.fullmatch(right)
+        if matched is not None and matched[1] in known:
+            fit.append((known[matched[1]], float(matched[2] + matched[3])))
+        if not fit:
+            problem = f"{right!r} is neither a number nor a run"
+            raise ParameterError(problem, where=where, allowed=some_of([*known]))
+        if len(fit) > 1:
+            problem = f"{right!r} is a run, and run {fit[1][0]} with a margin"
+            allowed = f"{right} + 0 for the first, {fit[1][0]} + 0 {fit[1][1]:+g} for the second"
+            raise ParameterError(problem, where=where, allowed="one reading", remedy=allowed)
+        return replace(self, against=fit[0][0], bound=fit[0][1])
 
 
-WORSE = Condition("worse", "findings", "", None, None, ">", 0)
+WORSE = Condition("worse", "comparison", "", None, None, ">", 0)
+"""A run errs more often than the baseline in misleading contexts, see ``RunComparison.judged``."""
+CONTEXT = Condition("context", "findings", "", None, None, ">", 0)
 """Errors are more frequent in a misleading context, see ``Findings.judged``."""
+OLD_NAME = "without a `baseline`, `fail_if` worse means context, which is its name now"
 
 
 @dataclass(frozen=True)
@@ -385,9 +431,10 @@ class ConditionVerdict:
 
     Attributes:
         condition: the condition.
-        run: its name; ``criterion``, ``task`` and ``split`` are names as well; of ``worse``, which
-            is on all sets, ``criterion`` and ``task`` are empty.
-        value: the value, or None if it is undefined; of ``worse`` the number of findings.
+        run: its name; ``criterion``, ``task`` and ``split`` are names as well; of ``worse`` and
+            ``context``, which are on all sets, ``criterion`` is empty.
+        value: the value, of a difference the difference, or None if it is undefined; of ``context``
+            the number of findings, of ``worse`` of sides.
         fired: whether the condition is true of it, or it is undefined.
         reason: why, in words.
     """
@@ -404,22 +451,22 @@ class ConditionVerdict:
 
 def parse_condition(text: str, suite: Suite | None = None) -> Condition:
     """A condition from its text. Raises ParameterError for another form or an unknown metric, or
-    for a criterion or task that the suite does not have.
+    for a criterion or task that the suite does not have; names of runs are not checked, see
+    ``Condition.of_runs``.
     """
+    for whole in (WORSE, CONTEXT):
+        if text.strip() == whole.text:
+            return whole
     matched = _FORM.fullmatch(text)
-    if text.strip() == WORSE.text:
-        return WORSE
     if matched is None:
         raise ParameterError(f"{text!r} is not a condition", where="`fail_if`", allowed=_ALLOWED)
-    metric, subset, inside, sign, number = matched.groups()
+    run, metric, subset, inside, sign, right = matched.groups()
     check_one_of("metric", metric, METRIC_NAMES)
     names = [name.strip() for name in (inside or "").split(",")]
     try:
-        bound = float(number)
-    except ValueError as error:
-        raise ParameterError(
-            f"{number!r} is not a number", where=f"`fail_if` {text}", allowed=_ALLOWED
-        ) from error
+        bound, against = float(right), None
+    except ValueError:
+        bound, against = 0.0, right
     if len(names) > 2 or bound != bound:  # noqa: PLR0124 - only NaN differs from itself
         raise ParameterError(f"{text!r} is not a condition", where="`fail_if`", allowed=_ALLOWED)
     criterion, task = (name if name not in {"", "*"} else None for name in (*names, "", "")[:2])
@@ -427,21 +474,51 @@ def parse_condition(text: str, suite: Suite | None = None) -> Condition:
         check_one_of("criterion", criterion, suite.criteria, owner="the suite")
     if suite is not None and task not in {None, AVERAGE}:
         check_one_of("task", str(task), suite.tasks, owner="the suite")
-    return Condition(text.strip(), metric, subset, criterion, task, sign, bound)
+    return Condition(text.strip(), metric, subset, criterion, task, sign, bound, run, against)
+
+
+_PLACE = ("run", "criterion", "task", "split")
 
 
 def judge(
-    table: pl.DataFrame, conditions: Sequence[Condition], suite: Suite
+    table: pl.DataFrame,
+    conditions: Sequence[Condition],
+    suite: Suite,
+    differences: pl.DataFrame | None = None,
+    *,
+    baseline: str | None = None,
 ) -> list[ConditionVerdict]:
-    """Every condition on every value of the table of ``Scores`` that it concerns; an undefined or
-    missing value fires it.
+    """Every condition on every value of the tables of ``Scores`` that it concerns; an undefined or
+    missing value fires it. A difference fires where its interval is beyond the margin. A
+    ``baseline`` is only judged where a condition names it.
     """
-    plain = table.filter(pl.col("cue").is_null() & pl.col("group").is_null())
-    return [verdict for c in conditions if c != WORSE for verdict in _judge(plain, c, suite)]
+    verdicts: list[ConditionVerdict] = []
+    for c in (c for c in conditions if c.metric in METRIC_NAMES):
+        rows = table
+        if c.against is not None:
+            assert differences is not None  # noqa: S101 - runs are compared where a condition asks
+            swapped = differences.with_columns(
+                run="baseline", baseline="run", difference=-pl.col("difference"),
+                low=-pl.col("high"), high=-pl.col("low"),
+            )  # fmt: skip
+            both = pl.concat([differences, swapped]).filter(baseline=c.against)
+            rows = both.rename({"difference": "value"})
+            whole = c.against in differences["baseline"] or {*differences["run"]} == {c.against}
+            if not (whole if c.run is None else c.run in rows["run"]):
+                problem = f"{c.run or 'each run'} is not compared with {c.against}"
+                raise ParameterError(
+                    problem, where=f"`fail_if` {c.text}", give={"baseline": c.against}
+                )
+        of = c.run if c.run is not None else pl.col("run")
+        rows = rows.filter(pl.col("run") == of, pl.col("cue").is_null(), pl.col("group").is_null())
+        if c.run is None and baseline is not None:
+            rows = rows.filter(pl.col("run") != baseline)
+        verdicts += _judge(rows, c, suite)
+    return verdicts
 
 
 def _judge(table: pl.DataFrame, c: Condition, suite: Suite) -> list[ConditionVerdict]:
-    columns = ("run", "criterion", "task", "split", "subset", "metric")
+    columns = (*_PLACE, "subset", "metric")
     values = {name: table[name].unique(maintain_order=True).to_list() for name in columns}
     for kind, name in (("subset", c.subset), ("metric", c.metric)):
         check_one_of(kind, name, values[kind], owner="the scores")
@@ -450,7 +527,7 @@ def _judge(table: pl.DataFrame, c: Condition, suite: Suite) -> list[ConditionVer
     rows = table.filter(subset=c.subset, metric=c.metric)
     place = {
         tuple(place): row
-        for *place, row in rows.select(*columns[:4], pl.struct("value", "reason")).rows()
+        for *place, row in rows.select(*_PLACE, pl.struct("value", "low", "high", "reason")).rows()
     }
     verdicts = []
     for run, *key in product(values["run"], criteria, tasks, values["split"]):
@@ -470,13 +547,25 @@ def _judge(table: pl.DataFrame, c: Condition, suite: Suite) -> list[ConditionVer
 def _verdict(
     condition: Condition, place: tuple[str, str, str, str], row: dict[str, object] | None
 ) -> ConditionVerdict:
-    value = None if row is None else row["value"]
-    if isinstance(value, float):
+    value, low, high = (None if row is None else row[name] for name in ("value", "low", "high"))
+    is_above = condition.sign[0] == ">"
+    what = f"{condition.metric} on {condition.subset} is"
+    if isinstance(value, float) and condition.against is None:
         fired = _SIGNS[condition.sign](value, condition.bound)
         relation = f"{'which is' if fired else 'not'} {condition.sign} {condition.bound:g}"
-        reason = f"{condition.metric} on {condition.subset} is {value:.6g}, {relation}"
+        return ConditionVerdict(condition, *place, value, fired, f"{what} {value:.6g}, {relation}")
+    if isinstance(value, float) and isinstance(low, float) and isinstance(high, float):
+        fired = low > condition.bound if is_above else high < condition.bound
+        beyond = f"{'' if fired else 'not '}{'above' if is_above else 'below'}"
+        reason = (
+            f"{what} {value:+.3g} [{low:+.3g}, {high:+.3g}] against {condition.against}: the"
+            f" interval is {beyond} {condition.bound:g}"
+        )
         return ConditionVerdict(condition, *place, value, fired, reason)
     why = "the mean is over at least two tasks" if place[2] == AVERAGE else "it was not scored"
+    if isinstance(value, float) and not (row or {})["reason"]:
+        problem = f"a difference of {condition.metric} has an interval only by resamples"
+        raise ParameterError(problem, where=f"`fail_if` {condition.text}", give={"bootstrap": 1000})
     if row is not None:
         why = str(row["reason"])
     reason = f"{condition.metric} is undefined: {why}"

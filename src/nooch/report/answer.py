@@ -11,7 +11,6 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +32,13 @@ IMAGES = 6
 """Images of a finding that are shown."""
 _LINKED_PICTURES = 60
 """Images of each finding that have pictures on the page Explore."""
+UNCHANGED = "unchanged"
+CHANGES = {
+    "worse": "Worse than {}", "better": "Better than {}", UNCHANGED: "No difference from {} shown"
+}  # fmt: skip
+"""Kinds of findings about a run and its baseline, which are also listed if there is none."""
 KINDS = {
+    **CHANGES,
     "context": "Context",
     "confusion": "Classes taken for others",
     "size": "Size of the object",
@@ -64,7 +69,8 @@ class ErrorFinding:
     """Images in which a model errs more often.
 
     Attributes:
-        kind: ``context``, ``confusion`` or ``size``.
+        kind: ``context``, ``confusion`` or ``size``; of a run and its baseline ``worse``,
+            ``better`` or ``unchanged``.
         task: a class.
         errors: the model and what it misses or claims, as the sentence starts.
         sentence: the finding.
@@ -129,6 +135,7 @@ class Answer:
         left_out: (reason, tasks).
         notes: choices that were made, and warnings.
         settings: name -> value.
+        baseline: name of the run that others are compared with, or None.
     """
 
     verdict: str
@@ -139,6 +146,7 @@ class Answer:
     left_out: Sequence[tuple[str, Sequence[str]]] = ()
     notes: Sequence[str] = ()
     settings: Mapping[str, Any] = field(default_factory=dict)
+    baseline: str | None = None
 
     def parts(
         self,
@@ -146,12 +154,18 @@ class Answer:
         """A title for each kind, its worst findings, which have pictures, and the others; each with
         its number.
         """
-        for kind, of_kind in groupby(enumerate(self.findings), lambda numbered: numbered[1].kind):
-            numbered = list(of_kind)
-            worst = numbered[:PICTURED]
-            which = counted(len(numbered), "finding")
-            which = f"the {len(worst)} worst of {which}" if numbered[PICTURED:] else which
-            yield f"{KINDS[kind]}: {which}", worst, numbered[PICTURED:]
+        numbered = [*enumerate(self.findings)]
+        for kind, title in KINDS.items():
+            of_kind = [(number, one) for number, one in numbered if one.kind == kind]
+            worst = [] if kind == UNCHANGED else of_kind[:PICTURED]
+            others = of_kind[len(worst) :]
+            if kind in CHANGES and self.baseline is not None:
+                which = counted(len(of_kind), "comparison") if of_kind else "none"
+                yield f"{title.format(self.baseline)}: {which}", worst, others
+            elif of_kind:
+                which = counted(len(of_kind), "finding")
+                which = f"the {len(worst)} worst of {which}" if others else which
+                yield f"{title}: {which}", worst, others
 
     @property
     def left_out_line(self) -> str:
@@ -180,7 +194,8 @@ class Answer:
         lines = [self.verdict]
         for title, worst, others in self.parts():
             lines += ["", title, *(f"  {one.full}" for _, one in worst)]
-            lines += [f"  and {len(others)} more, on the page"] if others else []
+            more = " more" if worst else ""
+            lines += [f"  and {len(others)}{more}, on the page"] if others else []
         if self.hints:
             lines += ["", "Not beyond chance", *(f"  {text}" for text in self.hints)]
         if self.left_out:

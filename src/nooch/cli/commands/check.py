@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from nooch.cli import options as shared
-from nooch.cli.commands.evaluate import conditions_met, end_if_met
+from nooch.cli.commands.evaluate import check_junit, conditions_met, end_if_met
 from nooch.cli.commands.import_data import hints_of, with_hints
 from nooch.cli.declared import takes
 from nooch.cli.prediction_options import read_predictions, with_reading
@@ -35,16 +35,17 @@ def check_command(
     ),
     predictions: list[Path] = shared.PredictionsArgument,
     out: Path = typer.Option(..., "--out", help="Folder to write; it must not exist."),
+    junit: Path = shared.JunitOption,
     format: shared.Format = shared.FormatOption,
 ) -> None:
     """Check where a model errs because of the context. One page, from a dataset and predictions."""
+    check_junit(junit, settings.get("fail_if", ()), overwrite=settings.get("overwrite", False))
     from nooch.analysis.check import check
 
     checked = check(
         dataset, predictions, out, reading=reading, hints=hints_of(hints) if hints else None,
         progress=show_progress, **settings,
     )  # fmt: skip
-    failed = conditions_met(checked.scores)
     if format is shared.Format.json:
         print_json(
             {
@@ -53,12 +54,14 @@ def check_command(
                 "notes": list(checked.notes),
                 "findings": checked.findings.table.to_dicts(),
                 "slices": [] if checked.slices is None else checked.slices.table.to_dicts(),
-                "failed": failed,
+                **checked.comparison_json,
+                "conditions": len(checked.scores.verdicts),
+                "failed": conditions_met(checked.scores),
             }
         )
     else:
         _print(checked)
-    end_if_met(failed)
+    end_if_met(checked.scores, junit, format)
 
 
 def _print(checked: Checked) -> None:
