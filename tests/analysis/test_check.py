@@ -470,7 +470,7 @@ def test_worse_is_one_condition_of_check_and_evaluate_and_counts_findings(
     assert again.json["failed"] == [one]
     assert by_python == [("model", 1.0, True, one["reason"])]
     assert one["reason"].startswith("1 finding: The model misses cars without a road")
-    assert "which is its name now" in again.err
+    assert "is called context now" in again.err
     assert (done.code, again.code) == (1, 1)
     # at a threshold that nothing is above, cars are missed in all contexts
     none = nooch.evaluate(out / "suite", model, fail_if=["worse"], threshold=1)

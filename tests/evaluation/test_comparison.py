@@ -62,7 +62,8 @@ def _compare(suite, data, runs, baseline="old"):
 
 
 def _suite(data):
-    return nooch.find(data, "ce", tasks=TASKS, splits=["test"])
+    cues = {task: [cue] for task, cue in zip(TASKS, CUES, strict=True)}
+    return nooch.find(data, {"ce": nooch.CE(cues=cues)}, tasks=TASKS, splits=["test"])
 
 
 def _counted(suite, data, new, old, task, side):
@@ -273,8 +274,8 @@ def test_worse_needs_a_baseline_else_it_is_context(compared):
     plain = [(v.run, v.task, v.value, v.fired, v.reason) for v in named.verdicts]
     assert plain == [(v.run, v.task, v.value, v.fired, v.reason) for v in former.verdicts]
     assert [v.condition.text for v in former.verdicts] == ["worse"] * 3
-    assert [note for note in former.notes if "which is its name now" in note]
-    assert not [note for note in named.notes if "which is its name now" in note]
+    assert [note for note in former.notes if "is called context now" in note]
+    assert not [note for note in named.notes if "is called context now" in note]
     assert parse_condition(" context ").text == "context"
 
 

@@ -259,14 +259,11 @@ def baseline_of(
 
 
 def with_baseline(
-    runs: list[Predictions],
-    baseline: str | Path | None,
-    read: Callable[[Path], list[Predictions]],
+    runs: list[Predictions], baseline: str | Path, read: Callable[[Path], list[Predictions]]
 ) -> tuple[list[Predictions], str]:
     """The runs, and the name of the baseline; of a file with another run, this is added."""
     names: dict[str, Sequence[str]] = {run.run: () for run in runs}
-    first = runs[0].run
-    name = first if baseline is None else baseline_of(baseline, names, "the predictions")
+    name = baseline_of(baseline, names, "the predictions")
     if name is not None:
         return runs, name
     path = Path(str(baseline))

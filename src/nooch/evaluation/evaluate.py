@@ -238,12 +238,14 @@ def evaluate(
     conditions = [parse_condition(text, suite) for text in fail_if]
     known = suite.found_in if dataset is None else partial(suite.require_dataset, dataset)
     runs = _loaded(suite, predictions, known, reading)
-    runs, first = with_baseline(runs, baseline, lambda file: _loaded(suite, file, known, reading))
-    given = None if baseline is None else first
+    given = None
+    if baseline is not None:
+        runs, given = with_baseline(
+            runs, baseline, lambda file: _loaded(suite, file, known, reading)
+        )
     conditions = [c.of_runs([run.run for run in runs], given) for c in conditions]
     sides = [c.against for c in conditions if c.against is not None]
-    if given is None:
-        first = next(iter(sides), first)
+    first = given or next(iter(sides), runs[0].run)
     plan = _Plan(
         judged,
         known,

@@ -145,8 +145,9 @@ def judge_runs(
     if threshold is not None and threshold != OF_BOXES:
         threshold = one_threshold(threshold)
     read = partial(read_predictions, suite=suite, data=data, reading=reading, tasks=tasks)
-    runs, first = with_baseline(read(predictions), baseline, read)
-    named = None if baseline is None else first
+    runs, named = read(predictions), None
+    if baseline is not None:
+        runs, named = with_baseline(runs, baseline, read)
     matched = {
         run.run: MatchedRun.match(run, data, iou, recall=recall)
         for run in runs

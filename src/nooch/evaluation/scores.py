@@ -422,7 +422,7 @@ WORSE = Condition("worse", "comparison", "", None, None, ">", 0)
 """A run errs more often than the baseline in misleading contexts, see ``RunComparison.judged``."""
 CONTEXT = Condition("context", "findings", "", None, None, ">", 0)
 """Errors are more frequent in a misleading context, see ``Findings.judged``."""
-OLD_NAME = "without a `baseline`, `fail_if` worse means context, which is its name now"
+OLD_NAME = "the condition worse, of runs without a baseline, is called context now"
 
 
 @dataclass(frozen=True)
