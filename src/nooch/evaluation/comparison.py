@@ -44,7 +44,8 @@ COLUMNS: dict[str, Any] = {
     "n_fixed": pl.Int64, "rate": pl.Float64, "rate_low": pl.Float64, "rate_high": pl.Float64,
     "rate_before": pl.Float64, "before_low": pl.Float64, "before_high": pl.Float64,
     "difference": pl.Float64, "low": pl.Float64, "high": pl.Float64, "p": pl.Float64,
-    "p_adjusted": pl.Float64, "of_boxes": pl.Boolean, "verdict": pl.String,
+    "p_adjusted": pl.Float64, "of_boxes": pl.Boolean, "one_label": pl.Boolean,
+    "verdict": pl.String,
 }  # fmt: skip
 """Columns of a comparison. ``side`` is ``positive`` (objects out of context that are missed) or
 ``negative`` (objects that are claimed where only their context is); ``n`` images, of boxes objects,
@@ -128,7 +129,7 @@ class RunComparison(TabularResult):
 
 def change(row: Mapping[str, Any]) -> str:
     """``missed cars without a road 55% -> 74%``; ``row``: of ``RunComparison.table``."""
-    what, *_ = context_words(row["criterion"], row["task"], row["cue"], row["side"])
+    what, *_ = context_words(row)
     verb = "missed" if row["side"] == SIDES[0] else "claimed"
     return f"{verb} {what} {percent(row['rate_before'])} -> {percent(row['rate'])}"
 
@@ -187,7 +188,7 @@ def compare_runs(
             challenge = sample.set(*key)
             for run in others:
                 if key[1] in run.tasks:
-                    for row in _of_set(sample, challenge, run, old):
+                    for row in _of_set(sample, challenge, run, old, judged.one_label):
                         rows.setdefault((run.run, *(row[name] for name in _KEYS)), row)
     tasks = dict.fromkeys(task for _, task, _ in keys)
     few = [readable(task) for task in tasks if not any(task == place[1] for place in rows)]
@@ -221,7 +222,7 @@ def paired_errors(
 
 
 def _of_set(
-    suite: Suite, challenge: ChallengeSet, run: Predictions, old: Predictions
+    suite: Suite, challenge: ChallengeSet, run: Predictions, old: Predictions, one_label: bool
 ) -> Iterator[dict[str, Any]]:
     """Rows of the sides that have enough images."""
     cue, misleading = misleading_contexts(suite, challenge)[0]
@@ -249,6 +250,7 @@ def _of_set(
             "rate_before": before.mean(), "before_low": before_low, "before_high": before_high,
             "difference": up - down, "low": low, "high": high,
             "p": exact_mcnemar(up * n, down * n), "of_boxes": run.objects is not None,
+            "one_label": one_label,
         }  # fmt: skip
 
 
