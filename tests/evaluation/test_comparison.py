@@ -244,7 +244,7 @@ def test_names_of_runs_that_look_like_numbers_or_margins(compared):
         (f"{condition} half", names, "'half' is neither a number nor a run"),
         (f"{condition} 0.5 0.6", names, "'0.5 0.6' is neither a number nor a run"),
         (f"{condition} old + 0.1", ("a", "b"), "'old + 0.1' is neither a number nor a run"),
-        (f"nwe {condition} old", ("new", "old"), "'nwe' is not a run", "did you mean new"),
+        (f"neww {condition} old", ("new", "old"), "'neww' is not a run", "did you mean new"),
     ):
         fails(lambda text=text, named=named: _verdicts(compared, text, names=named), *words,
               kind=ParameterError)  # fmt: skip
