@@ -162,7 +162,7 @@ class Checked:
         out: the folder, with ``suite``, ``scores.parquet``, ``findings.md``, ``.parquet`` and
             ``.json``, ``slices.parquet``, ``report``, and ``dataset`` where annotations were
             imported.
-        comparison: errors in misleading contexts against those of the baseline, if one is named.
+        comparison: errors in misleading contexts against the baseline's, if one is named.
     """
 
     suite: Suite

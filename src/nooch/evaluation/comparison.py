@@ -56,7 +56,7 @@ _KEYS = ("task", "split", "side")
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RunComparison(TabularResult):
-    """Errors of runs in misleading contexts against those of a baseline, on the same images.
+    """Errors of runs in misleading contexts against a baseline's, on the same images.
 
     Attributes:
         table: a row for each run, task and side, see ``COLUMNS``; first what is worse, then better,
@@ -89,7 +89,7 @@ class RunComparison(TabularResult):
 
     @property
     def sentences(self) -> list[str]:
-        """Of each run, on how many tasks it is worse, better and unchanged."""
+        """The number of tasks on which each run is worse, better and unchanged."""
         return [self._sentence(run) for run in self.runs]
 
     def _sentence(self, run: str) -> str:
@@ -158,7 +158,7 @@ def compare_runs(
     baseline: str,
     progress: Progress = no_progress,
 ) -> RunComparison:
-    """Compare errors in misleading contexts with those of a baseline on the same images.
+    """Compare errors in misleading contexts with a baseline's on the same images.
 
     Of a task and side, the first criterion counts that has at least ``SMALLEST`` images (or groups)
     there. The test is McNemar's exact one, for the effective number of images where groups are

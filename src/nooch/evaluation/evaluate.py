@@ -188,7 +188,7 @@ def evaluate(
         fail_if: conditions such as ``auc@hard[ce,car]<0.85``, whose metrics are computed too;
             of differences, ``new error@hard > old + 0.02``, met where the interval of the
             difference is beyond the margin; ``worse``: errors in misleading contexts are more
-            frequent than those of ``baseline``, as ``nooch.check`` finds; ``context``: any error is
+            frequent than in the ``baseline``, as ``nooch.check`` finds; ``context``: any error is
             more frequent in a misleading context. In Python, the scores' ``verdicts`` list which
             are met.
         bootstrap: number of resamples for intervals; 0 for none but Wilson's of shares. Images

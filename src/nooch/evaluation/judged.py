@@ -136,7 +136,7 @@ def judge_runs(
             else 0.5.
         iou: the least overlap of a box and the object it finds.
         recall: as for ``MatchedRun.match``.
-        baseline: run that the others are compared with, or its file, which is read, too.
+        baseline: run that the others are compared with, or its file, which is also read.
 
     Raises:
         InputError: as ``nooch.load_predictions`` and ``MatchedRun.match``.
