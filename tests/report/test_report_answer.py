@@ -5,7 +5,7 @@ import html
 import numpy as np
 from made_runs import made_runs
 from oracles import dataset_of
-from sites import page_text, site_data, site_suite
+from sites import page_text, read_script, site_data, site_suite
 
 from nooch.analysis.answer import suite_answer
 from nooch.criteria import CE
@@ -40,6 +40,10 @@ def test_a_report_opens_with_the_errors_of_its_model(tmp_path):
     assert all(bare[image.row] for image in wrong[2])
     assert not any(bare[image.row] for image in right[2])
     text = page_text(write_report(sources, tmp_path / "site", answer=answer))
+    # the button copies what findings.md has
+    _, (data_of_first,) = read_script(tmp_path / "site/data/findings.js")
+    assert data_of_first["markdown"] in answer.markdown("x")
+    assert data_of_first["markdown"].count("answered no car") == 4
     assert f"<h1>{html.escape(answer.verdict)}</h1>" in text
     assert text.count("labeled car, answered no car") == 1
     assert text.index("without a road, wrong (4)") < text.index("Hard images of test")

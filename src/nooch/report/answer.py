@@ -106,6 +106,13 @@ class ErrorFinding:
         return in_full(self.sentence, self.rates, self.detail)
 
     @property
+    def markdown(self) -> str:
+        """The finding and its shown images as an item of a list; every name is escaped."""
+        lines = [f"- {_markdown(self.full)}", *(f"  - also: {_markdown(one)}" for one in self.also)]
+        images = ((_code(image.file), _markdown(_answer(image))) for image in self.shown)
+        return "\n".join([*lines, *(f"  - {file}: {words}" for file, words in images)])
+
+    @property
     def groups(self) -> list[tuple[str, str, list[ShownImage]]]:
         """Shown images by context and by whether the model is wrong: a title; the label and answer
         of all images, or nothing where they differ; the images.
@@ -209,10 +216,7 @@ class Answer:
         for title, worst, others in self.parts():
             lines += [f"### {_markdown(title)}", ""]
             for _, one in worst:
-                lines.append(f"- {_markdown(one.full)}")
-                lines += [f"  - also: {_markdown(text)}" for text in one.also]
-                images = ((_code(image.file), _markdown(_answer(image))) for image in one.shown)
-                lines += [f"  - {file}: {words}" for file, words in images]
+                lines.append(one.markdown)
             lines += [f"- {_markdown(one.full)}" for _, one in others]
             lines.append("")
         sections = {

@@ -46,9 +46,11 @@ def sparse(rows: NDArray[np.intp], values: NDArray[np.float64]) -> dict[str, dic
 
 
 def finding_data(finding: ErrorFinding) -> dict[str, Any]:
-    """Data of a finding for Explore: its sentence, and rows of its images, errors first."""
-    rows = packed(finding.rows, "u4")
-    return {"sentence": finding.sentence, "rows": rows, "wrong": finding.n_wrong}
+    """Data of a finding for Explore: its sentence, it as Markdown, and rows of its images, errors
+    first.
+    """
+    words = {"sentence": finding.sentence, "markdown": finding.markdown}
+    return {**words, "rows": packed(finding.rows, "u4"), "wrong": finding.n_wrong}
 
 
 T = TypeVar("T")

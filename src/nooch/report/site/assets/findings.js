@@ -1,18 +1,19 @@
-// The overview of a check: buttons that copy the ids of a finding's images.
+// The overview of a check: buttons that copy the ids of a finding's images, or the finding.
 "use strict";
 (async () => {
   const findings = await nooch.load("findings");
   for (const button of document.querySelectorAll(".copy-ids")) {
     button.hidden = false;
     button.addEventListener("click", async () => {
-      const { ids } = await nooch.load(`split-${button.dataset.split}`);
-      const text = Array.from(nooch.unpack(findings[button.dataset.finding].rows), (row) => ids[row]).join("\n");
+      const one = findings[button.dataset.finding], markdown = "markdown" in button.dataset;
+      const { ids } = markdown ? {} : await nooch.load(`split-${button.dataset.split}`);
+      const text = markdown ? one.markdown : Array.from(nooch.unpack(one.rows), (row) => ids[row]).join("\n");
       try {
         await navigator.clipboard.writeText(text);
         button.textContent = "Copied";
       } catch {
         // without a clipboard they can be copied by hand
-        const box = nooch.el("textarea", { class: "ids", readonly: true, "aria-label": "Ids" });
+        const box = nooch.el("textarea", { class: "ids", readonly: true, "aria-label": markdown ? "Markdown" : "Ids" });
         box.value = text;
         button.replaceWith(box);
         box.select();
