@@ -25,7 +25,7 @@ from nooch.criteria import Gist
 from nooch.data import Dataset, apply_split
 from nooch.models.encoders import embed_captions, encoder
 from nooch.models.encoders.sbert import PRECISIONS
-from nooch.paper.published import read_labels
+from nooch.paper.published_sets import read_labels
 from nooch.suites import HARD, load_suite, mark_by_matching
 from nooch.suites.published_counts import NOOCH_TASKS
 

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from nooch.base.files import sha256_of
-from nooch.paper.published import published_suite, read_labels, read_published
+from nooch.paper.published_sets import published_suite, read_labels, read_published
 from nooch.suites import SUBSETS, Suite
 
 OUT = Path(__file__).resolve().parents[1] / "src" / "nooch" / "suites" / "shipped"

@@ -34,7 +34,7 @@ from scipy.sparse import csr_array
 from nooch.criteria import Context
 from nooch.data import Dataset
 from nooch.data.table_files import file_records
-from nooch.paper.published import read_labels, read_published
+from nooch.paper.published_sets import read_labels, read_published
 from nooch.suites import load_suite
 from nooch.suites.suite import CriterionRecord, DatasetRecord, SuiteHeader
 

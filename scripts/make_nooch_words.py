@@ -32,7 +32,7 @@ from scipy.sparse import csr_array
 from nooch.base.files import sha256_of
 from nooch.criteria import Context
 from nooch.data import Dataset
-from nooch.paper.published import Labels, read_labels, read_published
+from nooch.paper.published_sets import Labels, read_labels, read_published
 from nooch.suites import load_suite
 from nooch.suites.questions import TEMPLATE
 from nooch.suites.suite import CriterionRecord, DatasetRecord, SuiteHeader

@@ -11,7 +11,7 @@ from planted import planted_detector
 import nooch
 from nooch.base.errors import ParameterError
 from nooch.evaluation import prediction_files
-from nooch.evaluation.boxes.detected import MatchedRun
+from nooch.evaluation.boxes.matched import MatchedRun
 from nooch.evaluation.judged import judge_runs
 from nooch.evaluation.metrics.proportions import wilson_of_groups
 from nooch.evaluation.metrics.rate_gaps import rate_gap

@@ -21,7 +21,7 @@ from nooch.data import Dataset, load_dataset
 from nooch.data.splits import SPLIT_NAMES, apply_split, unit_numbers
 from nooch.evaluation import context_run
 from nooch.evaluation.bootstrap import BootstrapDraws
-from nooch.evaluation.boxes.detected import Detections
+from nooch.evaluation.boxes.matched import Detections
 from nooch.evaluation.boxes.matching import Boxes
 from nooch.evaluation.captions import score_captions
 from nooch.evaluation.metrics.proportions import effective_number, student, wilson

@@ -17,7 +17,7 @@ import nooch
 from nooch.base.errors import ParameterError
 from nooch.data import Dataset
 from nooch.evaluation.boxes import matching
-from nooch.evaluation.boxes.detected import MatchedRun
+from nooch.evaluation.boxes.matched import MatchedRun
 from nooch.evaluation.boxes.matching import Boxes, match_boxes
 
 

@@ -10,7 +10,7 @@ from nooch.data import load_dataset
 from nooch.data.objects import overlaps
 from nooch.data.readers.cocostuff import COCOSTUFF_IDS
 from nooch.evaluation import load_predictions
-from nooch.evaluation.boxes.detected import MatchedRun
+from nooch.evaluation.boxes.matched import MatchedRun
 
 pytest.importorskip("torch")
 pytest.importorskip("onnxruntime")

@@ -11,7 +11,7 @@ from sklearn.metrics import roc_auc_score
 from nooch.base.split_plan import SplitPlan
 from nooch.criteria import Gist
 from nooch.data import Dataset, apply_split, load_dataset, save_dataset
-from nooch.paper.published import read_published
+from nooch.paper.published_sets import read_published
 from nooch.suites.embed import embed
 from nooch.suites.published_counts import NOOCH_TASKS
 

@@ -16,7 +16,7 @@ from nooch.base.errors import ParameterError, UndefinedError
 from nooch.criteria import CE, Gist, read_thresholds
 from nooch.criteria.scores import ContextScores
 from nooch.paper.numbers import SET_TABLES, paper_rows
-from nooch.paper.published import published_suite, read_labels, read_published
+from nooch.paper.published_sets import published_suite, read_labels, read_published
 from nooch.paper.tables import paper_set_tables, set_tables
 from nooch.suites import save_suite
 from nooch.suites.find import find

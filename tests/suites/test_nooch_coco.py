@@ -14,7 +14,7 @@ from refusals import fails
 
 import nooch
 from nooch.base.errors import FormatError
-from nooch.paper.published import published_suite, read_labels, read_published
+from nooch.paper.published_sets import published_suite, read_labels, read_published
 from nooch.suites import load_suite, suite_folder
 from nooch.suites.published_counts import NOOCH_TASKS, paper_tasks
 from nooch.training.bench.config import BenchConfig

@@ -5,7 +5,7 @@ import pytest
 from refusals import fails
 
 from nooch.base.errors import InputError
-from nooch.paper.published import read_published
+from nooch.paper.published_sets import read_published
 from nooch.suites.published_counts import NOOCH_TASKS, paper_tasks
 
 

@@ -7,7 +7,7 @@ from refusals import fails
 
 from nooch.evaluation import Predictions, evaluate
 from nooch.evaluation.scores import without_easy
-from nooch.paper.published import published_suite, read_labels, read_published
+from nooch.paper.published_sets import published_suite, read_labels, read_published
 
 IDS = list(range(1, 13))
 TEST, VALID = [1, 2, 3, 4, 5, 6, 7, 8], [9, 10, 11, 12]

@@ -37,7 +37,7 @@ from nooch.evaluation import (
     evaluate,
     run_notes,
 )
-from nooch.evaluation.boxes.detected import IOU
+from nooch.evaluation.boxes.matched import IOU
 from nooch.evaluation.comparison import RunComparison, compare_runs
 from nooch.evaluation.detectable import too_few
 from nooch.evaluation.findings import (
@@ -249,8 +249,9 @@ def check(
         decision: ``threshold``: a class is claimed where its output is above 0 (probability 0.5);
             ``argmax``: the class with the largest output is the answer. By default argmax where
             labels exclude each other.
-        alpha: CE criterion: a class is a cue that covers this much more of an image with the
-            object, or without it; a fraction of the image.
+        alpha: CE criterion: a class is a cue of an object that covers this much more of an image
+            than the object does, in the mean of the images with the object; a fraction of the
+            image.
         beta: CE criterion: fraction of the image beyond which a cue is present.
         min_hard: hard images (or groups) of either side that a task must have to be checked.
         bootstrap: resamples of the scores' intervals; 0 for none. By default 1,000, and 200 for

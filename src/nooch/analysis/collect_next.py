@@ -20,7 +20,7 @@ from nooch.base.words import counted
 from nooch.criteria import Fitted
 from nooch.data import Dataset, as_dataset
 from nooch.evaluation import load_predictions
-from nooch.evaluation.boxes.detected import annotated_by
+from nooch.evaluation.boxes.matched import annotated_by
 from nooch.models.caches.features import Features, given_features
 from nooch.suites import CELLS, Suite, as_suite
 from nooch.suites.find import find

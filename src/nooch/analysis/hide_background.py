@@ -20,7 +20,7 @@ from nooch.data.box_columns import as_boxes
 from nooch.data.objects import BOX, overlaps
 from nooch.evaluation import Predictions
 from nooch.evaluation.bootstrap import BootstrapDraws, intervals
-from nooch.evaluation.boxes.detected import IOU
+from nooch.evaluation.boxes.matched import IOU
 from nooch.evaluation.context_rates import context_rates
 from nooch.evaluation.predictions import positions
 from nooch.models.images import Decoding, decode_whole

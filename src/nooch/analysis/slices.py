@@ -23,7 +23,7 @@ from nooch.data import Dataset, as_dataset
 from nooch.data.splits import unit_names, unit_numbers
 from nooch.data.table_files import write_result
 from nooch.evaluation import Predictions
-from nooch.evaluation.boxes.detected import IOU
+from nooch.evaluation.boxes.matched import IOU
 from nooch.evaluation.findings import (
     Outcomes,
     checked_split,

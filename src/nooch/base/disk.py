@@ -1,4 +1,4 @@
-"""Writes that survive a power loss: synced files and folders, atomic renames, locks."""
+"""What ``files`` writes with, so that it survives a power loss: sync, exchange of names, locks."""
 
 from __future__ import annotations
 

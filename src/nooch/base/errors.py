@@ -32,9 +32,10 @@ class NoochError(Exception):
     A cure that is a parameter of the call is not written into ``remedy``; ``give`` has it, and the
     words are made from it: ``remedy="correct them, or {} to leave them out"`` with
     ``give={"ignore_unknown": True}`` reads "or pass ignore_unknown=True" in Python and "or give
-    --ignore-unknown" in a terminal. Two readings: a tuple of two mappings, one ``{}`` for each, in
-    ``remedy="{} if x is in pixels, {} if not"``. Without ``{}`` they come last, without ``remedy``
-    alone. A value that only the user has is ``...``; None means to leave the parameter out.
+    --ignore-unknown" in a terminal (``nooch.cli.terminal.as_typed``). Two readings: a tuple of two
+    mappings, one ``{}`` for each, in ``remedy="{} if x is in pixels, {} if not"``. Without ``{}``
+    they come last, without ``remedy`` alone. A value that only the user has is ``...``; None means
+    to leave the parameter out.
 
     Args:
         problem: what is wrong, one sentence without a full stop.

@@ -19,7 +19,7 @@ from nooch.base.words import counted, plural
 from nooch.data import Dataset
 from nooch.data.table_schema import check_split
 from nooch.evaluation.answer_sample import AskedSample
-from nooch.evaluation.boxes.detected import IOU
+from nooch.evaluation.boxes.matched import IOU
 from nooch.evaluation.judged import JudgedRuns, judge_runs
 from nooch.evaluation.metrics.pointwise import are_wrong, worst_case
 from nooch.evaluation.metrics.proportions import wilson_of_groups

@@ -23,6 +23,7 @@ from nooch.evaluation.answer_rules import RULES
 from nooch.evaluation.answer_sample import answers_as_predictions, asked_the_same
 from nooch.evaluation.answer_words import answer_words
 from nooch.evaluation.answers import read_answers
+from nooch.evaluation.boxes.detections import Found, with_undetected
 from nooch.evaluation.boxes.files import (
     json_detections,
     json_folder,
@@ -31,7 +32,6 @@ from nooch.evaluation.boxes.files import (
     text_detections,
     text_folder,
 )
-from nooch.evaluation.boxes.found import Found, with_undetected
 from nooch.evaluation.listed_questions import parts_of_one
 from nooch.evaluation.metrics import SCALES
 from nooch.evaluation.prediction_format import UNKNOWN, FileFormat

@@ -53,7 +53,7 @@ class Predictions:
         listed: whether a list of what was asked was given: ``said`` has all of it.
         boxes: of detections: the boxes, of which ``values`` are the largest scores.
         counts: of matched detections: kind of objects or boxes -> how many there are, float64 CSR
-            (n_tasks, n), see ``nooch.evaluation.boxes.detected.MatchedRun``.
+            (n_tasks, n), see ``nooch.evaluation.boxes.matched.MatchedRun``.
         objects: of matched detections: the objects, and whether each was found.
 
     Examples:

@@ -7,7 +7,7 @@ from nooch.suites.summary import overlaps as overlaps
 
 from .figures import figure_data as figure_data, save_figures as save_figures
 from .numbers import paper_results as paper_results
-from .published import (
+from .published_sets import (
     published_suite as published_suite,
     read_labels as read_labels,
     read_published as read_published,

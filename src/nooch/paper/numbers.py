@@ -1,4 +1,5 @@
-"""The paper's numbers: what each of its tables of results and of sets shows, and the numbers.
+"""The paper's numbers: what each of its tables of results and of sets shows, the numbers, and one's
+own results next to them (``next_to_paper``).
 
 Tables are numbered as in the text with appendices. In the text without them the three main ones are
 numbered one lower (2, 3 and 4), and the others are not in it. Facts are in ``nooch_results.csv``

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from nooch.evaluation.boxes.detected import SIZES, MatchedRun
+from nooch.evaluation.boxes.matched import SIZES, MatchedRun
 from nooch.evaluation.metrics.rate_gaps import rate_gap
 from nooch.evaluation.predictions import positions
 from nooch.suites import ChallengeSet, Suite

@@ -29,7 +29,7 @@ from nooch.data.image_names import FILE_COLUMNS, IMAGE_COLUMNS
 from nooch.data.readers.coco.decoder import Listing, first_element, opened
 from nooch.data.table_files import HUGGING_FACE
 from nooch.data.table_schema import CLASS_COLUMNS, CLASS_NUMBERS
-from nooch.evaluation.boxes.found import RUN_KEYS, Found
+from nooch.evaluation.boxes.detections import RUN_KEYS, Found
 from nooch.evaluation.boxes.matching import Floats
 from nooch.evaluation.prediction_format import FileFormat
 

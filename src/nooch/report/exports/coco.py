@@ -22,7 +22,7 @@ from nooch.report.exports.contract import (
     categories_of,
     check_subsets,
     need_integers,
-    write_folder,
+    write_export,
 )
 
 Marks = dict[int, dict[str, dict[str, str]]]
@@ -73,7 +73,7 @@ def export_coco(
             notes += _write(folder / f"{split}.json", images, coco, content)
         return notes
 
-    return write_folder(content, "coco", out, fill, overwrite=overwrite)
+    return write_export(content, "coco", out, fill, overwrite=overwrite)
 
 
 def _marks(content: Content, subsets: Iterable[str]) -> dict[str, Marks]:

@@ -12,7 +12,7 @@ import polars as pl
 from nooch.base.errors import Command, InputError, some_of
 from nooch.data import Dataset, ImageId
 from nooch.data.objects import BOX, needed_objects
-from nooch.evaluation.boxes.detected import MatchedRun
+from nooch.evaluation.boxes.matched import MatchedRun
 from nooch.evaluation.prediction_files import PredictionSource
 from nooch.report.exports.contract import (
     Categories,
@@ -23,7 +23,7 @@ from nooch.report.exports.contract import (
     categories_of,
     runs_of,
     safe_name,
-    write_folder,
+    write_export,
 )
 
 SIDES = ("hard", "easy")
@@ -84,7 +84,7 @@ def export_coco_slices(
             (folder / file).write_bytes(msgspec.json.encode(listed) + b"\n")
         return [] if runs else note
 
-    return write_folder(content, "coco-slices", out, fill, overwrite=overwrite)
+    return write_export(content, "coco-slices", out, fill, overwrite=overwrite)
 
 
 def _check_sizes(data: Dataset, objects: pl.DataFrame) -> None:

@@ -265,7 +265,7 @@ def check_replaceable(path: Path, head: bytes, kind: str, *, overwrite: bool) ->
     raise OutputError(problem, where=path, remedy="choose another path")
 
 
-def write_folder(
+def write_export(
     content: Content,
     to: str,
     out: str | Path,

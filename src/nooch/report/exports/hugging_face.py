@@ -23,7 +23,7 @@ from nooch.report.exports.contract import (
     one_line,
     safe_name,
     table_of,
-    write_folder,
+    write_export,
     written,
 )
 
@@ -171,7 +171,7 @@ def export_hf(content: Content, out: str | Path, *, overwrite: bool = False) -> 
     configuration of its own: ``load_dataset(OUT, "ce", split="test")``. The split ``all`` is called
     ``full``, since ``all`` is taken there.
     """
-    return write_folder(content, "hf", out, partial(_fill, content), overwrite=overwrite)
+    return write_export(content, "hf", out, partial(_fill, content), overwrite=overwrite)
 
 
 def _fill(content: Content, folder: Path) -> list[str]:

@@ -22,7 +22,7 @@ from nooch.report.exports.contract import (
     runs_of,
     safe_name,
     table_of,
-    write_folder,
+    write_export,
 )
 from nooch.suites import ChallengeSet, SetRecord
 
@@ -101,7 +101,7 @@ def export_csv(
             file.write_bytes(csv_bytes(pl.concat(frames)))
         return []
 
-    return write_folder(content, "csv", out, fill, overwrite=overwrite)
+    return write_export(content, "csv", out, fill, overwrite=overwrite)
 
 
 def _rows(challenge: ChallengeSet, data: Dataset, runs: Sequence[Predictions]) -> pl.DataFrame:

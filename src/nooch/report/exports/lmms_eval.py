@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from nooch.base.errors import check_one_of
-from nooch.report.exports.contract import Content, Exported, write_folder
+from nooch.report.exports.contract import Content, Exported, write_export
 from nooch.report.exports.lmms_eval_functions import FALSE_YES, METRICS
 from nooch.report.exports.question_content import (
     ANSWER,
@@ -102,7 +102,7 @@ def export_lmms_eval(
         _write_docs(table, source, partial / "docs.parquet")
         return notes
 
-    return write_folder(content, "lmms-eval", out, fill, overwrite=overwrite)
+    return write_export(content, "lmms-eval", out, fill, overwrite=overwrite)
 
 
 def _write_docs(table: Questions, source: Path | None, path: Path) -> None:

@@ -16,7 +16,7 @@ from nooch.report.exports.contract import (
     Exported,
     check_replaceable,
     licenses_text,
-    write_folder,
+    write_export,
 )
 from nooch.report.exports.question_content import (
     ANSWER,
@@ -48,7 +48,7 @@ def export_pope(
         lines.write_ndjson(folder / "questions.json")
         return write_questions(content, table, folder)
 
-    return write_folder(content, "pope", out, fill, overwrite=overwrite)
+    return write_export(content, "pope", out, fill, overwrite=overwrite)
 
 
 _LISTED = b"# nooch-images\n"
@@ -96,7 +96,7 @@ def export_vlmevalkit(
         _write_tsv(table, folder, images_as == "bytes", partial / "nooch_questions.tsv")
         return write_questions(content, table, partial)
 
-    return write_folder(content, "vlmevalkit", out, fill, overwrite=overwrite)
+    return write_export(content, "vlmevalkit", out, fill, overwrite=overwrite)
 
 
 _AT_ONCE = 64

@@ -159,8 +159,7 @@ def published_suite(published: Published, labels: Labels | None = None) -> Suite
         labels: of the images; images in no split are left out, and hard images without labels are
             kept, because being a hard positive means that the class is present. Without them the
             suite contains only hard images: nothing is known of the others, and ``evaluate`` gives
-                no
-            score that needs them.
+            no score that needs them.
 
     Raises:
         InputError: no split among the files, a task without labels, a side without its other, hard
