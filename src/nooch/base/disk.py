@@ -1,4 +1,4 @@
-"""What ``files`` writes with, so that it survives a power loss: sync, exchange of names, locks."""
+"""Writes of ``files`` that survive a power loss: sync, exchange of names, locks."""
 
 from __future__ import annotations
 
