@@ -8,6 +8,7 @@ import re
 import runpy
 import shlex
 import shutil
+import warnings
 from pathlib import Path
 
 import pytest
@@ -375,7 +376,9 @@ def test_refusals_of_shared_cases_have_a_remedy_that_helps(
     for case in sorted([*cases.glob("files/*/"), *cases.glob("evaluation/*/")]):
         folder = tmp_path / case.name / "made"
         folder.mkdir(parents=True)
-        with contextlib.chdir(folder), monkeypatch.context() as patch:
+        with contextlib.chdir(folder), monkeypatch.context() as patch, warnings.catch_warnings():
+            # theirs leave files open
+            warnings.simplefilter("ignore", ResourceWarning)
             patch.setattr("sys.argv", ["make.py"])
             runpy.run_path(str(case / "make.py"), run_name="__main__")
         for number, (place, command) in enumerate(_typed(case)):
