@@ -38,7 +38,7 @@ from nooch.evaluation.captions import read_captions
 from nooch.evaluation.scores import parse_condition
 from nooch.evaluation.vocabulary import load_vocabulary
 from nooch.models.task_maps import read_task_map
-from nooch.paper.published import read_labels, read_published
+from nooch.paper.published_sets import read_labels, read_published
 from nooch.suites.label_overlay import read_label_overlay
 from nooch.suites.questions import read_questions
 from nooch.training.bench.config import read_config
