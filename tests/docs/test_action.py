@@ -2,8 +2,8 @@
 
 import os
 import re
-import shutil
 import subprocess
+import sys
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -37,18 +37,17 @@ def _run(here, out, **given):
     def filled(text):
         return re.sub(r"\$\{\{ inputs\.(\S+) \}\}", lambda name: inputs[name[1]], text)
 
-    (here / "bin").mkdir(exist_ok=True)
-    command = shutil.which("nooch")
-    assert command
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     summary = here / f"{out}.summary"
     codes = {}
     for step in action["runs"]["steps"]:
         if "run" not in step or (step["name"] == "Install" and not inputs["install"]):
             continue
         env = {name: filled(value) for name, value in step["env"].items()}
+        env |= {"PATH": path, "GITHUB_STEP_SUMMARY": str(summary)}
         codes[step["name"]] = subprocess.run(
             ["bash", "-eo", "pipefail", "-c", step["run"]], cwd=here, check=False,
-            env={**os.environ, **env, "GITHUB_STEP_SUMMARY": str(summary)}, capture_output=True,
+            env={**os.environ, **env}, capture_output=True,
         ).returncode  # fmt: skip
     return codes, summary.read_text() if summary.is_file() else ""
 

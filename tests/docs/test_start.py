@@ -65,7 +65,8 @@ def folder(tmp_path_factory):
             "probability": np.where(labels ^ (random.random(len(labels)) < 0.2), 0.9, 0.1),
         }
     )
-    answers.write_csv(path / "predictions.csv")
+    for name in ("predictions", "old", "new"):
+        answers.write_csv(path / f"{name}.csv")
     said = pl.when(pl.col("probability") > 0.5).then(pl.lit("Yes.")).otherwise(pl.lit("No."))
     answers.select("image_id", "task", answer=said).write_ndjson(path / "answers.jsonl")
     content = json.loads(things.read_text())
@@ -125,6 +126,12 @@ def _for_readme(path, content, stuff):
     pl.concat([pl.DataFrame({**answers, "task": task}) for task in suite.tasks]).write_parquet(
         path / "coco.parquet"
     )
+    nooch.export("nooch-pope", "pope", path / "pope")
+    asked = pl.read_ndjson(path / "pope" / "questions.json")
+    for name in ("base", "tuned"):
+        asked.select(
+            "question_id", "image", question="text", text=pl.lit("Yes, there is.")
+        ).write_ndjson(path / f"{name}.jsonl")
     captions = [{"image_id": image, "caption": "A car on a road."} for image in ids[:300].to_list()]
     (path / "captions.json").write_text(json.dumps(captions))
 
