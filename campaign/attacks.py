@@ -33,8 +33,8 @@ from scored import logits, small_data, small_suite
 from worlds import argv
 
 import nooch
-from nooch.base.download.zips import unpack
 from nooch.base.errors import InputError
+from nooch.base.zips import unpack
 from nooch.cli.main import run as run_command
 
 __all__ = ["attack"]

@@ -22,10 +22,10 @@ from PIL import Image
 from scored import logits, small_data, small_suite, wide
 
 import nooch
-from nooch.base.download.zips import unpack
 from nooch.base.files import sha256_of
 from nooch.base.split_plan import SplitPlan
 from nooch.base.yaml_files import yaml_value
+from nooch.base.zips import unpack
 from nooch.criteria.contract import read_thresholds
 from nooch.data import apply_split
 from nooch.data.arrays import read_array

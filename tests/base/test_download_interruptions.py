@@ -27,7 +27,7 @@ downloading.collection = lambda *_, **__: wanted
 if len(sys.argv) > 3:
     # in the middle of unpacking
     import pathlib, time
-    import nooch.base.download.zips as unpacking
+    import nooch.base.zips as unpacking
     ready = pathlib.Path(sys.argv[3])
     def wait():
         ready.touch()

@@ -13,9 +13,9 @@ from PIL import Image
 from refusals import fails
 
 from nooch.base import limits
-from nooch.base.download.zips import MOST_MEMBERS
 from nooch.base.errors import MissingExtraError
 from nooch.base.yaml_files import read_yaml
+from nooch.base.zips import MOST_MEMBERS
 from nooch.cli.main import LONGEST
 from nooch.data import read_arrays, read_table
 from nooch.data.table_files import MOST_RATIO

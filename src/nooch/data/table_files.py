@@ -25,7 +25,7 @@ import polars as pl
 import polars.selectors as cs
 from numpy.typing import NDArray
 
-from nooch.base.download import zips
+from nooch.base import zips
 from nooch.base.errors import (
     Command,
     FormatError,
@@ -371,7 +371,6 @@ _WIDTHS = {"BOOLEAN": 1, "INT32": 4, "FLOAT": 4, "INT96": 12}
 def _parquet_table(source: Path | IO[bytes], where: object, columns: list[str] | None) -> Any:
     """The Arrow table of a file. Raises InputError for more bytes than ``MOST_RATIO`` allows."""
     import pyarrow as pa
-    import pyarrow.compute as pc
     import pyarrow.parquet as pq
 
     packed = source.stat().st_size if isinstance(source, Path) else source.seek(0, io.SEEK_END)
@@ -398,13 +397,14 @@ def _parquet_table(source: Path | IO[bytes], where: object, columns: list[str] |
         }
         if not repeated:
             return file.read(columns=columns)
+
     with pq.ParquetFile(source, read_dictionary=[*repeated]) as file:
         table, size = file.read(columns=columns), 0
     for column in table.columns:
         for chunk in column.chunks if pa.types.is_dictionary(column.type) else ():
             if pa.types.is_string(chunk.dictionary.type):
                 # by polars: a scalar or an array of pyarrow would import pandas
-                lengths = pl.Series(pc.binary_length(chunk.dictionary)).fill_null(0).to_numpy()
+                lengths = pl.Series(chunk.dictionary).str.len_bytes().fill_null(0).to_numpy()
                 indices = pl.Series(chunk.indices.drop_null()).to_numpy()
                 uses = np.bincount(indices, minlength=len(lengths))
                 size += int(lengths @ uses)

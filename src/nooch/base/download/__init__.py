@@ -9,8 +9,8 @@ from nooch.base.download.downloads import (
     collection,
     download,
 )
-from nooch.base.download.zips import unpack
 from nooch.base.http import Patience
+from nooch.base.zips import unpack
 
 __all__ = [
     "COLLECTIONS", "Collection", "Downloaded", "Patience", "Remote", "coco_images", "collection",

@@ -20,12 +20,12 @@ from urllib3.response import BaseHTTPResponse
 
 from nooch.base.calls import Progress, StepProgress, no_progress
 from nooch.base.disk import locked
-from nooch.base.download.zips import unpack
 from nooch.base.errors import DownloadError, InputError, OutputError, check_one_of, some_of
 from nooch.base.files import replace_file, writing
 from nooch.base.http import Client, MirrorError, Patience, RangeError, RetryError, read_block
 from nooch.base.limits import BROKEN_JSON
 from nooch.base.work_folder import check_space
+from nooch.base.zips import unpack
 
 COLLECTIONS = ("coco-stuff", "nooch-published")
 """Names of the collections."""
