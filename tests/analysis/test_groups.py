@@ -211,7 +211,7 @@ def test_least_numbers_count_groups():
     runs = [replace(run, image_ids=run.image_ids[:n], values=run.values[:, :n]) for run in runs]
     found = nooch.cue_findings(suite_of(few, "scene"), runs, data=few).table
     assert (found["n_misleading"] > 60).all()
-    assert found["verdict"].unique().to_list() == ["n too small to conclude"]
+    assert found["verdict"].unique().to_list() == ["too few images to tell"]
     scores = nooch.evaluate(suite_of(few, "scene"), runs, metrics=["auc"], bootstrap=50)
     assert "images are in groups by scene, which count as one each" in scores.notes
     hard = scores.table.filter(subset="hard", metric="auc")

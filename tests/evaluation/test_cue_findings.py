@@ -112,7 +112,7 @@ def test_few_images_allow_no_conclusion(data, suite):
     criteria = {"ce": nooch.CE(cues={"car": ["road"]})}
     small = nooch.find(few, criteria, tasks=["car"], splits=["test"])
     found = cue_findings(small, planted_predictions(few, missed=1, usual=0), data=few)
-    assert set(found.table["verdict"]) == {"n too small to conclude"}
+    assert set(found.table["verdict"]) == {"too few images to tell"}
     assert found.table["p_adjusted"].null_count() == len(found)
     assert found.sentences() == []
 

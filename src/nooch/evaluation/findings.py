@@ -33,7 +33,7 @@ SMALLEST = 20
 """Images, or groups of them, in the misleading and in the usual context below which nothing is
 concluded.
 """
-VERDICTS = ("worse", "better", "no difference shown", "n too small to conclude")
+VERDICTS = ("worse", "better", "no difference shown", "too few images to tell")
 
 COLUMNS: dict[str, Any] = {
     "run": pl.String, "criterion": pl.String, "task": pl.String, "cue": pl.String,
