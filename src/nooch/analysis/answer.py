@@ -229,6 +229,7 @@ def _of_context(
 
 
 _SAMPLED = 50
+"""Images of a finding whose context is looked at one by one."""
 
 
 def _with_drivers(
@@ -250,10 +251,11 @@ def _with_drivers(
     sampled = spread(finding.rows, _SAMPLED)
     counts = Counter(chain(*(drivers(int(at), sign) for at in sampled)))
     most = [f"{text} ({percent(n / len(sampled))})" for text, n in counts.most_common(3)]
+    mostly = f"mostly {', '.join(most)}" if most else ""
     misleading = finding.rates[0].where
     return replace(
         finding,
-        detail="; ".join([*filter(None, [finding.detail]), f"mostly {', '.join(most)}"]),
+        detail="; ".join(filter(None, [finding.detail, mostly])),
         shown=[
             replace(one, context=drivers(one.row, sign if one.where == misleading else -sign))
             for one in finding.shown

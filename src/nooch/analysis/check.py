@@ -48,7 +48,7 @@ from nooch.evaluation.findings import (
     compare_contexts,
     outcomes_of,
 )
-from nooch.evaluation.judged import BoxThreshold, JudgedRuns, judge_runs, known_at
+from nooch.evaluation.judged import BoxThreshold, JudgedRuns, judge_runs, known_labels
 from nooch.evaluation.metrics import METRIC_NAMES
 from nooch.evaluation.predictions import predicted_tasks, task_notes
 from nooch.evaluation.scores import (
@@ -120,7 +120,7 @@ def baseline_runs(data: Dataset, tasks: Sequence[str], split: str) -> list[Predi
     if data.fitting_split not in data.splits:
         return [constant]
     train = data.select(data.fitting_split)
-    prior = np.array([train.labels(t, unknown=False)[known_at(train, t)].mean() for t in tasks])
+    prior = np.array([train.labels(t, unknown=False)[known_labels(train, t)].mean() for t in tasks])
     made = [
         constant,
         Predictions(BASELINES[1], ids, tuple(tasks), flat * prior[:, None], "probability"),

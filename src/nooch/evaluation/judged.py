@@ -93,7 +93,7 @@ class JudgedRuns:
         """The images whose label is known, and that runs with ``weights`` were asked about; and as
         a set of easy images.
         """
-        is_known, ids = known_at(self.part, task), self.part.images["image_id"]
+        is_known, ids = known_labels(self.part, task), self.part.images["image_id"]
         for run in self.runs:
             if run.weights is not None and task in run.tasks:
                 asked = run.image_ids.filter(pl.Series(run.weights[run.tasks.index(task)] > 0))
@@ -103,7 +103,7 @@ class JudgedRuns:
         return part, ChallengeSet("any", task, self.split, part.images["image_id"], labels, subset)
 
 
-def known_at(data: Dataset, task: str) -> NDArray[np.bool_]:
+def known_labels(data: Dataset, task: str) -> NDArray[np.bool_]:
     """Images whose label is known, bool (n_images,)."""
     unknown = data.unknown_labels(task)
     return np.ones(len(data), dtype=bool) if unknown is None else ~unknown

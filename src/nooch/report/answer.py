@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from nooch.base.display import DisplayTable
 from nooch.base.errors import some_of
 from nooch.base.words import counted, printable
+from nooch.evaluation.comparison import CHANGES
 from nooch.evaluation.rate_words import Rate, in_full
 from nooch.report.images.drawn_boxes import DrawnBoxes
 from nooch.report.images.thumbnails import picture_name
@@ -33,13 +34,11 @@ IMAGES = 6
 """Images of a finding that are shown."""
 _LINKED_PICTURES = 60
 """Images of each finding that have pictures on the page Explore."""
-UNCHANGED = "unchanged"
-CHANGES = {
-    "worse": "Worse than {}", "better": "Better than {}", UNCHANGED: "No difference from {} shown"
-}  # fmt: skip
+_, _, UNCHANGED = CHANGES
+_OF_CHANGES = ("Worse than {}", "Better than {}", "No difference from {} shown")
 """Kinds of findings about a run and its baseline, which are also listed if there is none."""
 KINDS = {
-    **CHANGES,
+    **dict(zip(CHANGES, _OF_CHANGES, strict=True)),
     "context": "Context",
     "confusion": "Classes taken for others",
     "size": "Size of the object",
