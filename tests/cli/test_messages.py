@@ -140,3 +140,8 @@ def test_bars_of_a_command_that_fails_are_gone(error, run_cli, monkeypatch):
     done = run_cli("tools scenes out")
     assert done.code in {2, 143}
     assert done.err.rfind(SHOWN) > done.err.rfind(HIDDEN) >= 0
+
+
+def test_notes_below_a_table_name_the_flag(run_cli):
+    shown = run_cli("show nooch-coco --tasks car --detect 20").out
+    assert "10% (--rate)" in " ".join(shown.split())

@@ -243,7 +243,7 @@ def print_tables(tables: Iterable[DisplayTable]) -> None:
         _draw(console(), table)
         notes |= dict.fromkeys(table.notes)
     for text in notes:
-        hint(text)
+        hint(with_flags(text))
 
 
 def print_shown(tables: Iterable[DisplayTable]) -> None:
