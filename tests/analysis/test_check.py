@@ -69,14 +69,14 @@ def test_one_call_gives_suite_scores_findings_slices_and_page(folder, data, tmp_
     assert set(checked.scores.table["run"]) == {"model", *BASELINES}
     assert set(checked.notes) == {
         'Predictions: 1,200 images, logits (column "logit")',
-        "split test; 1 of 1 tasks have at least 20 images in a misleading context",
+        "split test: 1 of 1 tasks have at least 20 images out of context",
     }
     assert checked.answer.left_out == [("no predictions", ["road", "tree"])]
-    for searched, ending in ((True, "; groups of its images were searched"), (False, "")):
+    for searched, ending in ((True, "; slices were still searched"), (False, "")):
         few = SimpleNamespace(tasks=[])
         rows = checked.findings.table
         reasons = left_out(["car"], data, checked.suite, few, rows, 999, searched=searched)
-        assert reasons[0][0] == f"fewer than 999 images in a misleading context{ending}"
+        assert reasons[0][0] == f"fewer than 999 images are out of context{ending}"
         assert re.fullmatch(r"car \(\d+ images\)", reasons[0][1][0])
     line = "Left out: 2 classes: no predictions"
     assert f"\n{line}; all on the page" in repr(checked)

@@ -88,13 +88,13 @@ def test_rates_and_order_by_hand(models, tmp_path, run_cli):
     assert "Leaderboard(2 models, ce)" in run_cli(f"{asked} --overwrite").ok().out
 
 
-def test_models_that_differ_by_chance_are_not_separable(models, tmp_path):
+def test_models_that_differ_by_chance_are_tied(models, tmp_path):
     put(models, "again", answers(0.1, 0.05, 0.8, seed=1))
     table = leaderboard(models, suite=SUITE).table
     texts = [row[-1] for row in leaderboard(models, suite=SUITE).display.rows]
     assert texts[0] == ""
-    assert texts[1].endswith("not separable")
-    assert not texts[2].endswith("not separable")
+    assert texts[1].endswith("tied")
+    assert not texts[2].endswith("tied")
     # of two models that cannot be told apart the rank is the same; n is in the first column
     assert table["rank"].to_list() == [1, 1, 3]
     n = len(QUESTIONS)

@@ -81,7 +81,7 @@ def test_a_table_of_labels_takes_the_hints_of_an_import(photos, run_cli):
     rows = [f"{n};{('out', 'in')[n % 2]};p{n // 9};{n % 3}" for n in range(12)]
     (photos / "labels.csv").write_text("\n".join(["id;cow;part;light", *rows]))
     command = "annotate photos data --segmenter model --labels labels.csv"
-    run_cli(command).refused("cow, part contain two texts each", "--positive cow=in")
+    run_cli(command).refused("are cow, part labels", "--positive cow=in")
     hints = "--positive cow=in --label cow --split-column part --split-values p0=train,p1=test"
     run_cli(f"{command} {hints}").ok()
     data = load_dataset(photos / "data")

@@ -15,7 +15,7 @@ def _words(name):
 def test_readme_quotes_the_demo():
     text = _words("README.md")
     found = re.search(
-        r"misses (\S+)% of the hard positives and (\S+)% of the easy ones[^;]*; it reports an"
+        r"misses (\S+)% of the hard positives and (\S+)% of the easy ones[^;]*; it claims an"
         r" absent object in (\S+)% of the hard negatives and (\S+)% of the easy ones",
         text,
     )

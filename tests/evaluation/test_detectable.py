@@ -307,7 +307,7 @@ def test_too_few_in_words(tmp_path):
     assert shown["missing_hard"].item() == needed - hard
     fails(lambda: nooch.check(data, run, tmp_path / "a", **options), f"(the most: {words})")
     assert checked.answer.verdict.endswith(f"to judge the model: {words}")
-    assert ("too few images with or without its context to conclude", [f"car ({words})"]) in (
+    assert ("too few images with or without its context to tell", [f"car ({words})"]) in (
         checked.answer.left_out
     )
     page = (tmp_path / "b/report/index.html").read_text()

@@ -118,7 +118,7 @@ def test_disagreement_is_counted(asked, suite, folder, tmp_path):
     assert done.notes[-1] == note
     assert "48 answers yes and no have less than half" in asked("b.parquet").notes[0]
     (unsure,) = nooch.load_predictions(tmp_path / "b.parquet", suite)
-    assert "half of the probability at the answer: the words count" in " ".join(unsure.notes)
+    assert "half of the probability, so the text is used" in " ".join(unsure.notes)
     assert unsure.in_words
     runs = nooch.load_predictions(tmp_path / "a.parquet", suite)
     assert f"{split} of 48 have answers of both kinds" in runs[0].notes

@@ -377,7 +377,7 @@ def verdict(findings: Sequence[ErrorFinding], table: pl.DataFrame, sources: Answ
         text = f"there is no context to compare the errors of {who} by"
     elif (table["verdict"] == VERDICTS[3]).all():
         few = too_few(sources.suite)
-        text = f"there are too few images in unusual contexts to judge {who}: {few}"
+        text = f"there are too few images out of context to judge {who}: {few}"
     else:
         text = f"no context is shown to make {who} err more often"
     text = text[0].upper() + text[1:]
@@ -402,7 +402,7 @@ def left_out(
     """Classes about which nothing is concluded from their context, by reason; ``searched``: groups
     of their images are listed where they stand out.
     """
-    still = "; groups of its images were searched" if searched else ""
+    still = "; slices were still searched" if searched else ""
     reasons: dict[str, list[str]] = {}
 
     def add(reason: str, task: str, more: str = "") -> None:
@@ -417,11 +417,11 @@ def left_out(
             add("no other class goes with it closely enough to be its context", task)
         elif task not in kept.tasks:
             few = f" ({too_few(found, task)})" if most else ""
-            add(f"fewer than {min_hard} {what} in a misleading context{still}"
-                if most else f"no image in a misleading context{still}", task, few)  # fmt: skip
+            add(f"fewer than {min_hard} {what} are out of context{still}"
+                if most else f"no image is out of context{still}", task, few)  # fmt: skip
         elif table.height and task not in compared_tasks:
             few = f" ({too_few(found, task)})"
-            add(f"too few {what} with or without its context to conclude", task, few)
+            add(f"too few {what} with or without its context to tell", task, few)
     for task in data.classes:
         if task not in predicted:
             add("no predictions", task)

@@ -361,7 +361,7 @@ def check(
             notes=notes,
             settings={
                 "split": split, "criteria": ", ".join(suite.criteria), "alpha": alpha,
-                "beta": beta, "images needed in a misleading context": min_hard,
+                "beta": beta, "hard images needed on a side": min_hard,
                 "resamples": bootstrap, "seed": seed,
             },
         )  # fmt: skip
@@ -458,7 +458,7 @@ def _with_enough(suite: Suite, split: str, min_hard: int, n_tasks: int) -> tuple
             + [Command("find", criterion="context", lift=1)],
         )
     count = f"{len(kept)} of {n_tasks} tasks"
-    note = f"split {split}; {count} have at least {min_hard} {what} in a misleading context"
+    note = f"split {split}: {count} have at least {min_hard} {what} out of context"
     return suite.only(kept), note
 
 

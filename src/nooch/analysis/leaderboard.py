@@ -106,7 +106,7 @@ class Leaderboard(TabularResult):
             the largest, ``n`` the number of all, about ``n_images``. Against the model in the row
             above: ``gap`` of the first rate, ``gap_low, gap_high``, ``n_both`` questions, and ``p``
             (McNemar's, corrected over all pairs of models by Holm). ``rank`` is 1 and one more for
-            each model whose first rate is lower with p up to .05: what is not separable shares it.
+            each model whose first rate is lower with p up to .05: tied models share it.
         settings: suite, criterion, splits, and what was read (JSON-like).
         changes: what each model changes against the baseline, if there is one.
     """
@@ -120,7 +120,7 @@ class Leaderboard(TabularResult):
         """A row for each model."""
         columns = ["model", "yes to absent, expected", "elsewhere", "ratio", "recall, expected",
                    "elsewhere", "macro recall", "d'", "unknown", "coverage",
-                   "to the row above"]  # fmt: skip
+                   "to the model above"]  # fmt: skip
         rows = [
             [f"{row['rank']}. {row['name']}, n {row['n']:,}",
              *(interval_text(row, cell) for cell in _ORDER[:2]), row["false_ratio"],
@@ -151,13 +151,13 @@ def interval_text(row: Mapping[str, Any], cell: str) -> str:
 
 
 def gap_text(row: Mapping[str, Any]) -> str:
-    """The difference to the row above in points, or that it cannot be told."""
+    """The difference to the model above in points, and whether the two are tied."""
     if row["n_both"] is None:
         return ""
     if row["gap"] is None:
         return "no question in common"
     ends = f"[{100 * row['gap_low']:+.1f}, {100 * row['gap_high']:+.1f}]"
-    apart = "" if row["p"] <= SIGNIFICANT else ", not separable"
+    apart = "" if row["p"] <= SIGNIFICANT else ", tied"
     return f"{100 * row['gap']:+.1f} {ends} of {row['n_both']:,}{apart}"
 
 

@@ -424,11 +424,10 @@ def _judged(answers: pl.DataFrame, words: pl.Series) -> tuple[pl.DataFrame, list
     judged = judged.with_columns(unread=pl.col("unread") & ~pl.col("void"))
     judged = judged.with_columns(differ=pl.col("words") != pl.col("yes"))
     texts = {
-        "low": "yes and no have less than half of the probability at the answer: the words count",
-        "void": "the words are neither yes nor no, regardless of the probability of the first of "
-        "them",
-        "unread": "the words are neither yes nor no: the probability counts",
-        "differ": "words and probability disagree: the probability counts",
+        "low": "yes and no have less than half of the probability, so the text is used",
+        "void": "the text is neither yes nor no, although its first word is",
+        "unread": "the text is neither yes nor no, so the probability is used",
+        "differ": "text and probability disagree, and the probability is used",
     }
     sizes = {text: int(judged[name].sum()) for name, text in texts.items()}
     notes = [f"in {n:,} of {len(judged):,} answers {text}" for text, n in sizes.items() if n]

@@ -189,8 +189,8 @@ def _notes(frame: pl.DataFrame) -> list[str]:
     texts = frame["answer"].fill_null("").to_list()
     if unsure := int((frame["mass"] < 0.5).sum()):
         notes.append(
-            f"in {unsure:,} of {n:,} answers yes and no have less than half of the probability at"
-            " the answer: their words count; `max_tokens` 16 gives more of these"
+            f"in {unsure:,} of {n:,} answers yes and no have less than half of the probability,"
+            f" so their text is used; `max_tokens` 16 gives longer text"
         )
     opened = template_opens(texts)
     thoughts = frame["reasoning"] if "reasoning" in frame.columns else [None] * n

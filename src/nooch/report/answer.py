@@ -204,7 +204,7 @@ class Answer:
             more = " more" if worst else ""
             lines += [f"  and {len(others)}{more}, on the page"] if others else []
         if self.hints:
-            lines += ["", "Not beyond chance", *(f"  {text}" for text in self.hints)]
+            lines += ["", "May be chance", *(f"  {text}" for text in self.hints)]
         if self.left_out:
             lines += ["", f"{self.left_out_line}; all on the page"]
         return "\n".join(printable(line) for line in lines)
@@ -219,7 +219,7 @@ class Answer:
             lines += [f"- {_markdown(one.full)}" for _, one in others]
             lines.append("")
         sections = {
-            "Not beyond chance": [_markdown(text) for text in self.hints],
+            "May be chance": [_markdown(text) for text in self.hints],
             "Left out": [_markdown(_left_out(*one)) for one in self.left_out],
             "Notes and settings": [
                 *map(_markdown, self.notes),

@@ -240,15 +240,15 @@ def ask_positive(
             two |= {name: values.to_list()} if len(values) == 2 else {}
     if two:
         one = {name: values[0] for name, values in two.items()}
-        texts = "two texts each" if len(two) > 1 else "two texts"
         each = ", ".join(f"{name}={value}" for name, values in two.items() for value in values)
         raise question(
-            f"{some_of(two)} {'contain' if len(two) > 1 else 'contains'} {texts}: labels, or"
-            " facts about the image?",
+            f"are {some_of(two)} labels, or facts about the image?"
+            if len(two) > 1
+            else f"is {some_of(two)} a label, or a fact about the image?",
             where,
             *(one for one in others if one[1].get("class_column") not in two),
             (
-                f"{counted(len(two), 'class')} of present and absent (or the other text)",
+                f"{counted(len(two), 'class')}, each present or absent (or use the other text)",
                 {"positive": one},
             ),
             (f"{2 * len(two)} classes, {each}", {"positive": dict.fromkeys(two, "*")}),
@@ -264,10 +264,10 @@ def ask_positive(
             where=where,
             allowed="0 and 1; areas in a table with a row for each image, class, area;"
             " probabilities of a model as predictions",
-            remedy="round them, or give them as what they are",
+            remedy="round them to 0 and 1, or give them as areas or predictions",
         )
     raise InputError(
-        f"no column contains labels that are known; columns: {columns_seen(table)}",
+        f"no column contains labels; columns: {columns_seen(table)}",
         where=where,
         allowed="columns of 0 and 1, true and false, yes and no; or one called class, label or"
         " tags",

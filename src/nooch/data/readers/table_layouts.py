@@ -264,9 +264,8 @@ def _classes_of(
     names = [class_name(f"{label}={value}", path) for value in values]
     if positive is None and len(values) == 2 and distinct.dtype == pl.String:
         raise InputError(
-            f"label {label} contains two texts, {values[0]} and {values[1]}: is it one class, "
-            f"{label},"
-            f" or are they two, {names[0]} and {names[1]}?",
+            f"is label {label} ({values[0]} or {values[1]}) one class, {label}, or two classes,"
+            f" {names[0]} and {names[1]}?",
             where=path,
             allowed="0/1, true/false or yes/no, which are one class",
             remedy="{} or {} for one class, {} for two",
