@@ -15,10 +15,14 @@ from nooch.base.errors import ParameterError
 from nooch.cli.commands.evaluate import junit_report
 from nooch.data import save_dataset
 from nooch.evaluation import Predictions, evaluate, parse_condition
+from nooch.evaluation.answer_sample import answers_as_predictions
+from nooch.evaluation.answers import Answers
 from nooch.evaluation.comparison import compare_runs, paired_errors
+from nooch.evaluation.findings import compare_contexts
 from nooch.evaluation.judged import judge_runs
 from nooch.evaluation.metrics.proportions import paired_interval
 from nooch.suites import save_suite
+from nooch.suites.questions import Draw, draw_questions
 
 TASKS = ("car", "boat", "cow")
 CUES = ("road", "water", "grass")
@@ -136,6 +140,43 @@ def test_equal_runs_are_rarely_called_worse_and_a_drop_is_found(scenes):
             found += (row["task"], row["side"], row["verdict"]) == ("boat", "positive", "worse")
     assert false <= 10
     assert found >= 38
+
+
+@pytest.mark.parametrize("scenes", [1, 4])
+def test_drawn_questions_count_by_their_weights(scenes):
+    """As many questions of each label, criterion and subset, which stand for unequal numbers."""
+    data = _data(8000, scenes=scenes)
+    cues = [dict(zip(TASKS, ([c] for c in of), strict=True)) for of in (CUES, CUES[1:] + CUES[:1])]
+    criteria = {name: nooch.CE(cues=of) for name, of in zip(("ce", "other"), cues, strict=True)}
+    suite = nooch.find(data, criteria, tasks=TASKS, splits=["test"])
+    asked = draw_questions(suite, suite.keys, Draw(per_set=60)).frame
+    random = np.random.default_rng(0)
+    wrong, runs = {}, []
+    for name, extra in {"old": 0.0, "new": 0.4}.items():
+        rate = 0.2 + extra * asked["other"].str.starts_with("hard").to_numpy()
+        wrong[name] = random.random(len(asked)) < rate
+        yes = (asked["label"].cast(pl.Boolean).to_numpy() ^ wrong[name]).astype(float)
+        frame = asked.select("image_id", "task", "weight", answer=pl.lit("x"), yes=pl.Series(yes))
+        answers = Answers(name, frame.with_columns(probability=pl.lit(None, pl.Float64)), "word")
+        runs.append(answers_as_predictions(answers))
+
+    def mean(errors, row):
+        key = f"hard_{row['side']}"
+        rows = ((asked["task"] == row["task"]) & (asked[row["criterion"]] == key)).to_numpy()
+        return np.average(errors[rows], weights=asked["weight"].to_numpy()[rows])
+
+    judged = judge_runs(runs, data, "test", suite=suite)
+    table = compare_runs(suite, judged, suite.keys, "old").table
+    assert table.height == 6
+    for row in table.to_dicts():
+        assert row["rate"] == pytest.approx(mean(wrong["new"], row))
+        assert row["rate_before"] == pytest.approx(mean(wrong["old"], row))
+        assert row["difference"] == pytest.approx(row["rate"] - row["rate_before"])
+        assert row["rate_low"] < row["rate"] < row["rate_high"]
+        assert row["low"] < row["difference"] < row["high"]
+    for row in compare_contexts(suite, judged, [*suite.keys]).table.to_dicts():
+        assert row["rate_misleading"] == pytest.approx(mean(wrong[row["run"]], row))
+        assert row["low"] < row["rate_misleading"] - row["rate_usual"] < row["high"]
 
 
 def test_objects_are_paired_whatever_the_order_of_the_images():

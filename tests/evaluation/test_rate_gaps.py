@@ -100,6 +100,16 @@ def test_turned_round_the_effect_changes_its_sign(strata):
     assert one.p == pytest.approx(other.p)
 
 
+@given(tables, st.booleans())
+def test_equal_weights_are_none(strata, grouped):
+    given = *images(*strata), None
+    given = (*given[:3], np.arange(len(given[0])) // 2) if grouped else given
+    plain, weighted = rate_gap(*given), rate_gap(*given, weights=np.full(len(given[0]), 2.5))
+    assert weighted.p == pytest.approx(plain.p)
+    for name in ("rate_with", "rate_without", "effect", "low", "high"):
+        assert getattr(weighted, name) == pytest.approx(getattr(plain, name))
+
+
 def test_no_stratum_with_both_kinds_has_no_effect():
     gap = rate_gap(np.array([1, 0, 1], bool), np.array([1, 1, 0], bool), np.array([0, 0, 1]))
     assert np.isnan([gap.effect, gap.low, gap.high, gap.p]).all()

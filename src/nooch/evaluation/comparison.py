@@ -50,7 +50,8 @@ COLUMNS: dict[str, Any] = {
 """Columns of a comparison. ``side`` is ``positive`` (objects out of context that are missed) or
 ``negative`` (objects that are claimed where only their context is); ``n`` images, of boxes objects,
 of which ``n_broken`` are wrong only in the run and ``n_fixed`` only in the baseline; ``difference``
-is the rate of errors less the baseline's, ``low`` and ``high`` its 95% interval."""
+is the rate of errors less the baseline's, ``low`` and ``high`` its 95% interval. Of drawn questions
+rates are by weight."""
 _KEYS = ("task", "split", "side")
 
 
@@ -164,7 +165,7 @@ def compare_runs(
     there. The test is McNemar's exact one, for the effective number of images where groups are
     alike, p-values are corrected by Holm (1979) over all runs, tasks and sides, and a run is worse
     or better where the corrected p is at most .05 and Tango's interval excludes 0. An unknown
-    answer is an error of both.
+    answer is an error of both. Drawn questions count by their weights.
 
     Args:
         suite: whose sets.
@@ -181,14 +182,16 @@ def compare_runs(
     if not any({*run.tasks} & {*old.tasks} for run in others):
         problem = f"no other run has predictions for the tasks of {baseline}"
         raise ParameterError(problem, where="`baseline`", allowed="one of at least two runs")
-    sample = AskedSample.from_runs(suite, judged.runs, [k for k in keys if k in suite.keys]).suite
+    asked = AskedSample.from_runs(suite, judged.runs, [k for k in keys if k in suite.keys])
+    sample = asked.suite
     rows: dict[tuple[str, ...], dict[str, Any]] = {}
     for key in tracked(keys, len(keys), "comparing runs, sets", progress):
         if key in sample.keys and key[1] in old.tasks:
             challenge = sample.set(*key)
+            weights = asked.weights_of(challenge)
             for run in others:
                 if key[1] in run.tasks:
-                    for row in _of_set(sample, challenge, run, old, judged.one_label):
+                    for row in _of_set(sample, challenge, run, old, weights, judged.one_label):
                         rows.setdefault((run.run, *(row[name] for name in _KEYS)), row)
     tasks = dict.fromkeys(task for _, task, _ in keys)
     few = [readable(task) for task in tasks if not any(task == place[1] for place in rows)]
@@ -222,9 +225,14 @@ def paired_errors(
 
 
 def _of_set(
-    suite: Suite, challenge: ChallengeSet, run: Predictions, old: Predictions, one_label: bool
+    suite: Suite,
+    challenge: ChallengeSet,
+    run: Predictions,
+    old: Predictions,
+    weights: NDArray[np.float64] | None,
+    one_label: bool,
 ) -> Iterator[dict[str, Any]]:
-    """Rows of the sides that have enough images."""
+    """Rows of the sides that have enough images; ``weights``: of images, None for equal ones."""
     cue, misleading = misleading_contexts(suite, challenge)[0]
     units = suite.units(challenge.image_ids)
     for side in SIDES:
@@ -237,17 +245,20 @@ def _of_set(
         if n_units < SMALLEST:
             continue
         broken, fixed = new & ~before, before & ~new
-        n = effective_number(new.astype(np.float64) - before, groups)
-        up, down = np.array(broken.mean()), np.array(fixed.mean())
+        weight = None if weights is None else weights[row]
+        n = effective_number(new.astype(np.float64) - before, groups, weight)
+        up, down, rate, rate_before = (
+            np.array(np.average(of, weights=weight)) for of in (broken, fixed, new, before)
+        )
         low, high = paired_interval(up, down, np.array(n))
-        rate_low, rate_high = wilson_of_groups(new, groups)
-        before_low, before_high = wilson_of_groups(before, groups)
+        rate_low, rate_high = wilson_of_groups(new, groups, weight)
+        before_low, before_high = wilson_of_groups(before, groups, weight)
         yield {
             "run": run.run, "baseline": old.run, "criterion": challenge.criterion,
             "task": challenge.task, "cue": cue, "side": side, "split": challenge.split,
             "n": len(row), "n_broken": int(broken.sum()), "n_fixed": int(fixed.sum()),
-            "rate": new.mean(), "rate_low": rate_low, "rate_high": rate_high,
-            "rate_before": before.mean(), "before_low": before_low, "before_high": before_high,
+            "rate": rate, "rate_low": rate_low, "rate_high": rate_high,
+            "rate_before": rate_before, "before_low": before_low, "before_high": before_high,
             "difference": up - down, "low": low, "high": high,
             "p": exact_mcnemar(up * n, down * n), "of_boxes": run.objects is not None,
             "one_label": one_label,

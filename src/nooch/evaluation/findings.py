@@ -281,11 +281,12 @@ def compare_contexts(
     """As ``cue_findings``, of (criterion, task, split), all of one split."""
     suite.require_easy("comparing contexts")
     runs = judged.runs
-    sample = AskedSample.from_runs(suite, runs, [key for key in keys if key in suite.keys]).suite
-    rows: list[dict[str, Any]] = []
+    asked = AskedSample.from_runs(suite, runs, [key for key in keys if key in suite.keys])
+    sample, rows = asked.suite, list[dict[str, Any]]()
     for key in tracked(keys, len(keys), "comparing contexts, sets", progress):
         if key in sample.keys:
-            rows += _of_set(suite, sample.set(*key), judged)
+            challenge = sample.set(*key)
+            rows += _of_set(suite, challenge, judged, asked.weights_of(challenge))
     tasks = [*dict.fromkeys(task for _, task, _ in keys)]
     settings = {"split": keys[0][2], "tasks": tasks, "runs": [run.run for run in runs]}
     return Findings.from_rows(_said_once(rows), settings)
@@ -421,8 +422,12 @@ def misleading_contexts(
     return misleading
 
 
-def _of_set(suite: Suite, challenge: ChallengeSet, judged: JudgedRuns) -> Iterator[dict[str, Any]]:
-    """Rows of one set: of the criterion as a whole, then of each of its cues."""
+def _of_set(
+    suite: Suite, challenge: ChallengeSet, judged: JudgedRuns, weights: NDArray[np.float64] | None
+) -> Iterator[dict[str, Any]]:
+    """Rows of one set: of the criterion as a whole, then of each of its cues. ``weights``: of its
+    images, None where they are equal.
+    """
     misleading = misleading_contexts(suite, challenge)
     sizes, units = size_strata(judged.data, challenge), suite.units(challenge.image_ids)
     for run in judged.runs:
@@ -439,18 +444,23 @@ def _of_set(suite: Suite, challenge: ChallengeSet, judged: JudgedRuns) -> Iterat
                     "cue": cue,
                     "side": side,
                     "split": challenge.split,
-                    **_gap(outcomes, condition[outcomes.row]),
+                    **_gap(outcomes, condition[outcomes.row], weights),
                     "of_boxes": run.objects is not None,
                     "one_label": judged.one_label,
                     "images": some_images(challenge.image_ids, condition & wrong),
                 }
 
 
-def _gap(outcomes: Outcomes, condition: NDArray[np.bool_]) -> dict[str, Any]:
+def _gap(
+    outcomes: Outcomes, condition: NDArray[np.bool_], of_image: NDArray[np.float64] | None
+) -> dict[str, Any]:
     wrong, groups = worst_case(outcomes.wrong, outcomes.unknown, condition), outcomes.groups
-    gap = rate_gap(wrong, condition, outcomes.strata, groups)
+    weights = None if of_image is None else of_image[outcomes.row]
+    gap = rate_gap(wrong, condition, outcomes.strata, groups, weights=weights)
     low, high = wilson_of_groups(
-        outcomes.wrong[condition], None if groups is None else groups[condition]
+        outcomes.wrong[condition],
+        None if groups is None else groups[condition],
+        None if weights is None else weights[condition],
     )
     few = groups is not None and any(
         len(np.unique(groups[side])) < SMALLEST for side in (condition, ~condition)

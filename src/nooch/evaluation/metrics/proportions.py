@@ -54,13 +54,17 @@ def _few(shares: Floats, n: NDArray[Any]) -> Floats:
     return np.where(events > _FEW + 1e-9, np.inf, np.where(n > 0, bound, np.nan))
 
 
-def wilson_of_groups(events: NDArray[np.bool_], groups: NDArray[Any] | None) -> tuple[float, float]:
+def wilson_of_groups(
+    events: NDArray[np.bool_], groups: NDArray[Any] | None, weights: Floats | None = None
+) -> tuple[float, float]:
     """Wilson's interval of the share of outcomes with an event, of which groups are alike, such as
     the objects of one image, for their ``effective_number``.
 
-    ``events``: bool (n,); ``groups``: integers (n,), None where each outcome is one.
+    ``events``: bool (n,); ``groups``: integers (n,), None where each outcome is one; ``weights``:
+    float64 (n,), None where they are equal.
     """
-    share, n = events.mean() if len(events) else np.nan, effective_number(events, groups)
+    share = np.average(events, weights=weights) if len(events) else np.nan
+    n = effective_number(events, groups, weights)
     low, high = wilson(np.array(share), np.array(n))
     return float(low), float(high)
 

@@ -31,6 +31,8 @@ class RateGap:
     Attributes:
         n_with: images with the condition; ``n_without`` those without.
         errors_with: errors among them; ``errors_without`` among the others.
+        rate_with: share of errors with the condition, in [0, 1], by weight; ``rate_without``
+            without it; NaN without images.
         effect: weighted mean over the strata of rate with - rate without, in [-1, 1]; NaN where no
             stratum has images of both kinds.
         low: lower end of its interval; ``high`` the upper end; NaN with the effect.
@@ -47,6 +49,8 @@ class RateGap:
     n_without: int
     errors_with: int
     errors_without: int
+    rate_with: float
+    rate_without: float
     effect: float
     low: float
     high: float
@@ -63,16 +67,6 @@ class RateGap:
         n, wrong = self.strata
         return _interval(n, wrong, level, self.spread, self.sizes)[1:]
 
-    @property
-    def rate_with(self) -> float:
-        """Errors per image with the condition, in [0, 1]; NaN without images."""
-        return self.errors_with / self.n_with if self.n_with else np.nan
-
-    @property
-    def rate_without(self) -> float:
-        """Errors per image without the condition, in [0, 1]; NaN without images."""
-        return self.errors_without / self.n_without if self.n_without else np.nan
-
 
 def rate_gap(
     errors: NDArray[np.bool_],
@@ -80,6 +74,7 @@ def rate_gap(
     strata: NDArray[np.integer] | None = None,
     groups: NDArray[np.integer] | None = None,
     level: float = 0.95,
+    weights: Floats | None = None,
 ) -> RateGap:
     """Compare the error rates of images, or objects, with and without a condition.
 
@@ -96,38 +91,54 @@ def rate_gap(
     stratum) * (condition - its share of the stratum). The sum of the votes over the root of the sum
     of their squares is compared with a normal distribution.
 
+    With weights, a stratum with or without the condition counts as Kish's number of images (1965),
+    which the exact test rounds.
+
     ``errors``: bool (n,); ``condition``: bool (n,); ``strata``: integers (n,), small and not
     negative; None for one stratum; ``groups``: integers (n,); None: each image is one; ``level``:
-    of the interval, in (0, 1).
+    of the interval, in (0, 1); ``weights``: float64 (n,), above 0; None: all are equal.
     """
     stratum = np.zeros(len(errors), dtype=np.intp) if strata is None else strata.astype(np.intp)
     n_strata = int(stratum.max(initial=0)) + 1
     cells = 2 * stratum + condition
-    n = np.bincount(cells, minlength=2 * n_strata).reshape(-1, 2).astype(np.float64)
-    wrong = np.bincount(cells, errors, minlength=2 * n_strata).reshape(-1, 2).astype(np.float64)
-    (n_without, n_with), (bad_without, bad_with) = n.sum(axis=0), wrong.sum(axis=0)
-    totals = int(n_with), int(n_without), int(bad_with), int(bad_without)
+    weight, size = np.ones(len(errors)), 2 * n_strata
+    if weights is not None:
+        total, squares = (np.bincount(cells, of)[cells] for of in (weights, weights**2))
+        weight = weights * total / squares
+    n = np.bincount(cells, weight, size).reshape(-1, 2).astype(np.float64)
+    wrong = np.bincount(cells, errors * weight, size).reshape(-1, 2).astype(np.float64)
+    of_image = np.ones(len(errors)) if weights is None else weights
+    (n_with, bad_with, rate_with), (n_without, bad_without, rate_without) = (
+        (int(side.sum()), int((errors & side).sum()), _mean(errors[side], of_image[side]))
+        for side in (condition, ~condition)
+    )
+    totals = n_with, n_without, bad_with, bad_without
+    rates = rate_with, rate_without
     both = (n > 0).all(axis=1)
     if not both.any():
         nothing = np.nan, np.nan, np.nan, np.nan, np.nan
-        return RateGap(*totals, *nothing, np.empty((2, 0, 2)))
+        return RateGap(*totals, *rates, *nothing, np.empty((2, 0, 2)))
     table, p = (n[both], wrong[both]), _p_values(n[both], wrong[both])
     spread, sizes = np.nan, np.ones(1, np.int64)
     if groups is not None:
         used = np.asarray(both)[stratum]
         # numbers from 0, and strata that are compared without gaps
         stratum, group = (np.unique(x[used], return_inverse=True)[1] for x in (stratum, groups))
-        spread = _jackknife(errors[used], condition[used], stratum, group, *table)
+        spread = _jackknife(errors[used], condition[used], stratum, group, weight[used], *table)
         if spread == 0:
             # rates of 0 and 1 do not show how alike images of a group are: a group counts once
             share = (group.max() + 1) / len(group)
             table = table[0] * share, table[1] * share
-        votes = _p_of_votes(errors[used], condition[used], stratum, group)
+        votes = _p_of_votes(errors[used], condition[used], stratum, group, weight[used])
         p, sizes = (max(p[0], votes[0]), max(p[1], votes[1])), np.bincount(group)
     effect, low, high = _interval(*table, level, spread, sizes)
     if groups is not None and level == LEVEL and p[0] > SIGNIFICANT:
         low, high = min(low, 0.0), max(high, 0.0)
-    return RateGap(*totals, effect, low, high, *p, np.stack(table), spread, sizes)
+    return RateGap(*totals, *rates, effect, low, high, *p, np.stack(table), spread, sizes)
+
+
+def _mean(errors: NDArray[np.bool_], weights: Floats) -> float:
+    return float(np.average(errors, weights=weights)) if len(errors) else np.nan
 
 
 def _interval(
@@ -166,6 +177,8 @@ def _p_values(n: Floats, wrong: Floats) -> tuple[float, float]:
         distance = (wrong[:, 1] - expected).sum()
         z = distance / np.sqrt(variance) if variance > 0 else 0.0
         return float(2 * ndtr(-abs(z))), float(ndtr(-z))
+    n, wrong = np.rint(n), np.rint(wrong)
+    total, errors, exposed = n.sum(axis=1), wrong.sum(axis=1), n[:, 1]
     chances = reduce(np.convolve, map(_hypergeometric, total, errors, exposed))
     least = np.maximum(0, errors - (total - exposed)).sum()
     position = int(wrong[:, 1].sum() - least)
@@ -214,6 +227,7 @@ def _jackknife(
     condition: NDArray[np.bool_],
     stratum: NDArray[np.intp],
     group: NDArray[np.intp],
+    weight: Floats,
     n: Floats,
     wrong: Floats,
 ) -> float:
@@ -224,16 +238,14 @@ def _jackknife(
     own_group, own_stratum = cells // len(n), cells % len(n)
     own_n, own_wrong = (
         np.stack([np.bincount(cell, of * (condition == side)) for side in range(2)], axis=1)
-        for of in (np.ones(len(errors)), errors)
+        for of in (weight, errors * weight)
     )
     before = _summands(n[own_stratum], wrong[own_stratum])
     after = _summands(n[own_stratum] - own_n, wrong[own_stratum] - own_wrong)
     above, below = _summands(n, wrong).sum(axis=1)
     change = [np.bincount(own_group, of) for of in after - before]
-    weight = below + change[1]
-    effects = np.divide(
-        above + change[0], weight, out=np.full(len(weight), np.nan), where=weight > 0
-    )
+    rest = below + change[1]
+    effects = np.divide(above + change[0], rest, out=np.full(len(rest), np.nan), where=rest > 0)
     if np.isnan(effects).any():
         return np.inf
     return float(np.sqrt((len(effects) - 1) * effects.var()))
@@ -251,13 +263,14 @@ def _p_of_votes(
     condition: NDArray[np.bool_],
     stratum: NDArray[np.intp],
     group: NDArray[np.intp],
+    weight: Floats,
 ) -> tuple[float, float]:
     """Two-sided, and of more errors; of a single group they are large, so that no condition is
     beyond chance for the images of one group.
     """
-    n = np.bincount(stratum)
-    rates, shares = (np.bincount(stratum, weights) / n for weights in (errors, condition))
-    each = (errors - rates[stratum]) * (condition - shares[stratum])
+    n = np.bincount(stratum, weight)
+    rates, shares = (np.bincount(stratum, of * weight) / n for of in (errors, condition))
+    each = weight * (errors - rates[stratum]) * (condition - shares[stratum])
     votes = np.bincount(group, each)
     spread = np.sqrt((votes**2).sum())
     z = votes.sum() / spread if spread > 0 else 0.0
