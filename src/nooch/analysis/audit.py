@@ -285,19 +285,19 @@ def audit(
         labels: in place of a suite, instances_*.json of COCO's format, one or several, or a dataset
             folder, with the images that the file ``questions`` of ``reading`` asks about, as POPE
             does: the labels of these pairs are audited, and all other images give the context.
-        overlay: with ``labels``, files of the labels that are audited, such as POPE's, if they
-            are not in the file of questions.
+        overlay: with ``labels``: files with the labels to audit, such as POPE's, if the file of
+            questions has none.
         data: the dataset, whose other labels are the context; by default the one that the suite
             records, if it is there.
         out: folder to write: ``audit.parquet``, and ``index.html`` to review labels.
         overwrite: replace an earlier audit.
-        split: one or several; by default ``test``, or the only one.
-        tasks: names; all of the suite's by default.
-        criterion: names; labels of images on which none of them has a verdict are not audited. All
-            of the suite's by default.
+        split: one or several splits; by default ``test``, or the only one.
+        tasks: names of tasks; by default all of the suite.
+        criterion: names of criteria; by default all of the suite. An image's label is audited only
+            if one of these criteria has a verdict on the image.
         captions: files of captions, as for ``nooch captions``.
-        synonyms: how captions mention tasks: ``coco``, ``names`` (by their names), or a YAML file;
-            by default ``coco``, and of ``nooch-amber`` ``names``.
+        synonyms: words by which captions mention a task: ``coco``, ``names`` (only the task's
+            name), or a YAML file; by default ``coco``, and ``names`` for ``nooch-amber``.
         most: maximum number of labels on the page.
         images: folder of images; by default the one that the dataset records, if it exists.
         range: values of black and white in pictures, as for ``nooch.check``.

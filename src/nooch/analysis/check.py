@@ -240,12 +240,12 @@ def check(
     Args:
         dataset: a dataset, its folder or address; or annotations of a known format, or a frame of
             them (in Python: of polars, pandas or Arrow), which are imported into ``out``.
-        predictions: of one or several runs; see ``nooch.evaluate``.
+        predictions: predictions of one or several runs; see ``nooch.evaluate``.
         out: folder to write.
-        tasks: names; by default those that have predictions.
+        tasks: names of tasks; by default all that have predictions.
         split: ``test`` if there is one, else ``valid``, else all images.
-        criterion: names of ``ce``, ``context`` and ``gist``; by default all that the dataset has
-            what they need for: areas, images with several labels, embedded captions.
+        criterion: ``ce``, ``context`` or ``gist``, or several; by default every criterion that the
+            dataset has the data for: areas, several labels per image, embedded captions.
         decision: ``threshold``: a class is claimed where its output is above 0 (probability 0.5);
             ``argmax``: the class with the largest output is the answer. By default argmax where
             labels exclude each other.
@@ -267,14 +267,14 @@ def check(
             channel; by default what the dataset records, else percentiles of a sample.
         group: column, or pattern of file names, of images that count as one in intervals and tests,
             such as ``scene``; by default the dataset's.
-        seed: of resamples.
+        seed: seed of the resamples.
         fail_if: ``worse`` for a task on which a run is worse than the ``baseline``, ``context`` for
             any finding of errors by context, or conditions on the scores, such as
             ``auc@hard[ce,car]<0.9`` or ``new error@hard > old``; see ``nooch.evaluate``.
-        threshold: of detections with boxes, the score above which a box counts, in [0, 1], or
-            ``f1``: the one of the largest F1 on the split valid, by class. By default ``f1`` where
-            valid has detections and is not the split that is checked, else 0.5. If the dataset has
-            objects, each object counts that no box finds.
+        threshold: score above which a detected box counts, in [0, 1]; or ``f1``: for each class the
+            score with the largest F1 on the split valid. By default ``f1`` if valid has detections
+            and is not the split that is checked, else 0.5. If the dataset has objects, every object
+            that no box finds is an error.
         iou: the least overlap (intersection over union) of a box and the object it finds.
         reading: how files of predictions are read: keywords of ``nooch.load_predictions``.
         hints: where ``dataset`` is annotations, what their format leaves open, such as the column

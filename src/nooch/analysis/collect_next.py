@@ -79,15 +79,15 @@ def collect_next(
 
     Args:
         suite: its criterion decides what is hard; its dataset has the training images.
-        pool: other images, with true or predicted areas.
-        features: of the suite's dataset, a folder of ``nooch train features`` or a file of vectors
-            by image (in Python also an array): with them near-duplicates of its images, and of
-            chosen ones, are left out.
-        pool_features: of the pool, by the same backbone.
+        pool: dataset of the images to choose from, with true or predicted areas.
+        features: features of the suite's dataset: a folder of ``nooch train features`` or a file of
+            vectors by image (in Python also an array). With them, near-duplicates of the dataset's
+            images and of images already chosen are left out.
+        pool_features: features of the pool, from the same backbone.
         dataset: the suite's dataset, if it has moved.
-        budget: images, at most.
-        tasks: names; all that have sets under the criterion by default.
-        criterion: of the suite, with thresholds of its own; the first by default.
+        budget: largest number of images.
+        tasks: names of tasks; by default all that have sets under the criterion.
+        criterion: criterion of the suite with its own thresholds; by default the first.
         similarity: cosine of features above which two images are near-duplicates.
         detections: boxes of a detector in the pool's images (see ``nooch.load_predictions``), which
             take the place of its annotations.

@@ -187,7 +187,7 @@ def compared_ways(
         suite: whose verdicts on the images.
         split: the objects' split.
         bootstrap: resamples.
-        seed: of the resamples.
+        seed: seed of the resamples.
     """
     limit = pl.col("task").replace_strict(limits, return_dtype=pl.Float64)
     found, units = objects.with_columns(pl.col(*WAYS) > limit), suite.units(objects["image_id"])

@@ -302,17 +302,17 @@ def intervene(
             ``swap-background``, the object pasted onto an image without object and cue; or, of a
             detector, ``hide-background``.
         annotations: the COCO files that the dataset was made from, or a folder of label maps.
-        split: whose images; ``test`` by default, or the only one.
+        split: split of the images; by default ``test``, or the only one.
         images: folder of images; by default the one that the dataset records.
-        limit: this many of the images of each task that can be edited, evenly spread, for a first
-            try; only they are predicted, and for a rule of `threshold` the split valid.
+        limit: number of images of each task to edit and predict, evenly spread, for a first try. A
+            rule for `threshold` still predicts the whole split valid.
         threshold: the answer is yes above this probability; see ``nooch.evaluate``.
-        range: values that become black and white, of images of more than 8 bits a channel.
+        range: for images of more than 8 bits per channel, the values that become black and white.
         batch: images in a batch.
         bootstrap: resamples of the intervals.
         group: column, or pattern of file names, of images that count as one in intervals and tests,
             such as ``scene``; by default the suite's.
-        seed: of the places of control patches, the backgrounds and the resamples.
+        seed: seed of the positions of control patches, the backgrounds and the resamples.
         progress: called with what is being done, and how much of how much is done.
 
     Raises:

@@ -189,22 +189,22 @@ def leaderboard(
     be checked.
 
     Args:
-        folder: of folders of models; hidden ones, and files next to them, are left out.
-        suite: what the models were asked about.
+        folder: folder with one folder per model; hidden folders and single files are ignored.
+        suite: suite that the models were asked about.
         out: folder to write: ``index.html``, ``leaderboard.csv`` and ``leaderboard.json``.
-        criterion: which of the suite's criteria decides where an object is expected; by default
+        criterion: criterion of the suite that decides where an object is expected; by default
             ``context``, or else the first.
-        split: one or several; by default ``test``, or the only one.
+        split: one or several splits; by default ``test``, or the only one.
         answers: column of the models' words, where several could have them, such as ``prediction``
             next to the true ``answer``.
-        questions: file of the questions that all models were asked, as of ``nooch.export``; by
-            default those that are drawn by default.
+        questions: file of the questions that all models were asked, as ``nooch.export`` writes it;
+            by default the questions that ``nooch ask`` draws by default.
         baseline: model that the others are compared with, or its folder or file: does each err
             less by context, or only say less?
-        least_coverage: share of the questions (of captions: of their images) that must have an
+        least_coverage: share of the questions (for captions: of the images) that must have an
             answer, for each of the four rates.
-        synonyms: how captions mention tasks: ``coco``, ``names`` (by their names), or a YAML file;
-            by default ``coco``, and of ``nooch-amber`` ``names``.
+        synonyms: words by which captions mention a task: ``coco``, ``names`` (only the task's
+            name), or a YAML file; by default ``coco``, and ``names`` for ``nooch-amber``.
         data: the dataset of the suite, or its folder, for ``group``; by default the suite's.
         group: column, or pattern of file names, of images that count as one in intervals and tests,
             such as ``scene``; by default the suite's.

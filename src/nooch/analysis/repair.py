@@ -231,16 +231,18 @@ def repair(
             ``nooch.embed``; or an array (n_images, d) in the order of the dataset's images.
         out: folder to write: ``head.safetensors``, ``head.json``, ``head.onnx`` (with the package
             onnx), ``predictions.parquet``, ``changes.parquet``, ``repair.json``.
-        predictions: one run, what the model answers now; by default a head by ERM on the features.
+        predictions: one run: the answers of the model before the repair; by default a head trained
+            by ERM on the features.
         dataset: if it is no longer where the suite was found.
-        tasks: names; by default those with sets on valid and test, and with predictions if given.
-        criterion: whose sets decide; the suite's first by default.
+        tasks: names of tasks; by default all that have sets on valid and test (and predictions, if
+            these are given).
+        criterion: criterion whose sets decide; by default the suite's first.
         methods: tried besides ERM, out of ``CANDIDATES``; all but ``afr`` need environments.
-        threshold: of answers before and after, as for ``nooch.evaluate``.
+        threshold: threshold of the answers before and after the repair, as for ``nooch.evaluate``.
         bootstrap: resamples for intervals, at least 1.
         group: column, or pattern of file names, of images that count as one in intervals and tests,
             such as ``scene``; by default the suite's.
-        seed: of heads, draws and resamples.
+        seed: seed of heads, draws and resamples.
         overwrite: replace an earlier repair.
         reading: how files of predictions are read: keywords of ``nooch.load_predictions``; ``ids``
             also name the rows of features in an ``.npy`` or ``.npz``.

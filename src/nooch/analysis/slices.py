@@ -552,13 +552,13 @@ def find_slices(
         data: the annotated images.
         predictions: see ``nooch.evaluate``.
         split: ``test`` by default, else ``valid``, else ``all``.
-        tasks: classes; by default those that have predictions.
+        tasks: names of tasks; by default all that have predictions.
         reading: how files of predictions are read: keywords of ``nooch.load_predictions``.
         min_support: minimum number of images (or groups) in a slice.
         group: column, or pattern of file names, of images that count as one in intervals and tests,
             such as ``scene``; by default the dataset's.
-        threshold: of detections with boxes, as for ``nooch.check``.
-        iou: of detections with boxes, as for ``nooch.check``.
+        threshold: score above which a detected box counts, as for ``nooch.check``.
+        iou: least overlap of a box and the object it finds, as for ``nooch.check``.
         progress: called with what is being done, and how many of how many are done.
 
     Raises:

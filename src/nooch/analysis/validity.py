@@ -163,22 +163,22 @@ def validity(
 
     Args:
         suite: with easy images.
-        predictions: of several models, as for ``nooch.evaluate``. What a model was asked and has
-            no answer, or one that is neither yes nor no, counts as wrong, and intervals hold for
-            any meaning of it. Without a list of questions, it was asked what any model of its kind
-            answered (answers, captions, others).
+        predictions: predictions of several models, as for ``nooch.evaluate``. A question without an
+            answer, or with one that is neither yes nor no, counts as wrong, and intervals cover
+            every meaning of it. Without a list of questions, a model was asked everything that any
+            model of its kind (answers, captions, others) answered.
         captions: files of captions, as for ``nooch captions``: a mention is a yes.
-        synonyms: how captions mention tasks: ``coco``, ``names`` (by their names), or a YAML file;
-            by default ``coco``, and of ``nooch-amber`` ``names``.
+        synonyms: words by which captions mention a task: ``coco``, ``names`` (only the task's
+            name), or a YAML file; by default ``coco``, and ``names`` for ``nooch-amber``.
         data: the dataset, whose areas give objects' sizes; by default the one that the suite
             records, if it is there.
-        split: one or several; ``test`` by default, or the only one.
-        tasks: names; all of the suite's by default.
+        split: one or several splits; by default ``test``, or the only one.
+        tasks: names of tasks; by default all of the suite.
         group: column, or pattern of file names, of images that count as one in intervals and tests,
             such as ``scene``; by default the suite's.
-        reading: how files of predictions are read: keywords of ``nooch.load_predictions``; of
+        reading: how files of predictions are read: keywords of ``nooch.load_predictions``; for
             captions ``answers``.
-        seed: of the resamples of images, or groups.
+        seed: seed of the resamples of images or groups.
         progress: called with what is being done, and how much of how much is done.
 
     Raises:

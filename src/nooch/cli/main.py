@@ -169,7 +169,7 @@ _IMPORTS = group(
     },
 )  # fmt: skip
 _DOWNLOADS = group(
-    "Download real data; it resumes.",
+    "Download real data; interrupted downloads resume.",
     {
         "Commands": {
             "coco-stuff": download.coco_stuff,
@@ -282,7 +282,7 @@ def _root(
 
 
 app = group(
-    "Find the images whose context misleads a vision model, and measure what resists.",
+    "Find images whose context misleads a vision model, and measure which methods resist.",
     _SECTIONS,
     cls=_Nooch,
     callback=_root,

@@ -87,7 +87,7 @@ TaskMapOption: Any = Option(
     None, "--map", help="YAML of labels or prompts by task, imagenet, synonyms."
 )
 SettingsOption: Any = Option(
-    [], "--set", help="name=value (YAML), over the file; repeat for several."
+    [], "--set", help="name=value (YAML), overrides the file; repeat for several."
 )
 TasksOption: Any = Option(
     None,

@@ -37,7 +37,7 @@ def phi_preset(name: str, columns: Sequence[str] = (), values: Sequence[object] 
 
     Args:
         name: one of ``PRESETS``.
-        columns: the attribute columns to use instead of those that the benchmark itself has.
+        columns: attribute columns to use instead of the benchmark's own names.
         values: the values that the row compares with; ``breeds`` needs some.
 
     Returns:

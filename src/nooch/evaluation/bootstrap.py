@@ -27,7 +27,7 @@ class BootstrapDraws:
     Args:
         n: images of the split.
         resamples: how many.
-        seed: of the draws; the first k resamples are the same for any number of resamples.
+        seed: seed of the draws; the first k resamples are the same for any number of resamples.
         units: integers (n,), the group of each image, which is drawn whole; None: each is one.
     """
 

@@ -275,16 +275,16 @@ def score_captions(
     Args:
         suite: the suite.
         captions: one or several files, see ``read_captions``.
-        split: one or several; by default ``test``, or the only one.
-        criteria: names; all of the suite's by default.
-        tasks: names; by default those that have synonyms.
+        split: one or several splits; by default ``test``, or the only one.
+        criteria: names of criteria; by default all of the suite.
+        tasks: names of tasks; by default all that have synonyms.
         answers: column of the model's captions, where several could be, such as ``prediction`` next
             to a reference ``caption``.
-        synonyms: how captions mention tasks: ``coco``, ``names`` (by their names), a YAML file of
-            task and words, or a .txt in the layout of CHAIR's synonyms.txt, which also gives CHAIR;
-            by default ``coco``, and of ``nooch-amber`` ``names``.
+        synonyms: words by which captions mention a task: ``coco``, ``names`` (only the task's
+            name), a YAML file of words by task, or a .txt in the layout of CHAIR's synonyms.txt,
+            which also computes CHAIR; by default ``coco``, and ``names`` for ``nooch-amber``.
         bootstrap: resamples of the images, for intervals; 0 for only score intervals.
-        seed: of the resamples.
+        seed: seed of the resamples.
         baseline: run that the others are compared with, or its file; the first by default.
         as_written: count mentions after "no" or "without" as mentions, and keep a last sentence
             that has no end, as studies before did.

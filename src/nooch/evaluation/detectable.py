@@ -325,10 +325,10 @@ def detectable(
 
     Args:
         suite: with easy images, or without for two models only.
-        detect: points, out of 100, by which rates of errors differ: images that are missing to
-            detect this are counted.
-        rate: rate of errors on easy images, and of the first of two models, in (0, 1). Rates near
-            50% need the most images.
+        detect: difference of two error rates in percentage points; counts the images that are
+            missing to detect it.
+        rate: error rate that is assumed for easy images and for the first of two models, in (0, 1).
+            Rates near 50% need the most images.
         group: column, or pattern of file names, of images that count as one, such as ``scene``; by
             default the suite's.
 

@@ -49,10 +49,10 @@ def paired(
         criterion: a name of the suite's.
         methods: method -> runs, one for each seed, with the same tasks.
         baselines: methods that all later ones are compared with.
-        metrics: out of ``nooch.evaluation.metrics.ALL_METRICS``.
-        split: whose images.
+        metrics: names from ``nooch.evaluation.metrics.ALL_METRICS``.
+        split: split of the images.
         bootstrap: number of resamples.
-        seed: of the resamples.
+        seed: seed of the resamples.
         strict: as for ``nooch.evaluate``.
         progress: called with what is being done, and how many of how many tasks are done.
     """

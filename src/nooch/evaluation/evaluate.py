@@ -170,37 +170,38 @@ def evaluate(
         predictions: a path or frame (see ``nooch.load_predictions``, whose result is accepted
             too), ``Predictions.from_arrays(...)``, a mapping from run names to these, or a sequence
             of them. A suite of only hard images leaves out other images.
-        split: one or several; by default ``test``, or the only one.
-        criteria: names; all of the suite's by default.
-        tasks: names; by default those that have predictions.
-        metrics: out of ``auc, auprc, error, nll, ece, ece_top, ece_paper``, which are the default,
-            and ``accuracy, balanced_accuracy, precision, recall, fpr, f1, brier``, and for answers
-            ``yes_rate, dprime, response_criterion``. Answers in words have those that need no
-            probability, by default all of them. Of ``boxes`` also ``missed`` (the share of objects
-            that are missed), ``false_boxes, misplaced, duplicates`` (boxes per 1,000 images that
-            overlap no object of their class, overlap one too little, or repeat one) and
-            ``average_recall`` (COCO's, of at most 100 boxes a class, regardless of ``threshold``).
+        split: one or several splits; by default ``test``, or the only one.
+        criteria: names of criteria; by default all of the suite.
+        tasks: names of tasks; by default all that have predictions.
+        metrics: names of metrics. ``auc, auprc, error, nll, ece, ece_top, ece_paper`` are the
+            default; others are ``accuracy, balanced_accuracy, precision, recall, fpr, f1, brier``,
+            and for answers ``yes_rate, dprime, response_criterion``. Answers in words have the
+            metrics that need no probability, by default all of them. With ``boxes`` also ``missed``
+            (share of objects that are missed), ``false_boxes, misplaced, duplicates`` (boxes per
+            1,000 images that overlap no object of their class, overlap one too little, or repeat
+            one) and ``average_recall`` (COCO's: at most 100 boxes per class, regardless of
+            ``threshold``).
         threshold: probability above which an answer is positive, for error, accuracy, precision,
             recall, FPR and F1: a number; task -> number, or a file of these; or ``valid``: for each
             run and task the one of the largest balanced accuracy on the validation split; or
             ``worst-side``: of the smallest error there on the worst of the sides; or ``f1``: the
             score of ``boxes`` with the largest F1 there.
-        fail_if: conditions such as ``auc@hard[ce,car]<0.85``, whose metrics are computed too;
-            of differences, ``new error@hard > old + 0.02``, met where the interval of the
-            difference is beyond the margin; ``worse``: errors in misleading contexts are more
+        fail_if: conditions such as ``auc@hard[ce,car]<0.85``; their metrics are computed as well. A
+            condition on a difference, ``new error@hard > old + 0.02``, is met if the interval of
+            the difference lies beyond the margin; ``worse``: errors in misleading contexts are more
             frequent than in the ``baseline``, as ``nooch.check`` finds; ``context``: any error is
             more frequent in a misleading context. In Python, the scores' ``verdicts`` list which
             are met.
         bootstrap: number of resamples for intervals; 0 for none but Wilson's of shares. Images
             of the split are resampled, the same ones for all.
-        seed: of the resamples.
+        seed: seed of the resamples.
         baseline: run that the others are compared with, or its file; the first by default. One that
             is given is judged only by conditions that name it.
         differences: compare the runs; without, thousands of them take half the time.
         averages: distributions over hard and easy positives and negatives for averages:
             ``uniform``, a split of the suite, or ``NAME:hard_positive=0.1,...``.
         by: columns of the images, such as ``scene``: also give the scores for each value. On
-            ``nooch-pope``, ``category`` is the file of POPE that asks.
+            ``nooch-pope``, ``category`` is the POPE file of the question.
         attributes: frame with ``image_id`` and the columns of ``by``, such as ``dataset.images``.
         overlay: files of corrected labels, such as the verdicts of ``nooch.audit``: each run is
             scored with the suite's labels and, as ``RUN, corrected``, with these; ambiguous images
@@ -209,7 +210,7 @@ def evaluate(
             are over the tasks that have hard and easy positives and negatives, if any task has
             them; a note names them.
         min_hard: averages leave out tasks with fewer hard images on a side; a note names them.
-        boxes: match the boxes of detections to the objects of the dataset, of which each counts.
+        boxes: match the boxes of detections to the objects of the dataset, and count every object.
         dataset: the one that the suite was found in, for ``boxes`` and ``group``; by default the
             one that the suite records.
         group: column, or pattern of file names, of images that count as one in intervals and tests,

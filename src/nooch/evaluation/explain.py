@@ -40,8 +40,8 @@ def explain(
         task: one of its tasks.
         image_id: id of an image in one of its splits.
         data: the dataset, for cue areas and captions; without it, only the support is given.
-        criteria: names; all of the suite's by default. A custom criterion explains itself only
-            if it is named here as ``package.module:Name``, which is imported.
+        criteria: names of criteria; by default all of the suite. A custom criterion explains itself
+            only if it is named here as ``package.module:Name``, which is imported.
         predictions: as for ``nooch.evaluate``; none by default.
 
     Returns:

@@ -240,10 +240,10 @@ def cue_findings(
         data: the dataset that the suite was found in, for the areas; without it, or without areas,
             effects are not by size (``by_size``).
         split: ``test`` by default, or the suite's only one.
-        tasks: by default those that have predictions.
+        tasks: names of tasks; by default all that have predictions.
         reading: how files of predictions are read: keywords of ``nooch.load_predictions``.
-        threshold: of detections with boxes, as for ``nooch.check``.
-        iou: of detections with boxes, as for ``nooch.check``.
+        threshold: score above which a detected box counts, as for ``nooch.check``.
+        iou: least overlap of a box and the object it finds, as for ``nooch.check``.
         group: column, or pattern of file names, of images that count as one in intervals and tests,
             such as ``scene``; by default the suite's.
         progress: called with what is being done, and how many of how many are done.

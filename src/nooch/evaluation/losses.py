@@ -102,7 +102,7 @@ def sweep_losses(
         embedding: name of one of the dataset's embeddings.
         tasks: by default the classes that are predicted.
         allow_unannotated: as for ``nooch.find``.
-        split: whose images.
+        split: split of the images.
         scale: ``logit`` or ``probability``, needed for wide tables.
         progress: called with what is being done, and how many of how many tasks are done.
 

@@ -118,7 +118,8 @@ def load_predictions(
             of ``nooch.export``.
         rule: how answers become yes or no: ``tolerant`` by default, or the rule of a tool, such as
             ``pope`` or ``lmms-eval``.
-        language: of the answers: ``en``, ``de``, ``fr``, ``es``, ``pl``, or a YAML file of words.
+        language: language of the answers: ``en``, ``de``, ``fr``, ``es``, ``pl``, or a YAML file of
+            words.
         unknown: how to count answers that are neither yes nor no: ``wrong`` or ``skip``.
         progress: called with what is being done, and how many of how many sources are read.
 

@@ -315,7 +315,8 @@ class AnnotationReading(Options):
         tasks: classes of the labels that are taken; by default all.
         merge: name -> classes that it stands for, such as ``{"road": ["road", "sidewalk"]}``.
         min_area: a class is present where its predicted area is above this fraction.
-        min_confidence: and its confidence is this at least; by default 0, or 0.5 without areas.
+        min_confidence: least confidence of a class that is present; by default 0, or 0.5 without
+            areas.
         embedder: a backbone such as CLIP that embeds the images, for the gist criterion.
         maps: folder for a label map of each image, a PNG in its size, and ``classes.txt``.
         device: ``auto``, ``cpu``, ``cuda`` or ``cuda:N``.
@@ -327,7 +328,7 @@ class AnnotationReading(Options):
             ONNX network that does not tell.
         batch: images in a batch.
         bf16: compute in bfloat16.
-        range: values that become black and white, of images of more than 8 bits a channel.
+        range: for images of more than 8 bits per channel, the values that become black and white.
 
     Raises:
         ParameterError: an empty batch, a threshold that is not a fraction, tasks without labels.

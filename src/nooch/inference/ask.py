@@ -97,10 +97,10 @@ def ask(
             asked), 128 for a caption, and on a server 16,384 where these end before the answer;
             in a batch 4,096 for yes or no.
         sample: replies to each question, drawn at random: the share of yes is its probability.
-        temperature: of these draws, above 0; by default 1.
+        temperature: temperature of these random replies, above 0; by default 1.
         images: folder of images, if not the one that the dataset records.
-        range: two values that become black and white, of images of more than 8 bits a channel.
-        limit: this many of the questions (of captions: images), evenly spread, for a first try.
+        range: for images of more than 8 bits per channel, the values that become black and white.
+        limit: number of questions (for captions: of images), evenly spread, for a first try.
         overwrite: replace an earlier output.
         progress: called with what is done, how much of it, and of how much.
 

@@ -57,11 +57,11 @@ def find_images(
     Args:
         suite: the suite; or a dataset, all of whose images are wanted.
         tasks: whose images are wanted.
-        splits: of which splits; all by default.
+        splits: names of splits; by default all.
         data: a dataset; files without known names are found by id: ``17.jpg``, ``00...017.jpg``.
         images: folder of images, if not the one that the dataset records. Links to targets outside
             the folder count as missing.
-        limit: this many of the images, evenly spread, for a first try.
+        limit: number of images, evenly spread, for a first try.
 
     Raises:
         InputError: no folder of images, or missing images; several are named at once.

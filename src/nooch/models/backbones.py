@@ -118,8 +118,8 @@ def load_backbone(
             ``package.module:Name``, a function without arguments that returns a ``torch.nn.Module``
             and its ``nooch.models.Preprocessing``; the module gives features (m, d), or what
             transformers does. Text from a file must not be given here: it would be imported.
-        seed: of random weights.
-        size: of the input in pixels (in Python also height and width); by default the one in
+        seed: seed of random weights.
+        size: size of the input in pixels (in Python also height and width); by default the size in
             ``preprocessor_config.json``.
         device: ``auto``, ``cpu``, ``cuda`` or ``cuda:N``.
         channels_last: order of input and weights in memory; often faster.

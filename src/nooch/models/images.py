@@ -73,7 +73,7 @@ class Decoding:
     """Decoding of image files to pixels.
 
     Attributes:
-        codec: how images are decoded: ``fast`` (pip install 'nooch[pixels]'), ``pil``, or ``auto``.
+        codec: decoder of images: ``fast`` (pip install 'nooch[pixels]'), ``pil``, or ``auto``.
         range: values that become black and white, of images of 16 bits (by default 0,65535), and of
             32 bits or floating-point numbers, which need it.
 

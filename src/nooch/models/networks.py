@@ -260,7 +260,7 @@ def backbones(
     Args:
         source: as ``load_backbone`` takes it; ``config:NAME`` has random weights by the seed.
         options: precision and order in memory; whether pixels are normalized.
-        size: of the input, by default the one that it was trained with.
+        size: size of the input; by default the size that the network was trained with.
         device: ``auto``, ``cpu``, ``cuda`` or ``cuda:N``.
 
     Raises:

@@ -547,14 +547,14 @@ def load_task_model(
             network as ``.onnx`` or its folder, also a detector; a classifier of timm (``resnet50``,
             ``timm/NAME`` or folder; a folder comes first); or ``package.module:Name`` of a custom
             model, see ``nooch.models.task_models.load_own`` and ``nooch.models.detectors``.
-        tasks: names.
+        tasks: names of tasks.
         words: labels (classifier) or prompts (texts and images) of the tasks, from
             ``read_task_map``; by default those that the tasks' names give.
-        size: of the input in pixels (in Python also height and width); by default the one in
+        size: size of the input in pixels (in Python also height and width); by default the size in
             ``preprocessor_config.json``.
         device: ``auto``, ``cpu``, ``cuda`` or ``cuda:N``.
         skip_unmapped: leave out tasks without words or label, as long as some task has them.
-        backbone: the custom one, ``package.module:Name``, of a network that was trained on it.
+        backbone: custom backbone, ``package.module:Name``, that a network was trained on.
         mean: mean of each channel of an ONNX network's input, of pixels from 0 to 1.
         std: standard deviation of each channel of an ONNX network's input, of pixels from 0 to 1.
         classes: file with the label of each output of a network of ONNX or timm, one per line, or

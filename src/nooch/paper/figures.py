@@ -391,7 +391,7 @@ def save_figures(
     are drawn.
 
     Args:
-        names: out of ``ALL_FIGURES``, or ``all``: those that the sources allow.
+        names: names from ``ALL_FIGURES``, or ``all``: all figures that the sources allow.
         sources: inputs of the figures.
         out: folder to write to; it is created if it is missing.
         formats: endings out of ``svg``, ``pdf`` and ``png``; all by default.

@@ -68,13 +68,13 @@ def paper_sheet(
         sources: folders of runs or of scores, suites, or ``paper``.
         names: of tables, such as ``table3``.
         suites: folder -> suite that was trained for.
-        tasks: names; averages are over these. All by default.
-        methods: names; all by default.
+        tasks: names of tasks, over which averages are taken; by default all.
+        methods: names of methods; by default all.
         compare: put the paper's numbers next to each.
         by_sight: group methods by the information that they use; the best of each group is marked.
         paired: paired bootstrap against this method, or ``all`` for every pair.
         bootstrap: resamples of ``paired``.
-        seed: of the resamples.
+        seed: seed of the resamples.
         reading: keywords of ``nooch.paper.read_results``.
         progress: called with what is being done, and how much of how much is done.
     """

@@ -107,9 +107,9 @@ def find_score(
     Args:
         suite: found in generated scenes.
         truth: as from ``load_truth``.
-        criteria: names; all of the suite's by default.
-        tasks: names; all that both have by default.
-        splits: names; all of the suite's by default.
+        criteria: names of criteria; by default all of the suite.
+        tasks: names of tasks; by default all that both have.
+        splits: names of splits; by default all of the suite.
 
     Raises:
         ParameterError: unknown names, or nothing that both have.

@@ -50,9 +50,9 @@ def score_waterbirds(
         suite: found with the attribute criterion ``place != y`` in ``data``.
         predictions: see ``evaluate``.
         data: from ``read_waterbirds``.
-        split: to score.
+        split: split to score.
         bootstrap: see ``evaluate``.
-        seed: of the resamples.
+        seed: seed of the resamples.
 
     Raises:
         ParameterError: the dataset has no groups; another suite.

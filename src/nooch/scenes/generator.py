@@ -46,7 +46,7 @@ class ScenesPlan(Options):
         images: how many images.
         size: side of an image in pixels.
         seed: another seed gives other images, the same one the same bytes.
-        context_strength: 0: objects regardless of scenes, 1: only in scenes that contain them.
+        context_strength: 0: objects are in any scene; 1: only in the scenes where they belong.
         world: the world.
 
     Raises:

@@ -240,9 +240,10 @@ def find(
         criteria: ``CE()``, ``"ce"`` or ``"ce & gist"``; a list of these, or name -> criterion.
         tasks: names separated by commas; ``nooch`` (the paper's 12), or ``all`` classes, the
             default.
-        match: criterion whose counts of hard images, for each split and side, are matched by those
-            criteria that measure support and have no thresholds of their own; by default the only
-            one that needs no match. ``from:SUITE[:CRITERION]``: the counts of that suite's sets.
+        match: criterion whose counts of hard images, for each split and side, the other criteria
+            match if they measure support and have no thresholds of their own; by default the only
+            criterion that needs no match. ``from:SUITE[:CRITERION]``: match the counts of that
+            suite's sets.
         splits: where to find; by default valid and test, if the dataset has them, or ``all``.
         path: the dataset's place, recorded so that images can be explained later; by default its
             folder, relative to ``out``.

@@ -115,7 +115,7 @@ class Search:
     Attributes:
         fitted: base criteria by name.
         criteria: all criteria by name, combinations among them.
-        tasks: names.
+        tasks: names of tasks.
         splits: names.
         match: criterion whose counts of hard images are matched, or ``from:SUITE[:CRITERION]``;
             None: the only one that needs no match, where others do.

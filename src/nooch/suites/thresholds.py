@@ -93,7 +93,7 @@ def suite_thresholds(suite: Suite, kind: str = "gist", split: str | None = None)
     Args:
         suite: where the thresholds were recorded.
         kind: kind of criterion, such as ``gist``; of several, the one of that name.
-        split: whose sets; by default valid, or the suite's only split.
+        split: split of the sets; by default valid, or the suite's only split.
 
     Raises:
         ParameterError: no criterion of that kind or several, no such split, or no set with

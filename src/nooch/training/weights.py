@@ -84,8 +84,8 @@ def sample_weights(
         task: a class.
         method: one of ``WEIGHTING``.
         alpha: 0 for no effect, 1 for groups of equal weight, which ``suby`` and ``subg`` have.
-        criterion: see ``environments``.
-        attribute: see ``environments``.
+        criterion: criterion of the cues, as for ``environments``.
+        attribute: attribute column with two values that takes the place of the cue.
 
     Raises:
         ParameterError: another method, an alpha that is negative or so large that no number is;
@@ -126,7 +126,7 @@ class EnvironmentSampler:
     Args:
         environments: integers from 0 on, (n,), of the training images, or labels.
         alpha: 0 for chances in proportion to frequencies, 1 for environments of equal chance.
-        seed: of the draws.
+        seed: seed of the draws.
 
     Raises:
         InputError: environments that are not integers from 0 on in one dimension, or none.

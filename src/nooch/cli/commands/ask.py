@@ -32,7 +32,8 @@ def ask_command(
     serving: Any,
     suite: Path = shared.SuiteArgument,
     model: str = Option(
-        ..., help="Hub id or folder: an image-text-to-text model such as LLaVA; or --endpoint's."
+        ..., help="Hub id or folder of an image-text-to-text model such as LLaVA; or a model of"
+                  " --endpoint."
     ),
     out: Path = Option(..., metavar="ANSWERS", help="File to write: .parquet."),
     endpoint: str = Option(
@@ -45,7 +46,7 @@ def ask_command(
     engine: str = shared.EngineOption,
     dry_run: bool = Option(False, "--dry-run", help="Count questions and images; ask nothing."),
 ) -> Output:  # fmt: skip
-    """Ask a vision-language model about the images of a suite. For nooch evaluate."""
+    """Ask a vision-language model about the images of a suite. nooch evaluate scores them."""
     from nooch.base.yaml_files import read_yaml_list
     from nooch.inference.ask import ask
     from nooch.inference.batch_files import Batch
@@ -137,7 +138,9 @@ def captions_command(
     out: Path = Option(None, help="File of scores: .parquet, .csv or .json."),
     overwrite: bool = shared.OverwriteOption,
 ) -> Output:
-    """Score captions: how often they mention absent objects. With and without their context."""
+    """Score captions: how often they mention absent objects. Compares images with and without
+    context.
+    """
     from nooch.data.table_files import result_files
     from nooch.evaluation.captions import score_captions
     from nooch.report import as_json, save_scores
@@ -163,7 +166,7 @@ def leaderboard_command(
     suite: Path = Option(..., metavar="SUITE", help="The suite that the models were asked about."),
     out: Path = Option(..., help="Folder to write; it must not exist."),
 ) -> Output:
-    """Rank models by their answers about a suite. On one page that opens from disk."""
+    """Rank models by their answers about a suite. Writes one page that opens from disk."""
     from nooch.analysis.leaderboard import leaderboard
     from nooch.evaluation.context_changes import changes_tables
 

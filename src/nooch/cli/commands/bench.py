@@ -34,14 +34,18 @@ def bench_command(
     out: Path = Option(..., help="Folder of runs; an interrupted bench resumes."),
     config: Path = Option(None, help="YAML file: tasks, methods, seeds, lr, batch, ..."),
     set_: list[str] = shared.SettingsOption,
-    method: list[str] = Option([], help="A custom method, package.module:Name; repeat."),
+    method: list[str] = Option(
+        [], help="A custom method, package.module:Name; repeat for several."
+    ),
     device: str = Option(
         "auto",
         help="auto, cpu or cuda; with --engine, cuda is a GPU for each job, if there are any.",
     ),
     engine: str = shared.EngineOption,
     dry_run: bool = Option(
-        False, "--dry-run", help="Check everything, list jobs, estimate disk, and stop."
+        False,
+        "--dry-run",
+        help="Check everything, list the jobs, estimate the disk space, and stop.",
     ),
 ) -> Output:
     """Train a grid of methods on the tasks of a suite. Heads on features, or whole networks."""
@@ -94,7 +98,7 @@ def score_command(
     out: Path = Option(..., help="Folder to write: scores.parquet and selected.csv."),
     overwrite: bool = shared.OverwriteOption,
 ) -> Output:
-    """Score finished jobs and choose hyperparameters. Those are chosen on the validation split."""
+    """Score finished jobs and choose hyperparameters. The choice uses only the validation split."""
     names = ("scores.parquet", "selected.csv")
     files = [check_output_file(out / name, overwrite=overwrite) for name in names]
     from nooch.data import csv_bytes, parquet_bytes
@@ -186,7 +190,7 @@ def _planned(plan: Plan, config: BenchConfig) -> Output:
 
 
 def status_command(runs: Path = Argument(..., metavar="RUNS", help="Folder of runs.")) -> Output:
-    """Show the progress of a bench. By method and by pass."""
+    """Show the progress of a bench, by method and by pass."""
     from nooch.training.bench.run import status
     from nooch.training.records import RunsFolder
 

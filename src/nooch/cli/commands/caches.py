@@ -31,7 +31,7 @@ def pixels_command(
     out: Path = Option(..., metavar="PIXELS", help="Folder to write; it must not exist."),
     processes: int = shared.ProcessesOption,
 ) -> Output:
-    """Decode and resize every image once. Run again, it resumes."""
+    """Decode and resize every image once. An interrupted run resumes."""
     from nooch.models.caches.pixels import PIXELS, build_pixels
     from nooch.models.images import Decoding
 
@@ -83,7 +83,7 @@ def features_command(
     ),
     out: Path = Option(..., metavar="FEATURES", help="Folder to write; it must not exist."),
 ) -> Output:  # fmt: skip
-    """Compute features of every image with a backbone. Run again, it resumes."""
+    """Compute features of every image with a backbone. An interrupted run resumes."""
     from nooch.models.caches.features import FEATURES, extract_features
 
     pixels = settings.pop("pixels", None)

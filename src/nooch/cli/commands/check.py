@@ -38,7 +38,7 @@ def check_command(
     junit: Path = shared.JunitOption,
     format: shared.Format = shared.FormatOption,
 ) -> None:
-    """Check where a model errs because of the context. One page, from a dataset and predictions."""
+    """Check where a model errs because of the context. Writes one page of findings and images."""
     check_junit(junit, settings.get("fail_if", ()), overwrite=settings.get("overwrite", False))
     from nooch.analysis.check import check
 
@@ -85,7 +85,7 @@ def slices_command(
     out: Path = typer.Option(None, "--out", help="File of slices: .parquet, .csv or .json."),
     overwrite: bool = shared.OverwriteOption,
 ) -> Output:
-    """Search slices of images on which a model errs. One error of 5% over all."""
+    """Search slices of images on which a model errs. The familywise error rate is 5%."""
     from nooch.analysis.slices import find_slices
     from nooch.data.table_files import result_files
     from nooch.evaluation import run_notes
@@ -117,14 +117,16 @@ def audit_command(
     settings: Any,
     reading: Any,
     files: list[Path] = typer.Argument(
-        ..., metavar="SUITE [PREDICTIONS...]", help="With --labels only predictions or answers."
+        ...,
+        metavar="SUITE [PREDICTIONS...]",
+        help="Suite and predictions; with --labels, only predictions or answers.",
     ),
     predictions: list[Path] = typer.Option(
         [], "--predictions", help="Predictions or answers; repeat for several models."
     ),
     out: Path = typer.Option(..., help="Folder to write; it must not exist."),
 ) -> Output:
-    """Rank labels that disagree with the models and the context. With a page to review them."""
+    """Rank labels that disagree with the models and the context. Writes a page to review them."""
     from nooch.analysis.audit import MOST, audit
 
     suite = None if settings.get("labels") else files[0]
@@ -147,11 +149,11 @@ def validity_command(
     predictions: list[Path] = typer.Argument(
         None, metavar="[PREDICTIONS...]", help="Files of predictions or answers of several models."
     ),
-    out: Path = typer.Option(None, "--out", help="File of the numbers: .parquet, .csv or .json."),
+    out: Path = typer.Option(None, "--out", help="File to write: .parquet, .csv or .json."),
     dataset: str = shared.DatasetOption,
     overwrite: bool = shared.OverwriteOption,
 ) -> Output:
-    """Ask whether challenge sets are worth their name. From errors of several models."""
+    """Test whether challenge sets are hard for models. Uses the errors of several models."""
     from nooch.analysis.validity import validity
     from nooch.data.table_files import result_files
     from nooch.suites.summary import suite_with_dataset

@@ -42,7 +42,7 @@ def class_network_command(
     set_: list[str] = shared.SettingsOption,
     device: str = Option("auto", help="auto, cpu, cuda or cuda:N."),
 ) -> Output:
-    """Train one network with an output for each class. By default as the paper does."""
+    """Train one network with an output for each class. The defaults are the paper's."""
     from nooch.cli.commands.bench import content_of
     from nooch.data import load_dataset
     from nooch.models.caches.pixels import PixelCache
@@ -89,7 +89,7 @@ def select_tasks_command(
     split: str = Option(None, help="Split of the suite whose losses count; test by default."),
     overwrite: bool = shared.OverwriteOption,
 ) -> Output:
-    """Choose the tasks whose hard images are hardest. By NLL(hard) - NLL(all)."""
+    """Choose the tasks whose hard images are hardest, by NLL(hard) - NLL(all)."""
     from nooch.paper.task_selection import chosen_suite, uneven_runs
     from nooch.report.results.collect import losses_by_class
     from nooch.suites import load_suite, save_suite

@@ -20,7 +20,7 @@ def add_attributes_command(
         help="CSV, TSV, Parquet, JSON, JSON lines or Excel, a row for each image; or parts of one.",
     ),
     out: Path = Argument(..., metavar="OUT", help="Dataset folder to write; it must not exist."),
-    id: str = Option(None, help="Column of image ids or file names; by default recognized."),
+    id: str = Option(None, help="Column of image ids or file names; by default detected."),
     attributes: str = Option(
         None, "--columns", "--attributes", help="Columns to take, by commas; by default all others."
     ),

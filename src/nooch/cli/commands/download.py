@@ -15,19 +15,19 @@ from nooch.cli.terminal import hint, note, say, show_progress
 if TYPE_CHECKING:
     from nooch.base.download import Collection
 
-Root: Any = Argument(..., metavar="ROOT", help="Folder of downloads; made if it is missing.")
+Root: Any = Argument(..., metavar="ROOT", help="Folder of downloads; created if it is missing.")
 
 
 def coco_stuff(
     root: Path = Root,
     images: bool = Option(
-        False, "--images", help="The images too: 20 GB, and as much again unpacked."
+        False, "--images", help="Also download the images: 20 GB, and another 20 GB unpacked."
     ),
     keep_zips: bool = Option(
-        True, "--keep-zips/--no-keep-zips", help="Keep zips when they are unpacked."
+        True, "--keep-zips/--no-keep-zips", help="Keep zip files after unpacking."
     ),
 ) -> Output:
-    """COCO 2017: annotations, captions and COCO-Stuff. With --images the images."""
+    """COCO 2017: annotations, captions and COCO-Stuff. Add --images for the images."""
     yield from _download("coco-stuff", root, images=images, keep_zips=keep_zips)
 
 
@@ -46,7 +46,7 @@ def nooch_coco_images(
         " the questions that nooch-coco draws by default.",
     ),
 ) -> Output:
-    """COCO's images that the questions need, one by one: 4,330 by default, about 0.7 GB."""
+    """COCO images that the questions need, one by one: by default 4,330, about 0.7 GB."""
     from nooch.base.download import coco_images
     from nooch.base.text_encoding import text_lines
     from nooch.suites import load_suite

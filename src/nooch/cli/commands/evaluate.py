@@ -43,7 +43,7 @@ def evaluate_command(
     junit: Path = shared.JunitOption,
     format: shared.Format = shared.FormatOption,
 ) -> None:
-    """Score predictions on a suite: hard against easy. With counts and intervals."""
+    """Score predictions on a suite: hard against easy. Scores have counts and intervals."""
     _check_out(out, predictions, overwrite=overwrite)
     check_junit(junit, settings.get("fail_if", ()), overwrite=overwrite)
     from nooch.cli.tables import MOST

@@ -189,7 +189,7 @@ def embed_command(
     encoder: str = Option(..., help="Encoder name or folder, or a file of embeddings."),
     engine: str = shared.EngineOption,
 ) -> None:
-    """Embed a dataset's captions, for the gist criterion. The embedding stays in its folder."""
+    """Embed a dataset's captions, for the gist criterion. The dataset folder keeps them."""
     data = absolute(dataset)
     logs = logs_of(data) if engine is not None and isinstance(data, Path) else None
     _, name = _embedded(data, encoder, settings, engine, logs)

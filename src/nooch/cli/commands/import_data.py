@@ -152,7 +152,7 @@ def print_imported(out: Path, imported: Imported) -> Output:
 )
 @with_import_options
 def coco(out: Path = Out, *, files: Any, options: Any) -> Output:
-    """COCO-format JSON: things, stuff and captions. They are joined by image."""
+    """COCO-format JSON: things, stuff and captions. Joins the files by image."""
     yield from run_import(reading_of("coco", **files), out, options)
 
 
@@ -164,7 +164,7 @@ def coco_stuff(
     ),
     out: Path = Out,
 ) -> Output:
-    """COCO-Stuff 2017 in the usual layouts, found below ROOT. Instances, stuff and captions."""
+    """COCO-Stuff 2017 in the usual layouts, found below ROOT. Reads instances, stuff, captions."""
     check_output(out, overwrite="overwrite" in options, marker=DATASET_MARKER)
     from nooch.data.readers.coco.layout import find_coco, find_split
 
@@ -221,7 +221,7 @@ def image_folder(
     path: Path = Argument(..., metavar="DIR", help="Folder with a folder for each class."),
     out: Path = Out,
 ) -> Output:
-    """A folder of images for each class; areas are unknown. Or for each split and class."""
+    """A folder of images for each class; areas are unknown. Folders can also be split/class."""
     yield from run_import(reading_of("image-folder", path), out, options)
 
 
@@ -263,7 +263,7 @@ def auto(
     path: Path = Argument(..., metavar="PATH", help="File or folder of annotations."),
     out: Path = Out,
 ) -> Output:
-    """Annotations of any known format, recognized. Reports the detected format and why."""
+    """Annotations of any known format. Detects the format, and reports why."""
     from nooch.data.importing.recognition import recognize
 
     yield from _run_recognized(recognize, path, out, options, hints)
@@ -281,7 +281,7 @@ def table(
     ),
     out: Path = Out,
 ) -> Output:
-    """A table of labels and attributes. Or of image, class and area; or of boxes.
+    """A table of labels and attributes, of areas, or of boxes.
 
     Columns are recognized, unless --id and --label or --class name them.
     """
@@ -320,7 +320,7 @@ def waterbirds(
     out: Path = Out,
     overwrite: bool = shared.OverwriteOption,
 ) -> Output:
-    """Waterbirds in its standard folder. The task waterbird, the attribute place, four groups."""
+    """Waterbirds in its standard folder. Imports the task waterbird and the attribute place."""
     check_output(out, overwrite=overwrite, marker=DATASET_MARKER)
     from nooch.data.importing.import_dataset import save_imported
     from nooch.data.readers.waterbirds import read_waterbirds
@@ -348,7 +348,7 @@ def annotate_command(
     out: Path = Out,
     processes: int = Option(None, min=1, help="Processes, each with its model; one by default."),
 ) -> Output:  # fmt: skip
-    """Annotate images with a segmenter. Areas are predicted, labels may be known."""
+    """Annotate images with a segmenter. Areas are predicted; known labels can be added."""
     check_output(out, overwrite="overwrite" in options, marker=DATASET_MARKER)
     from nooch.inference.annotate import AnnotationReading
     from nooch.models.devices import choose_device

@@ -34,7 +34,7 @@ def info_command(
     ),
     format: shared.Format = shared.FormatOption,
 ) -> None:
-    """Show the contents of a dataset, or check that a folder of nooch is whole."""
+    """Show the contents of a dataset, or verify a folder of nooch."""
     if check:
         _check(dataset, format)
         return
@@ -136,7 +136,7 @@ def show_command(
     *,
     settings: Any,
 ) -> Output:
-    """Show a suite: counts, cues, thresholds, overlap; how many images a difference needs."""
+    """Show a suite: counts, cues, thresholds, overlap, and the images that a test needs."""
     from nooch.cli.tables import MOST, print_counts
     from nooch.evaluation.findings import SMALLEST
     from nooch.suites import load_suite
@@ -171,11 +171,11 @@ def explain_command(
     task: str = Option(..., help="Task of the suite.", autocompletion=shared.complete_tasks),
     image: str = Option(..., help="Image id."),
     predictions: list[Path] = Option(
-        [], help="Predictions of any model, whose answers are shown. Repeatable."
+        [], help="Predictions of a model, to show its answers; repeat for several."
     ),
     dataset: str = shared.DatasetOption,
 ) -> Output:
-    """Explain why an image is hard for a task, or is not."""
+    """Explain why an image is hard or easy for a task."""
     from nooch.evaluation.explain import explain
     from nooch.suites.summary import suite_with_dataset
 

@@ -38,7 +38,7 @@ def predict_command(
     dry_run: bool = Option(False, "--dry-run", help="Show labels of each task; predict nothing."),
     overwrite: bool = shared.OverwriteOption,
 ) -> Output:
-    """Predict the tasks of a suite with any classifier or detector. Or a dataset's classes."""
+    """Predict the tasks of a suite with any classifier or detector. A dataset also works."""
     from nooch.data.table_files import result_files
     from nooch.inference import predict as network_predictions
 

@@ -23,7 +23,7 @@ def intervene_command(
     settings: Any,
     loading: Any,
     suite: Path = shared.SuiteArgument,
-    model: str = Option(..., help="As for nooch predict, also a detector."),
+    model: str = Option(..., help="Model as for nooch predict, or a detector."),
     annotations: list[Path] = Option(
         ..., help="COCO file of the dataset, repeated for several, or a folder of label maps."
     ),
@@ -32,7 +32,7 @@ def intervene_command(
     dataset: str = shared.DatasetOption,
     tasks: str = shared.TasksOption,
 ) -> Output:
-    """Hide the context or the object, and predict again. Is it the context that misleads?"""
+    """Hide the context or the object and predict again. Shows whether the context is the cause."""
     from nooch.analysis.intervene import CHANGES, intervene
     from nooch.inference.predict import tasks_to_predict
     from nooch.models.task_maps import read_task_map
@@ -73,11 +73,13 @@ def weights_command(
     dataset: str = shared.DatasetArgument,
     task: str = Option(..., help="A class."),
     out: Path = Option(..., help="File to write: .parquet or .csv."),
-    method: str = Option("environment-undersample", help="Or label-reweight, subg, ..."),
-    cues: str = Option(None, help="Given cues, such as car=road; the strongest by default."),
+    method: str = Option(
+        "environment-undersample", help="Method of weighting, such as label-reweight or subg."
+    ),
+    cues: str = Option(None, help="Cues to use, such as car=road; by default the strongest."),
     overwrite: bool = shared.OverwriteOption,
 ) -> Output:
-    """Weigh images by label or environment. For a training loop of any kind."""
+    """Weight images by label or environment. The weights serve any training loop."""
     from nooch.criteria import CE
     from nooch.data.table_files import result_files, write_result
     from nooch.training.weights import sample_weights
@@ -107,7 +109,7 @@ def repair_command(
     ),
     out: Path = Option(..., help="Folder to write: head, predictions, changes."),
 ) -> Output:
-    """Train a new last layer on features of your model. With what got better, and what worse."""
+    """Train a new last layer on features of your model. Reports what got better and worse."""
     from nooch.analysis.repair import repair
 
     repaired = repair(suite, features, out, reading=reading, progress=show_progress, **settings)
@@ -129,11 +131,16 @@ def repair_command(
 def collect_next_command(
     settings: Any,
     suite: Path = shared.SuiteArgument,
-    pool: str = Option(..., metavar="DATASET", parser=shared.dataset_place, help="Other images."),
+    pool: str = Option(
+        ...,
+        metavar="DATASET",
+        parser=shared.dataset_place,
+        help="Dataset of the images to choose from.",
+    ),
     out: Path = Option(..., help="File to write: .parquet or .csv."),
     overwrite: bool = shared.OverwriteOption,
 ) -> Output:
-    """Choose images of a pool to collect. Hard ones, of kinds that training has few of."""
+    """Choose images of a pool to collect. Prefers hard images that training lacks."""
     from nooch.analysis.collect_next import collect_next
     from nooch.data.table_files import result_files, write_result
 

@@ -88,7 +88,9 @@ def figures_command(
     out: Path = Option(..., help="Folder to write to: NAME.svg, .pdf, .png and .csv."),
     suite: Path = Option(None, help="Suite folder: fig1 to fig9, fig15 to fig26."),
     dataset: str = shared.DatasetOption,
-    predictions: list[Path] = Option([], help="Predictions: all but fig10 to fig12. Repeatable."),
+    predictions: list[Path] = Option(
+        [], help="Predictions, for all but fig10 to fig12; repeatable."
+    ),
     runs: Path = Option(
         None, help="Folder of nooch train bench, or of nooch train score (fig4 to fig7)."
     ),
@@ -96,7 +98,7 @@ def figures_command(
     split: str = Option(LOSS_SPLIT, help="Split whose images are taken."),
     criteria: str = Option(None, help="KIND=NAME,...: the criterion that stands for ce or gist."),
 ) -> Output:
-    """Draw the paper's figures. From a suite, runs, predictions, a dataset or a sweep."""
+    """Draw the paper's figures. Takes a suite, runs, predictions, a dataset or a sweep."""
     from nooch.data import load_dataset
     from nooch.paper.figures import ALL_FIGURES, SHEETS, save_figures
     from nooch.report.figures.sweeps import load_sweep
@@ -140,7 +142,7 @@ def gallery_command(
     dataset: str = shared.DatasetOption,
     runs: Path = Option(None, help="Folder of nooch train bench: the highest losses are shown."),
     predictions: list[Path] = Option(
-        [], help="Predictions of any model, shown the same way. Repeatable."
+        [], help="Predictions of any model; the highest losses are shown. Repeatable."
     ),
     out: Path = Option(None, help="File: .png, .pdf, .svg or .jpg; gallery-TASK.png by default."),
 ) -> Output:

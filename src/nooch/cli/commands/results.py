@@ -37,7 +37,7 @@ def tables_command(
         help="table2 to 7 and 9 to 18, separated by commas; or all, which is 3 to 5 and 9 to 18.",
     ),
     suite: list[Path] = Option(
-        [], help="Suite that was trained for; one for each SOURCE that needs one, in any order."
+        [], help="Suite that the runs were trained for; repeat for several SOURCEs, in any order."
     ),
     criteria: str = Option(
         None, help="KIND=NAME,...: which criterion stands for ce, gist or attribute."
@@ -48,7 +48,7 @@ def tables_command(
     ),
     overwrite: bool = shared.OverwriteOption,
 ) -> Output:
-    """Print results of runs as the paper's tables. Mean (sd) over seeds, averages over tasks."""
+    """Print results of runs as the paper's tables. Shows mean (sd) over seeds, task averages."""
     from nooch.paper.sheet import paper_sheet
     from nooch.paper.tables import table_names
     from nooch.report.tables.method_tables import check_result_files, save_results

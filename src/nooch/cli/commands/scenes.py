@@ -28,7 +28,7 @@ def scenes_command(
     processes: int = shared.ProcessesOption,
     overwrite: bool = shared.OverwriteOption,
 ) -> Output:
-    """Generate synthetic scenes with known context. As COCO-format annotations and JPEGs."""
+    """Generate synthetic scenes with known context. Writes COCO-format annotations and JPEGs."""
     from nooch.scenes.generator import SCENES_MARKER, ScenesPlan, generate
     from nooch.scenes.world import default_text, load_world
 
@@ -69,7 +69,7 @@ def scenes_score_command(
     ),
     overwrite: bool = shared.OverwriteOption,
 ) -> Output:
-    """Score challenge sets against the truth of scenes. By precision, recall and AUC."""
+    """Score challenge sets against the truth of scenes, by precision, recall and AUC."""
     from nooch.paper import truth_scores
 
     if out is not None:
@@ -93,12 +93,12 @@ def waterbirds_command(
         ..., metavar="SUITE", help="Suite folder, found with --preset waterbirds."
     ),
     predictions: list[Path] = Argument(
-        ..., metavar="PREDICTIONS...", help="As for nooch evaluate."
+        ..., metavar="PREDICTIONS...", help="Predictions as for nooch evaluate."
     ),
     dataset: str = shared.DatasetOption,
     split: str = Option("test", help="Split to score."),
 ) -> Output:
-    """Score predictions as in the paper's Table 5. Worst group, AUC-hard, averages."""
+    """Score predictions as in the paper's Table 5: worst group, AUC-hard, averages."""
     from nooch.data.table_schema import check_split
     from nooch.paper.waterbirds import QUANTITIES, score_waterbirds, waterbirds_table
     from nooch.suites.summary import suite_with_dataset

@@ -40,7 +40,7 @@ def export_command(
     ),
     dataset: str = shared.DatasetOption,
 ) -> Output:  # fmt: skip
-    """Write challenge sets in another tool's format. The licenses of the data are also written."""
+    """Write challenge sets in another tool's format. Also writes the licenses of the data."""
     from nooch.report.exports.export import export
     from nooch.suites.summary import suite_with_dataset
 

@@ -40,7 +40,7 @@ def sweep_command(
     ),
     overwrite: bool = shared.OverwriteOption,
 ) -> Output:  # fmt: skip
-    """Count hard images over alpha, beta, tau, lift. And cues, and where both sides are equal."""
+    """Count hard images over alpha, beta, tau, lift. Also counts cues, and finds equal sides."""
     check_output(out, overwrite=overwrite, marker=SWEEP_MARKER)
     grids = {name: settings.pop(name, []) for name in _GRIDS}
     if encoder is not None and not grids["tau"]:

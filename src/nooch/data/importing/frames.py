@@ -84,17 +84,16 @@ def dataset(
         labels: columns of 0/1, yes/no and the like, each a class; columns that have no other part
             are attributes.
         class_column: instead of ``labels``, the column of class names.
-        area_column: its column of areas, as fractions of the image.
-        present_column: its column of 1, the class is present, and 0, it is absent; what has no row
-            is unknown. ``none`` if each row is a present class.
+        area_column: column of areas in such a table, as fractions of the image.
+        present_column: column of such a table with 1 (class present) and 0 (absent); a class
+            without a row is unknown. ``none``: each row is a class that is present.
         positive: label column -> the text that means present; ``*`` makes each value a class.
         blank_is_no: a blank cell of a label column means that the class is absent.
-        label_separator: what is between several classes in a cell: a character, ``comma``,
-            ``semicolon``, ``bar``, ``space``, ``tab``, ``json``; or ``none`` if a cell is one
-            class.
+        label_separator: separator of several classes in one cell: a character, ``comma``,
+            ``semicolon``, ``bar``, ``space``, ``tab`` or ``json``; ``none`` if a cell is one class.
         file_name: column of the images' file names, where ``id`` has others.
         split_column: column of split names.
-        split_values: what its values mean, such as ``{"0": "train"}``.
+        split_values: meaning of the values in the column of splits, such as ``{"0": "train"}``.
         attributes: columns to keep as attributes; by default all that have no other part.
         box_format: order of the numbers of boxes, where their columns leave it open: ``xyxy``
             (corners), ``xywh`` (left, top, width, height) or ``cxcywh`` (center).

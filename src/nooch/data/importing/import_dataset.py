@@ -64,20 +64,21 @@ def import_dataset(
         hints: what the columns of a frame leave open, such as ``nooch.io.Hints(id="photo")``.
         out: folder to write. Intermediate files lie next to it, where all workers must be able to
             write.
-        part_size: images in a part, at most; by default all images are one part. 125,000 take a few
-            hundred MB of memory.
+        part_size: largest number of images in a part; by default all images are one part. 125,000
+            images take a few hundred MB of memory.
         images: folder below which the image files lie.
-        broken: ``leave-out`` images whose files cannot be read, with their labels, and list them in
-            ``broken_images.csv``; or ``refuse`` the import. Found are files that are empty, of
-            another kind or cut off (from their first and last bytes), not those damaged inside. If
-            no folder of images is known, nothing is checked. Also of boxes that are left out or
-            changed by a rule, listed in ``broken_annotations.csv``.
+        broken: what to do with images whose files cannot be read: ``leave-out`` the images and
+            their labels, and list them in ``broken_images.csv``; or ``refuse`` the import. The
+            first and last bytes of each file are checked: this finds empty files, files of another
+            kind and truncated files, but no damage inside a file. Nothing is checked without a
+            folder of images. The same applies to boxes that a rule leaves out or changes, listed in
+            ``broken_annotations.csv``.
         split: how images are divided.
-        group: attribute column, or regular expression on the file name whose first group (else
-            whole match) names the group, of images that count as one in intervals and tests, such
-            as ``scene``; a group stays on one side of a split by percentages.
+        group: images that count as one in intervals and tests, such as all images of a ``scene``:
+            an attribute column, or a regular expression on the file name, whose first group (or
+            whole match) is the name. A group stays on one side of a split by percentages.
         notes: put before the import's own.
-        range: values that become black and white, of images of more than 8 bits a channel;
+        range: for images of more than 8 bits per channel, the values that become black and white;
             recorded, and used wherever these images are read.
         overwrite: replace a dataset folder that exists.
         map: where the work is done, such as an engine's.

@@ -88,14 +88,13 @@ class Hints(Options):
         id: column of a table with image ids or file names.
         label: label columns of a table with a row per image; a column's name is the class.
         class_column: column of class names in a table with a row per label.
-        area_column: its column of areas, as fractions of the image.
-        present_column: its column of 1, the class is present, and 0, it is absent; what has no row
-            is unknown. ``none`` if each row is a present class.
+        area_column: column of areas in such a table, as fractions of the image.
+        present_column: column of such a table with 1 (class present) and 0 (absent); a class
+            without a row is unknown. ``none``: each row is a class that is present.
         positive: label column -> the text that means present; ``*`` makes each value a class.
         blank_is_no: a blank cell of a label column means that the class is absent.
-        label_separator: what is between several classes in a cell: a character, ``comma``,
-            ``semicolon``, ``bar``, ``space``, ``tab``, ``json``; or ``none`` if a cell is one
-            class.
+        label_separator: separator of several classes in one cell: a character, ``comma``,
+            ``semicolon``, ``bar``, ``space``, ``tab`` or ``json``; ``none`` if a cell is one class.
         file_name: column of the images' file names, where ``id`` has others.
         split_column: column of split names.
         split_values: what values of a table's column of splits mean, such as ``{"0": "train"}``.

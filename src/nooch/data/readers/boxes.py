@@ -66,7 +66,7 @@ def read_boxes(
         images: folder below which the images lie; YOLO: by default ``source``, if it contains
             images. Images without a label file have no object; a note counts them.
         follow_links: YOLO: follow links that lead out of the folder that a ``data.yaml`` names, as
-            of one that is the ``source``.
+            if that folder were the ``source``.
         map: where files are parsed.
 
     Raises:

@@ -52,7 +52,7 @@ def read_label_maps(
             unannotated or ignore (also ``name (void)``): its pixels were not annotated, which is
             not a class.
         images: folder below which the images lie; each needs the name of its map, with any ending.
-        suffix: what the maps' names carry beyond the image's.
+        suffix: ending of the maps' names that the images' names lack.
         map: where maps are counted.
 
     Raises:

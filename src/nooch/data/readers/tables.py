@@ -565,7 +565,7 @@ def read_long_table(
     Args:
         path: as for ``read_table_of_images``.
         columns: what the columns are.
-        class_column: of a long table, the column of class names.
+        class_column: column of class names of a long table.
         area_column: its column of areas as fractions of the image; without it they are unknown. The
             word ``unknown`` as an area states that the class was not (completely) annotated in the
             image: it is neither present nor absent there.

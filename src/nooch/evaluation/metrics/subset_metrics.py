@@ -385,7 +385,7 @@ class Graded:
             that is missing or neither yes nor no, and counts as the wrong one; only
             ``ANSWER_METRICS`` allow it.
         scale: ``logit`` or ``probability``.
-        metrics: names out of ``ALL_METRICS``.
+        metrics: names from ``ALL_METRICS``.
         threshold: probability above which the answer is positive.
         counts: of detections: objects and boxes of each image by kind, float64 (n,) each, which
             ``BOX_METRICS`` need.

@@ -154,13 +154,13 @@ def extract_features(
     Args:
         data: the dataset.
         backbone: from ``load_backbone``; its ``size`` is the size of the pixels.
-        folder: to write.
+        folder: folder to write.
         pixels: the dataset's pixel cache; without it, images are decoded only for this pass.
         images: folder of images, instead of the recorded one; has no effect with ``pixels``.
-        codec: how images are decoded: ``fast``, ``pil`` or ``auto``, or a
+        codec: decoder of images: ``fast``, ``pil`` or ``auto``, or a
             ``nooch.models.images.Decoding``.
         batch: images in a batch.
-        half: keep float16, half the size; the features are computed as without.
+        half: save the features as float16, half the size; they are computed in full precision.
         readers: threads that read and decode; by default one per CPU.
         overwrite: replace features that exist.
         progress: called with (images done, images).

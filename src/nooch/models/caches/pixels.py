@@ -78,7 +78,7 @@ def build_pixels(
 
     Args:
         data: needs file names.
-        folder: to write; it needs n_images x height x width x 3 bytes.
+        folder: folder to write; it needs n_images x height x width x 3 bytes.
         size: pixels (in Python also height and width); the aspect is not kept.
         images: folder of images, if it is not the one that the dataset records.
         codec: ``fast``, ``pil`` or ``auto``, or a ``nooch.models.images.Decoding``.

@@ -55,21 +55,22 @@ def export(
         data: the dataset that the suite was found in; some formats need its file names.
         criteria: names of criteria; by default all.
         tasks: names of tasks; by default all.
-        splits: names of splits; by default all, for questions those that ``nooch.evaluate`` scores.
+        splits: names of splits; by default all, or for questions the splits that ``nooch.evaluate``
+            scores.
         licenses: licenses of the data that are not recorded; recorded ones are always written.
         annotations: annotation files that the dataset was imported from, for coco.
         no_annotations: write images and categories, without annotation files, for coco.
-        subsets: names such as ``hard_positive`` or ``easy``, for coco and fiftyone; by default the
-            hard ones.
+        subsets: names of subsets such as ``hard_positive`` or ``easy``, for coco and fiftyone; by
+            default the hard subsets.
         id_field: field of image ids, for fiftyone; by default ``image_id`` or ``coco_id``, else the
             files' paths.
-        predictions: predictions, as for ``nooch.evaluate``, whose losses are written for csv, and
-            whose boxes for coco-slices.
+        predictions: predictions, as for ``nooch.evaluate``: csv gets their losses, coco-slices
+            their boxes.
         reading: how files of predictions are read: keywords of ``nooch.load_predictions``.
         images: folder of the images, for pope, lmms-eval and vlmevalkit, if not the one that the
             dataset records.
-        images_as: ``bytes`` also writes the images, for lmms-eval and vlmevalkit; ``paths`` by
-            default.
+        images_as: ``paths`` (the default) or ``bytes``, which also writes the images; for lmms-eval
+            and vlmevalkit.
         per_set: images drawn for each task and combination of label and subsets, for pope,
             images, lmms-eval and vlmevalkit, at least 1; all (in Python None) for all of them,
             as by default of ``nooch-pope``.

@@ -331,7 +331,7 @@ def losses(
     Args:
         class_losses: as ``nooch.evaluation.class_losses`` gives it.
         side: ``positive`` or ``negative``.
-        criterion: whose hard images; the only one by default.
+        criterion: criterion of the hard images; by default the only one.
         ax: where to draw; new axes by default.
 
     Raises:

@@ -216,7 +216,7 @@ def save_gallery(
         tasks: which to show, from the top down.
         sources: the suite, the dataset, images, annotations, and runs or predictions.
         out: file to write, ending in .png, .pdf, .svg or .jpg.
-        criterion: whose sets; the suite's first by default.
+        criterion: criterion of the challenge sets; by default the suite's first.
         per_side: images of each side.
         dpi: resolution of a PNG file, in dots per inch.
         overwrite: replace a file that exists.

@@ -69,8 +69,9 @@ class Sources(Options):
             one with the best average AUC on hard images.
         images: folder of images, if it is not the one that the dataset records. Without a
             dataset, files are known by the ids in their names.
-        range: values that become black and white, of wide images; by default the dataset's, else
-            percentiles of a sample, which are written below the pictures.
+        range: for images of more than 8 bits per channel, the values that become black and white;
+            by default the dataset's, else percentiles of a sample, which are written below the
+            pictures.
         annotations: the COCO files that the dataset was made from, or a folder of label maps as
             ``nooch annotate`` writes them, to shade cues; by default image sheets use the recorded
             ones if they are near the images.

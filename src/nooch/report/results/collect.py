@@ -191,8 +191,8 @@ def losses_by_class(
     Args:
         suite: the suite.
         source: predictions, or a folder of runs.
-        split: whose images.
-        method: of a folder of runs, the method whose jobs count, over all seeds.
+        split: split of the images.
+        method: for a folder of runs, the method whose jobs are used, over all seeds.
         scale: of predictions, as for ``nooch.load_predictions``.
     """
     if isinstance(source, str | Path) and (Path(source) / RUNS_MARKER).is_file():

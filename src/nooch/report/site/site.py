@@ -118,12 +118,13 @@ def write_report(
         sources: the suite, and its dataset, runs, predictions and images, if given. Without the
             dataset alpha cannot be moved and there are no captions.
         out: folder to write.
-        metrics: more metrics of predictions than AUC, error, NLL and ECE, such as ``accuracy``.
+        metrics: metrics of predictions in addition to AUC, error, NLL and ECE, such as
+            ``accuracy``.
         threshold: probability above which an answer is positive: a number; a file of task and
             threshold; ``valid`` or ``worst-side``; see ``nooch.evaluate``.
-        thumbnails: pictures for each task and split at most, besides the examples' own (in
-            Python, None for all images).
-        examples: images in a group of examples.
+        thumbnails: largest number of pictures for each task and split, in addition to the examples
+            (in Python, None for all images).
+        examples: number of images in a group of examples.
         answer: of a check: the overview opens with it; ``nooch report`` makes one of its
             predictions or runs.
         scores: of the predictions, where they were scored before.

@@ -48,7 +48,7 @@ class PlanSource:
         features: folder of nooch train features: heads are trained on them.
         embedding: an embedding of the dataset, instead of features.
         pixels: folder of nooch train pixels: whole networks are fine-tuned.
-        backbone: of networks for pixels: hub id, folder, config:NAME from scratch, or
+        backbone: backbone for ``pixels``: hub id, folder, config:NAME from scratch, or
             ``package.module:Name``.
     """
 
