@@ -21,7 +21,6 @@ from nooch.analysis.check import BASELINES, baseline_runs, check
 from nooch.base.errors import InputError, ParameterError, WrongTypeError
 from nooch.data import save_dataset
 from nooch.data.importing.table_roles import Hints
-from nooch.evaluation.findings import misleading_contexts, sentence
 from nooch.evaluation.metrics import auc
 from nooch.suites import save_suite
 
@@ -47,11 +46,9 @@ def test_one_call_gives_suite_scores_findings_slices_and_page(folder, data, tmp_
     names = {file.name for file in (tmp_path / "out").iterdir()}
     assert names == {
         "suite", "scores.parquet", "scores-differences.parquet", "findings.parquet",
-        "findings.json", "findings.md", "slices.parquet", "report",
+        "findings.json", "findings.md", "numbered_findings.parquet", "slices.parquet", "report",
     }  # fmt: skip
     assert pl.read_parquet(tmp_path / "out/findings.parquet").equals(checked.findings.table)
-    content = json.loads((tmp_path / "out/findings.json").read_text())
-    assert content["sentences"] == checked.findings.sentences(99)
     suite = nooch.load_suite(tmp_path / "out/suite")
     assert suite.tasks == ("car",)
     again = nooch.evaluate(
@@ -478,30 +475,6 @@ def test_worse_is_one_condition_of_check_and_evaluate_and_counts_findings(
     assert run_cli(f"{words} --threshold 1").ok().err.endswith("fires --fail-if\n")
     fails(lambda: nooch.evaluate(out / "suite", model, fail_if=["worst"]), "worse, context, or",
           kind=ParameterError)  # fmt: skip
-
-
-def test_explain_names_the_findings_that_an_image_is_in(folder, tmp_path, run_cli):
-    """Every pictured image of a finding is in it; images of the usual context are in none."""
-    out = tmp_path / "out"
-    given = folder / "dataset", folder / "model.csv", out
-    checked = check(*given, bootstrap=0, criterion=["ce"], slices=False)
-    table = checked.findings.table.filter(verdict="worse")
-    assert set(table["side"]) == {"positive", "negative"}
-    task, cue = table.select("task", "cue").row(0)
-    for row in table.iter_rows(named=True):
-        for image in row["images"][:2]:
-            done = run_cli(f"explain {out / 'suite'} --task {row['task']} --image {image}").ok()
-            assert f"finding 1 of 1 by context: {sentence(row)}" in " ".join(done.out.split())
-    challenge = checked.suite.set("ce", task, "test")
-    inside = dict(misleading_contexts(checked.suite, challenge))[cue]
-    usual = challenge.image_ids.filter(pl.Series(challenge.labels & ~inside))[0]
-    done = run_cli(f"explain {out / 'suite'} --task {task} --image {usual}").ok()
-    assert f"in none of the check's findings about {task}" in done.out
-    shown = run_cli(f"explain {out / 'suite'} --task {task} --image {usual} --format json").ok()
-    assert shown.json["findings"] == []
-    checked.findings.table.drop("cue").write_parquet(out / "findings.parquet")
-    done = run_cli(f"explain {out / 'suite'} --task {task} --image {usual} --format json").ok()
-    assert done.json["findings"] is None
 
 
 def test_a_scanner_and_a_regression_on_context_are_named(tmp_path):

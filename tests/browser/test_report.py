@@ -11,9 +11,11 @@ import numpy as np
 import polars as pl
 import pytest
 from chromium import open_page, settle
+from planted import planted_data, planted_predictions
 from scipy.sparse import csr_array
 from sites import CLASSES, HOSTILE, PAGES, made_site, report_of, site_data, site_suite
 
+import nooch
 from nooch.criteria import CE, Gist
 from nooch.data import Dataset
 from nooch.evaluation import Predictions
@@ -409,3 +411,18 @@ def test_images_without_a_prediction_have_no_loss(tmp_path, page):
     page.locator("#split").select_option("valid")
     settle(page)
     assert "there is no loss to sort by here" in page.locator("#gallery-note").inner_text()
+
+
+def test_images_of_a_finding_are_saved_and_shown_by_its_number(page, tmp_path):
+    data = planted_data()
+    checked = nooch.check(data, planted_predictions(data), tmp_path / "c", bootstrap=0)
+    open_page(page, checked.page.parent, "index")
+    (row,) = checked.numbered.to_dicts()
+    with page.expect_download() as saved:
+        page.get_by_role("button", name="Export these images").click()
+    assert saved.value.suggested_filename == "finding-1.txt"
+    listed = [*map(str, row["wrong"] + row["right"])]
+    assert saved.value.path().read_text().splitlines() == listed
+    page.locator("#finding-1 a").first.click()
+    settle(page)
+    assert page.locator("#finding p").inner_text().startswith(f"1. {row['sentence']}: ")

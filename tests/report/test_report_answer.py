@@ -41,7 +41,8 @@ def test_a_report_opens_with_the_errors_of_its_model(tmp_path):
     assert not any(bare[image.row] for image in right[2])
     text = page_text(write_report(sources, tmp_path / "site", answer=answer))
     # the button copies what findings.md has
-    _, (data_of_first,) = read_script(tmp_path / "site/data/findings.js")
+    _, by_number = read_script(tmp_path / "site/data/findings.js")
+    (data_of_first,) = by_number.values()
     assert data_of_first["markdown"] in answer.markdown("x")
     assert data_of_first["markdown"].count("answered no car") == 4
     assert f"<h1>{html.escape(answer.verdict)}</h1>" in text

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from itertools import chain
+from functools import cached_property, partial
+from itertools import chain, count
 from typing import Any
 
 import numpy as np
@@ -17,15 +17,15 @@ from nooch.analysis.confusions import Confusions, claimed_classes
 from nooch.analysis.slices import Slices
 from nooch.base.errors import some_of
 from nooch.base.words import counted, readable
+from nooch.criteria import FittedCE, FittedContext
 from nooch.criteria.attribute import Attribute, FittedAttribute
-from nooch.criteria.context import FittedContext
-from nooch.data import Dataset, ImageId, position_of
+from nooch.criteria.phi import identifier
+from nooch.data import Dataset
 from nooch.evaluation import Predictions
 from nooch.evaluation.answer_sample import AskedSample
 from nooch.evaluation.comparison import RunComparison, change_rates, change_sentence
 from nooch.evaluation.detectable import too_few, units_of_cells
 from nooch.evaluation.findings import (
-    COLUMNS,
     SIDES,
     VERDICTS,
     Findings,
@@ -77,6 +77,12 @@ class AnswerSources:
 
     suite: Suite
     judged: JudgedRuns
+
+    @cached_property
+    def asked(self) -> Suite:
+        """The suite of the images that the runs were asked about."""
+        keys = [key for key in self.suite.keys if key[2] == self.judged.split]
+        return AskedSample.from_runs(self.suite, self.judged.runs, keys).suite
 
     def with_images(
         self,
@@ -159,48 +165,24 @@ def _with_changed(
     before: NDArray[np.bool_],
     shown: Callable[[int, str], ShownImage],
 ) -> ErrorFinding:
-    """With rows: errors only of the run first, only of the baseline (wrong ``before``), the others;
-    and some images of the first two, in the order of what the finding is.
+    """With rows, errors first, those that changed (wrong ``before``: in the baseline) before the
+    others; and some images that changed, in the order of what the finding is.
     """
     broken, fixed = inside & wrong & ~before, inside & before & ~wrong
     groups = [(broken, "broken"), (fixed, "fixed")]
     groups = groups if finding.kind == "worse" else groups[::-1]
-    other = inside & (wrong == before)
     few = min(int(groups[1][0].sum()), IMAGES // 3)
     chosen = [
         (place, name)
         for (mask, name), most in zip(groups, (IMAGES - few, few), strict=True)
         for place in spread(np.flatnonzero(mask), most)
     ]
-    order = np.concatenate([np.flatnonzero(mask) for mask in (*(g for g, _ in groups), other)])
+    parts = (broken, inside & wrong & before, fixed, inside & ~wrong & ~before)
+    order = np.concatenate([np.flatnonzero(mask) for mask in parts])
     return replace(
         finding, rows=rows[order], n_wrong=int((inside & wrong).sum()),
         shown=[shown(int(place), name) for place, name in chosen],
     )  # fmt: skip
-
-
-def findings_of_image(
-    suite: Suite, table: pl.DataFrame, task: str, image_id: ImageId
-) -> list[str] | None:
-    """The findings by context that an image is in, of the ``table`` of a check with this suite, by
-    number and in words; None if no finding is about the task, or columns are others.
-    """
-    if not set(COLUMNS).issubset(table.columns):
-        return None
-    pairs = Findings(table).pairs
-    rows = [(n, row) for n, pair in enumerate(pairs, 1) for row in pair if row["task"] == task]
-    texts = []
-    for n, row in rows:
-        key = row["criterion"], task, row["split"]
-        challenge = suite.set(*key) if key in suite.keys else None
-        place = None if challenge is None else position_of(image_id, challenge.image_ids)
-        if challenge is None or place is None:
-            continue
-        inside = dict(misleading_contexts(suite, challenge)).get(row["cue"])
-        of_side = bool(challenge.labels[place]) == (row["side"] == SIDES[0])
-        if of_side and inside is not None and inside[place]:
-            texts.append(f"finding {n} of {len(pairs)} by context: {sentence(row)}")
-    return texts if rows else None
 
 
 def _inside(
@@ -208,9 +190,23 @@ def _inside(
 ) -> tuple[ChallengeSet, NDArray[np.bool_]]:
     """The set of a row of findings, and which of its images it is about, bool (n,)."""
     key = row["criterion"], row["task"], sources.judged.split
-    challenge = AskedSample.from_runs(sources.suite, sources.judged.runs, [key]).suite.set(*key)
+    challenge = sources.asked.set(*key)
     inside = dict(misleading_contexts(sources.suite, challenge))[row["cue"]]
     return challenge, inside & (challenge.labels == (row["side"] == SIDES[0]))
+
+
+def _phi(row: Mapping[str, Any], suite: Suite) -> str | None:
+    """The images of a row of findings by a cue, as an expression of ``nooch.Attribute``."""
+    fitted = suite.header.criteria[row["criterion"]].restored()
+    if row["cue"] is None or not isinstance(fitted, FittedCE | FittedContext):
+        return None
+    missed = row["side"] == SIDES[0]
+    task, cue = identifier(row["task"]), identifier(row["cue"])
+    if isinstance(fitted, FittedCE):
+        where = f"area({cue}) {'<' if missed else '>'} {fitted.criterion.beta!r}"
+    else:
+        where = f"{'NOT ' if missed else ''}present({cue})"
+    return f"{'' if missed else 'NOT '}present({task}) AND {where}"
 
 
 def _of_context(
@@ -221,8 +217,8 @@ def _of_context(
     also = [sentence(other) for other in more[:_ALSO]]
     classes = [task] if cue is None else [cue, task]
     finding = ErrorFinding(
-        "context", task, errors_in(row), sentence(row), size_effect(row), row["low"],
-        rates_of(row), classes, also=also,
+        "context", task, row["run"], row["side"], errors_in(row), sentence(row), size_effect(row),
+        row["low"], rates_of(row), classes, also=also, phi=_phi(row, sources.suite),
     )  # fmt: skip
     finding = sources.with_images(finding, run, challenge, inside)
     return finding if cue is not None else _with_drivers(finding, row, sources)
@@ -264,22 +260,19 @@ def _with_drivers(
 
 
 def change_findings(comparison: RunComparison, sources: AnswerSources) -> list[ErrorFinding]:
-    """Rows of a comparison, in its order; with their images those that are not unchanged, of each
-    kind the first.
-    """
-    findings, n = list[ErrorFinding](), Counter[str]()
+    """Rows of a comparison, in its order; with their images those that are not unchanged."""
+    findings = list[ErrorFinding]()
     for row in comparison.table.iter_rows(named=True):
         kind, task = row["verdict"], row["task"]
-        n[kind] += 1
         near = max(row["low"], -row["high"])
         classes = [task] if row["cue"] is None else [row["cue"], task]
         what = "object" if row["of_boxes"] and row["side"] == SIDES[0] else "image"
         changed = f"{counted(row['n_broken'], what)} broken, {row['n_fixed']:,} fixed"
         one = ErrorFinding(
-            kind, task, errors_in(row), change_sentence(row), changed, near, change_rates(row),
-            classes,
+            kind, task, row["run"], row["side"], errors_in(row), change_sentence(row), changed,
+            near, change_rates(row), classes, phi=_phi(row, sources.suite),
         )  # fmt: skip
-        if kind != UNCHANGED and n[kind] <= LISTED:
+        if kind != UNCHANGED:
             challenge, inside = _inside(row, sources)
             run, old = (sources.judged.run(row[name]) for name in ("run", "baseline"))
             one = sources.with_images(one, run, challenge, inside, old)
@@ -328,9 +321,10 @@ def _of_slice(row: Mapping[str, Any], sources: AnswerSources) -> ErrorFinding:
     task, (errors, rates) = row["task"], slice_errors(row)
     points = row["effect"] if row["by_size"] else None
     finding = ErrorFinding(
-        "size" if task in row["about"] else "context", task, errors,
+        "size" if task in row["about"] else "context", task, row["run"], row["side"], errors,
         compared(errors, rates, points, task), size_effect(row), row["low"], rates,
         [*dict.fromkeys([*(n for n in row["about"] if n in sources.judged.part.classes), task])],
+        phi=row["phi"],
     )  # fmt: skip
     if not row["confirmed"]:
         return finding
@@ -352,7 +346,10 @@ def confusion_findings(confusions: Confusions, sources: AnswerSources) -> list[E
         wrong = claimed[answer] & part.labels(task, unknown=False)
         wrong &= ~part.labels(answer, unknown=False)
         title, _, rest = words.partition("; ")
-        finding = ErrorFinding("confusion", task, title, title, rest, row["low"], outlined=[task])
+        finding = ErrorFinding(
+            "confusion", task, row["run"], SIDES[0], title, title, rest, row["low"],
+            outlined=[task],
+        )  # fmt: skip
         shown = partial(_confused, sources, readable(task), readable(answer))
         usual = np.zeros_like(wrong)
         pairs[frozenset((task, answer))] = _with_shown(
@@ -459,6 +456,8 @@ def answer_of(
     if comparison is not None:
         title = "; ".join(comparison.sentences)
         every = [*change_findings(comparison, sources), *every]
+    numbers = count(1)
+    every = [one if one.kind == UNCHANGED else replace(one, number=next(numbers)) for one in every]
     return Answer(title, sources.judged.split, every, hints, baseline=sources.judged.baseline)
 
 

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import msgspec
 import numpy as np
+import polars as pl
 from msgspec import Meta
 from scipy.special import logit
 
@@ -50,6 +51,7 @@ from nooch.evaluation.findings import (
 )
 from nooch.evaluation.judged import BoxThreshold, JudgedRuns, judge_runs, known_labels
 from nooch.evaluation.metrics import METRIC_NAMES
+from nooch.evaluation.numbered import CHECK_MARKER, COLUMNS, NUMBERED
 from nooch.evaluation.predictions import predicted_tasks, task_notes
 from nooch.evaluation.scores import (
     CONTEXT,
@@ -136,7 +138,6 @@ def baseline_runs(data: Dataset, tasks: Sequence[str], split: str) -> list[Predi
 
 
 PAGE = "report/index.html"
-_MARKER = "findings.json"
 _DECISIONS = ("argmax", "threshold")
 _CONTEXT = (
     "for findings by context import more labels per image, add columns such as the place (nooch"
@@ -160,8 +161,9 @@ class Checked:
             worst findings with images, what was left out, how many objects each model misses and
             claims (``errors``), and the choices that were made (``notes``).
         out: the folder, with ``suite``, ``scores.parquet``, ``findings.md``, ``.parquet`` and
-            ``.json``, ``slices.parquet``, ``report``, and ``dataset`` where annotations were
-            imported.
+            ``.json``, ``numbered_findings.parquet``, ``slices.parquet``, ``report``, and
+            ``dataset`` where annotations were imported.
+        ids: of the images of the split, ascending.
         comparison: errors in misleading contexts against the baseline's, if one is named.
     """
 
@@ -172,6 +174,7 @@ class Checked:
     slices: Slices | None
     answer: Answer
     out: Path
+    ids: pl.Series
     comparison: RunComparison | None = None
 
     @property
@@ -188,6 +191,25 @@ class Checked:
     def comparison_json(self) -> dict[str, Any]:
         """``comparison``: the rows of a comparison with a baseline, if there is one."""
         return {} if self.comparison is None else {"comparison": self.comparison.table.to_dicts()}
+
+    @property
+    def numbered(self) -> pl.DataFrame:
+        """The findings by number, with the ids of their images: a row each, with the columns of
+        ``numbered_findings.parquet``.
+        """
+        rows = [
+            one.facts | {"split": self.answer.split, "wrong": ids.head(n), "right": ids.slice(n)}
+            for one in self.answer.numbered
+            for ids, n in [(self.ids[one.rows], one.n_wrong)]
+        ]
+        kinds = {name: column.types[0] for name, column in COLUMNS.items()}
+        kinds |= dict.fromkeys(("wrong", "right"), pl.List(self.ids.dtype))
+        return pl.DataFrame(rows, schema=kinds)
+
+    @property
+    def numbered_json(self) -> dict[str, Any]:
+        """``numbered``: the findings by number, without their images."""
+        return {"numbered": [one.facts for one in self.answer.numbered]}
 
     @property
     def page(self) -> Path:
@@ -294,7 +316,7 @@ def check(
         >>> checked.page.name
         'index.html'
     """
-    with write_folder(out, overwrite=overwrite, marker=_MARKER) as folder:
+    with write_folder(out, overwrite=overwrite, marker=CHECK_MARKER) as folder:
         data, recorded, notes = _opened(dataset, folder, Path(out), images, range, hints, progress)
         data = data.grouped(group)
         split = checked_split(data, split)
@@ -365,7 +387,10 @@ def check(
                 "resamples": bootstrap, "seed": seed,
             },
         )  # fmt: skip
-        result = Checked(suite, scores, findings, confusions, where, answer, Path(out), comparison)
+        result = Checked(
+            suite, scores, findings, confusions, where, answer, Path(out),
+            judged.part.images["image_id"], comparison,
+        )  # fmt: skip
         sources = Sources(
             suite=suite, data=data, predictions=judged, images=images, range=range,
             bootstrap=bootstrap, progress=progress,
@@ -529,12 +554,13 @@ def _write(checked: Checked, folder: Path, sources: Sources, shown: Scores) -> N
     markdown = checked.answer.markdown(str(checked.page))
     (folder / "findings.md").write_text(markdown, encoding="utf-8")
     (folder / "findings.parquet").write_bytes(parquet_bytes(checked.findings.table))
+    (folder / NUMBERED).write_bytes(parquet_bytes(checked.numbered))
     content = {
         "verdict": checked.answer.verdict,
         "settings": dict(checked.findings.settings),
         "notes": list(checked.notes),
-        "sentences": checked.findings.sentences(len(checked.findings)),
+        **checked.numbered_json,
         "findings": checked.findings.table.to_dicts(),
         **checked.comparison_json,
     }
-    (folder / _MARKER).write_bytes(msgspec.json.format(msgspec.json.encode(content)))
+    (folder / CHECK_MARKER).write_bytes(msgspec.json.format(msgspec.json.encode(content)))

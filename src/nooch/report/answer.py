@@ -72,6 +72,7 @@ class ErrorFinding:
         kind: ``context``, ``confusion`` or ``size``; of a run and its baseline ``worse``,
             ``better`` or ``unchanged``.
         task: a class.
+        run: name of the run that errs; ``side``: ``positive`` or ``negative``.
         errors: the model and what it misses or claims, as the sentence starts.
         sentence: the finding.
         detail: the effect for objects of one size, or the opposite direction of a confusion.
@@ -83,10 +84,14 @@ class ErrorFinding:
         shown: some of the images, and some of the usual context.
         also: what else was found about the same class and cue.
         composite: the context is a criterion as a whole, not one cue or group.
+        phi: its images as an expression, see ``nooch.Attribute``, if there is one.
+        number: by which it is named everywhere, from 1; 0 of what is ``unchanged``.
     """
 
     kind: str
     task: str
+    run: str
+    side: str
     errors: str
     sentence: str
     detail: str
@@ -98,6 +103,8 @@ class ErrorFinding:
     shown: Sequence[ShownImage] = ()
     also: Sequence[str] = ()
     composite: bool = False
+    phi: str | None = None
+    number: int = 0
 
     @property
     def full(self) -> str:
@@ -105,11 +112,30 @@ class ErrorFinding:
         return in_full(self.sentence, self.rates, self.detail)
 
     @property
+    def line(self) -> str:
+        """The number, and the sentence with all numbers."""
+        return f"{self.number}. {self.full}" if self.number else self.full
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The finding in JSON; the images are in ``numbered_findings.parquet``."""
+        names = ("number", "kind", "sentence", "task", "side", "run", "phi")
+        counts = {"n": len(self.rows), "n_wrong": self.n_wrong}
+        return {name: getattr(self, name) for name in names} | counts
+
+    @property
     def markdown(self) -> str:
-        """The finding and its shown images as an item of a list; every name is escaped."""
-        lines = [f"- {_markdown(self.full)}", *(f"  - also: {_markdown(one)}" for one in self.also)]
+        """The finding and its shown images as an item of a list, by number; every name is
+        escaped.
+        """
+        lines = [self.item, *(f"    - also: {_markdown(one)}" for one in self.also)]
         images = ((_code(image.file), _markdown(_answer(image))) for image in self.shown)
-        return "\n".join([*lines, *(f"  - {file}: {words}" for file, words in images)])
+        return "\n".join([*lines, *(f"    - {file}: {words}" for file, words in images)])
+
+    @property
+    def item(self) -> str:
+        """The finding as an item of a list in Markdown, by number."""
+        return f"{f'{self.number}.' if self.number else '-'} {_markdown(self.full)}"
 
     @property
     def groups(self) -> list[tuple[str, str, list[ShownImage]]]:
@@ -126,9 +152,6 @@ class ErrorFinding:
         return groups
 
 
-Numbered = Sequence[tuple[int, ErrorFinding]]
-
-
 @dataclass(frozen=True, eq=False)
 class Answer:
     """Content of a check, in the order in which it is shown.
@@ -136,7 +159,8 @@ class Answer:
     Attributes:
         verdict: one sentence.
         split: of the images.
-        findings: of each kind the worst first; only what is beyond chance.
+        findings: in the order of their numbers, of each kind the worst first; only what is beyond
+            chance, and what is unchanged.
         hints: groups of images with more errors, which may be chance.
         errors: number of errors by task.
         left_out: (reason, tasks).
@@ -155,15 +179,15 @@ class Answer:
     settings: Mapping[str, Any] = field(default_factory=dict)
     baseline: str | None = None
 
-    def parts(
-        self,
-    ) -> Iterator[tuple[str, list[tuple[int, ErrorFinding]], list[tuple[int, ErrorFinding]]]]:
-        """A title for each kind, its worst findings, which have pictures, and the others; each with
-        its number.
-        """
-        numbered = [*enumerate(self.findings)]
+    @property
+    def numbered(self) -> list[ErrorFinding]:
+        """The findings that have a number."""
+        return [one for one in self.findings if one.number]
+
+    def parts(self) -> Iterator[tuple[str, list[ErrorFinding], list[ErrorFinding]]]:
+        """A title for each kind, its worst findings, which have pictures, and the others."""
         for kind, title in KINDS.items():
-            of_kind = [(number, one) for number, one in numbered if one.kind == kind]
+            of_kind = [one for one in self.findings if one.kind == kind]
             worst = [] if kind == UNCHANGED else of_kind[:PICTURED]
             others = of_kind[len(worst) :]
             if kind in CHANGES and self.baseline is not None:
@@ -191,7 +215,7 @@ class Answer:
     def pictured(self) -> list[int]:
         """Rows of images that are shown, the worst findings' first."""
         parts = [*self.parts()]
-        worst = [image.row for _, of_kind, _ in parts for _, one in of_kind for image in one.shown]
+        worst = [image.row for _, of_kind, _ in parts for one in of_kind for image in one.shown]
         # then those that a link to all images of a finding leads to
         linked = [int(row) for one in self.findings for row in one.rows[:_LINKED_PICTURES]]
         return [*worst, *linked]
@@ -200,7 +224,7 @@ class Answer:
         """Lines for a terminal."""
         lines = [self.verdict]
         for title, worst, others in self.parts():
-            lines += ["", title, *(f"  {one.full}" for _, one in worst)]
+            lines += ["", title, *(f"  {one.line}" for one in worst)]
             more = " more" if worst else ""
             lines += [f"  and {len(others)}{more}, on the page"] if others else []
         if self.hints:
@@ -214,10 +238,8 @@ class Answer:
         lines = [f"## {_markdown(self.verdict)}", ""]
         for title, worst, others in self.parts():
             lines += [f"### {_markdown(title)}", ""]
-            for _, one in worst:
-                lines.append(one.markdown)
-            lines += [f"- {_markdown(one.full)}" for _, one in others]
-            lines.append("")
+            lines += [one.markdown for one in worst]
+            lines += [*(one.item for one in others), ""]
         sections = {
             "May be chance": [_markdown(text) for text in self.hints],
             "Left out": [_markdown(_left_out(*one)) for one in self.left_out],
@@ -273,6 +295,8 @@ def notebook_html(answer: Answer, page: Path) -> str:
     """
     boxes = []
     for one in answer.findings[:1]:
+        if one.number:
+            boxes.append(f"<div>Finding {one.number} of {len(answer.numbered)}</div>")
         for image in one.shown[:IMAGES]:
             file = page.parent / picture_name(answer.split, image.row)
             color = "#d55e00" if image.wrong else "transparent"

@@ -181,6 +181,8 @@ class Suite(Displayed):
         pairs: of suites of the package what is known of images and tasks: ``image_id, task``, and
             ``weight`` (the images that one of a sample stands for) or ``suspect`` (Boolean: the
             label is doubtful, see ``suspects_are``).
+
+    ``folder`` is the suite's own, where it was loaded from one.
     """
 
     def __init__(
@@ -194,6 +196,7 @@ class Suite(Displayed):
     ) -> None:
         self.header, self._source, self.dataset = header, source, dataset
         self.named_images, self.grouped_images, self.pairs = names, groups, pairs
+        self.folder: Path | None = None
         self._records = {(r.criterion, r.task, r.split): r for r in header.sets}
 
     @classmethod

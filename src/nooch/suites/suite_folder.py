@@ -115,10 +115,10 @@ def load_suite(folder: str | Path) -> Suite:
     """Read a suite folder and check the hash of its table; rows are read when a set is used.
 
     Args:
-        folder: a suite folder, or a suite of the package: ``nooch-coco``, the authors' 24 challenge
-            sets with COCO's labels; ``nooch-words``, a sample of images for 80 of COCO's things;
-            ``nooch-pope``, POPE's 500 images; or ``nooch-amber``, AMBER's 1,004. A folder of that
-            name takes precedence.
+        folder: a suite folder, or that of a check; or a suite of the package: ``nooch-coco``, the
+            authors' 24 challenge sets with COCO's labels; ``nooch-words``, a sample of images for
+            80 of COCO's things; ``nooch-pope``, POPE's 500 images; or ``nooch-amber``, AMBER's
+            1,004. A folder of that name takes precedence.
 
     Raises:
         FormatError: no suite, a newer version, or a table that is missing or altered.
@@ -133,6 +133,9 @@ def load_suite(folder: str | Path) -> Suite:
     if is_shipped(folder):
         return _load_shipped(str(folder))
     folder = Path(folder)
+    if not (folder / SUITE_MARKER).exists() and (folder / "suite" / SUITE_MARKER).is_file():
+        # of a check
+        folder /= "suite"
     file = _load_file(folder)
     for name in _tables_of(file):
         check_file(folder, name, file.files.get(name))
@@ -141,7 +144,9 @@ def load_suite(folder: str | Path) -> Suite:
     reader = _SetReader(folder / TABLE, file.header)
     names = partial(_read_table, folder / IMAGE_NAMES, _NAMES)
     groups = partial(_read_table, folder / GROUPS, _GROUPS)
-    return Suite(file.header, reader, dataset, names, groups=groups)
+    suite = Suite(file.header, reader, dataset, names, groups=groups)
+    suite.folder = folder
+    return suite
 
 
 def _load_shipped(name: str) -> Suite:
@@ -218,7 +223,7 @@ def _load_file(folder: Path) -> _SuiteFile:
         name="suite",
         version=FORMAT_VERSION,
         make=Command("find"),
-        allowed=f"a folder that nooch find wrote; {', '.join(SHIPPED)}",
+        allowed=f"a folder that nooch find or nooch check wrote; {', '.join(SHIPPED)}",
         again=_AGAIN,
     )
     for name, record in file.header.criteria.items():

@@ -52,6 +52,7 @@ def check_command(
                 "page": str(checked.page),
                 "verdict": checked.answer.verdict,
                 "notes": list(checked.notes),
+                **checked.numbered_json,
                 "findings": checked.findings.table.to_dicts(),
                 "slices": [] if checked.slices is None else checked.slices.table.to_dicts(),
                 **checked.comparison_json,

@@ -7,13 +7,19 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import polars as pl
+
 from nooch.base.calls import Count, Seed, checked
 from nooch.base.errors import ParameterError, check_one_of, some_of
 from nooch.data import Dataset, as_dataset
+from nooch.evaluation.numbered import numbered_finding
 from nooch.report.exports import exporter
 from nooch.report.exports.contract import Content, Exported
-from nooch.suites import Suite, as_suite
+from nooch.suites import ChallengeSet, Suite, as_suite
+from nooch.suites.challenge_set import subset_codes
 from nooch.suites.questions import PER_SET, TEMPLATE, Draw
+from nooch.suites.suite import CriterionRecord
 
 _SHARED = {"content", "out", "overwrite"}
 """Parameters of every export; all others are a format's own."""
@@ -25,6 +31,7 @@ def export(
     to: str,
     out: str | Path,
     *,
+    finding: Count | None = None,
     data: Dataset | str | Path | None = None,
     criteria: Sequence[str] = (),
     tasks: Sequence[str] = (),
@@ -52,6 +59,8 @@ def export(
             (the files that the questions need), ``lmms-eval``, ``vlmevalkit``, or a custom
             ``package.module:function``.
         out: file, folder or FiftyOne dataset to write to.
+        finding: number of a finding of a check, whose images are the hard images of one set; the
+            suite is the check's folder or suite.
         data: the dataset that the suite was found in; some formats need its file names.
         criteria: names of criteria; by default all.
         tasks: names of tasks; by default all.
@@ -83,7 +92,7 @@ def export(
     Raises:
         ParameterError: a name that the suite does not have, a selection without a set, an option
             that the format does not have, or another dataset than the suite's.
-        InputError: what a format needs is missing; see the format.
+        InputError: what a format needs is missing; see the format; a ``finding`` without a check.
         OutputError: ``out`` exists (and ``overwrite`` is false) or cannot be written.
 
     Examples:
@@ -92,6 +101,8 @@ def export(
         (1, ['car.json'])
     """
     suite = as_suite(suite)
+    if finding is not None:
+        suite = _of_finding(suite, finding)
     data = None if data is None else as_dataset(data)
     write, draw = exporter(to), Draw(per_set, template, seed)
     own_options = set(inspect.signature(write).parameters) - _SHARED
@@ -119,6 +130,23 @@ def export(
     if data is not None:
         _check_dataset(content, data)
     return write(content, out, overwrite=overwrite, **given)
+
+
+def _of_finding(suite: Suite, number: int) -> Suite:
+    """The images of a finding as a set of one side."""
+    row = numbered_finding(suite, number)
+    key = f"finding {number}", row["task"], row["split"]
+    ids = pl.Series("image_id", [*row["wrong"], *row["right"]]).sort()
+    labels = np.full(len(ids), row["side"] == "positive")
+    challenge = ChallengeSet(*key, ids, labels, subset_codes(labels, np.ones_like(labels)))
+    about = {name: row[name] for name in ("sentence", "run", "phi") if row[name]}
+    made = Suite.from_sets(
+        {key: challenge}, dataset=suite.header.dataset,
+        criteria={key[0]: CriterionRecord("finding", about)},
+        skipped=[], tasks=[key[1]], splits=[key[2]], hard_only=True,
+    )  # fmt: skip
+    made.dataset = suite.dataset
+    return made
 
 
 def _is_given(value: Any) -> bool:

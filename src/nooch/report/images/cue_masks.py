@@ -129,7 +129,7 @@ def outlines(
     """
     classes: dict[tuple[str, int], dict[str, None]] = {}
     for _, worst, _ in answer.parts():
-        for _, one in worst:
+        for one in worst:
             for image in one.shown:
                 classes.setdefault((answer.split, image.row), {}).update(
                     dict.fromkeys(one.outlined)

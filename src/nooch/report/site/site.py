@@ -199,7 +199,7 @@ def write_report(
     points = {} if view is None else view.points.to_dict(as_series=False)
     charts: dict[str, Any] = {"results": points, "criteria": content.criteria(by_threshold)}
     if answer is not None:
-        charts["findings"] = [*map(finding_data, answer.findings)]
+        charts["findings"] = {str(one.number): finding_data(one) for one in answer.numbered}
     site = Site(
         suite,
         content.images,

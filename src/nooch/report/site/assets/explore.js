@@ -5,7 +5,7 @@
   const $ = (id) => document.getElementById(id);
   const SUBSETS = [["hard_positive", "Hard positives"], ["hard_negative", "Hard negatives"], ["easy", "Easy"]];
   const KEPT = 8;
-  let site, findings = [], split, task, found, shown = [], settings = {}, gallery, viewer, writing = 0, asked = 0, captioned = false, pending = 0, wrong = new Set();
+  let site, findings = {}, split, task, found, shown = [], settings = {}, gallery, viewer, writing = 0, asked = 0, captioned = false, pending = 0, wrong = new Set();
   const state = { task: "", split: "", criterion: "", show: "hard_positive", sort: "support", method: "", other: "", find: "", drawn: false, image: "", finding: "" };
   const splits = new Map(), tasks = new Map(), applied = new Map();
 
@@ -33,7 +33,7 @@
     state.find = given.get("find") || "";
     state.drawn = given.get("drawn") === "1";
     state.image = given.get("image") || "";
-    state.finding = findings[given.get("finding")] ? given.get("finding") : "";
+    state.finding = Object.hasOwn(findings, given.get("finding")) ? given.get("finding") : "";
     settings = own();
     for (const one of site.criteria) {
       for (const name of ["alpha", "beta", "tau"]) {
@@ -270,7 +270,7 @@
     $("finding").hidden = !only;
     for (const one of [$("subsets"), $("sort").parentElement]) one.hidden = Boolean(only);
     wrong = new Set(only ? nooch.unpack(only.rows).subarray(0, only.wrong) : []);
-    if (only) $("finding").querySelector("p").textContent = plain(`${only.sentence}: ${count(only.wrong)} errors in ${count(nooch.unpack(only.rows).length)} images`);
+    if (only) $("finding").querySelector("p").textContent = plain(`${state.finding}. ${only.sentence}: ${count(only.wrong)} errors in ${count(nooch.unpack(only.rows).length)} images`);
     if (only) rows.push(...Array.from(nooch.unpack(only.rows)).filter(fits));
     else if (!found.reason) for (let i = 0; i < task.n; i++) if (found.marks[i] === code && fits(i)) rows.push(i);
     const of = found.reason || only ? null : order();

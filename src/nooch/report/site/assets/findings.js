@@ -1,4 +1,4 @@
-// The overview of a check: buttons that copy the ids of a finding's images, or the finding.
+// The overview of a check: buttons that copy or save the ids of a finding's images, or the finding.
 "use strict";
 (async () => {
   const findings = await nooch.load("findings");
@@ -8,6 +8,12 @@
       const one = findings[button.dataset.finding], markdown = "markdown" in button.dataset;
       const { ids } = markdown ? {} : await nooch.load(`split-${button.dataset.split}`);
       const text = markdown ? one.markdown : Array.from(nooch.unpack(one.rows), (row) => ids[row]).join("\n");
+      if ("file" in button.dataset) {
+        const address = URL.createObjectURL(new Blob([text, "\n"], { type: "text/plain" }));
+        nooch.el("a", { href: address, download: `finding-${button.dataset.finding}.txt` }).click();
+        setTimeout(() => URL.revokeObjectURL(address), 60000);
+        return;
+      }
       try {
         await navigator.clipboard.writeText(text);
         button.textContent = "Copied";
