@@ -115,9 +115,9 @@ def load_suite(folder: str | Path) -> Suite:
     """Read a suite folder and check the hash of its table; rows are read when a set is used.
 
     Args:
-        folder: a suite folder, or that of a check; or a suite of the package: ``nooch-coco``, the
-            authors' 24 challenge sets with COCO's labels; ``nooch-words``, a sample of images for
-            80 of COCO's things; ``nooch-pope``, POPE's 500 images; or ``nooch-amber``, AMBER's
+        folder: a suite folder, the folder of a check, or a suite of the package: ``nooch-coco``,
+            the authors' 24 challenge sets with COCO's labels; ``nooch-words``, a sample of images
+            for 80 of COCO's things; ``nooch-pope``, POPE's 500 images; or ``nooch-amber``, AMBER's
             1,004. A folder of that name takes precedence.
 
     Raises:
