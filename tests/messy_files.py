@@ -385,8 +385,8 @@ FORMS: dict[str, Messy] = {
     "x/blank next to 0/1": Messy(marked("x"), "asked", words=("--blank-is-no for 3",)),
     "its name/blank next to 0/1": Messy(marked("car"), "asked", words=("--blank-is-no for 3",)),
     "remarks next to 0/1": Messy(marked("blurry", "remark")),
-    "a column y": Messy(TARGET, "asked", words=("--attributes place", "--label y,place")),
-    "a column y, one class": Messy(TARGET, flags="--attributes place", truth=Y),
+    "a column y": Messy(TARGET, "asked", words=("--label y for 1", "--label y,place")),
+    "a column y, one class": Messy(TARGET, flags="--label y", truth=Y),
     "a column y, two classes": Messy(TARGET, flags="--label y,place", truth=Y_PLACE),
     "a column is_train": Messy(TRAIN, "asked", words=("--split-column is_train", "1=train,0=test")),
     "a class called train": Messy(more(["train", "1", "0", "1", "0"]), truth=TRAINS),
@@ -413,7 +413,9 @@ FORMS: dict[str, Messy] = {
     "present and absent, said": Messy(only("t.csv", STATED), flags="--present present"),
     "present and absent, all": Messy(only("t.csv", STATED), flags="--present none", truth=EVERY),
     "choices of Label Studio": Messy(only("t.csv", CHOICES), truth=TRUTH),
-    "0/1 next to yes/no": Messy(FLASH, "asked", words=("--attributes flash for 2",)),
+    "0/1 next to yes/no": Messy(
+        FLASH, "asked", words=("for 2 classes, and flash as an attribute",)
+    ),
     "0/1 next to yes/no, an attribute": Messy(FLASH, flags="--attributes flash"),
     "true/false next to a year": Messy(more(["year", *"1234"], yes="true", no="false")),
     "1/-1 with a class in all images": Messy(

@@ -477,6 +477,62 @@ def test_worse_is_one_condition_of_check_and_evaluate_and_counts_findings(
           kind=ParameterError)  # fmt: skip
 
 
+def test_named_columns_are_the_context_of_a_check(folder, tmp_path, run_cli, monkeypatch):
+    """Of a table, where they are no labels, and of a dataset whose labels are context, too."""
+    monkeypatch.chdir(tmp_path)
+    draw = np.random.default_rng(2)
+    n = 900
+    site, scanner = (draw.choice(names, n) for names in (["North", "South"], ["GE", "Siemens"]))
+    ill = draw.random(n) < np.where(scanner == "GE", 0.2, 0.5)
+    said = np.where(ill & (draw.random(n) > np.where(scanner == "GE", 0.5, 0.1)), 0.9, 0.1)
+    columns = {"site": site, "scanner": scanner, "sex": draw.choice(["f", "m"], n)}
+    table = {"image": [f"{i}.png" for i in range(n)], "malignant": ill.astype(int), **columns,
+             "patient": np.arange(n) // 3}  # fmt: skip
+    pl.DataFrame(table).with_columns(contrast=ill.astype(int)[::-1]).write_csv("t.csv")
+    pl.DataFrame({"image_id": table["image"], "malignant": said}).write_csv("p.csv")
+    # columns of texts and 0 and 1 may be labels, unless they are the context
+    assert "--label malignant,contrast" in run_cli("check t.csv p.csv --out asked").err
+    named = "check t.csv p.csv --context scanner,site,contrast --bootstrap 0 --group patient"
+    done = run_cli(f"{named} --label malignant --format json --out one").ok()
+    assert "the context is scanner, site, contrast" in done.json["notes"]
+    assert " from GE scanners " in done.json["verdict"]
+    about = {row["phi"] for row in done.json["slices"]}
+    assert about
+    assert not any("sex" in phi or "patient" in phi for phi in about)
+    made = nooch.load_suite("one/suite").header.criteria["context"].restored().criterion
+    assert made.columns == ("scanner", "site", "contrast")
+    kept = nooch.load_dataset("one/dataset")
+    assert kept.fingerprint == kept.with_context(["sex"]).fingerprint
+    assert {"sex", "patient"} < {*kept.attributes}
+    for names, words in {
+        "malignant": "malignant cannot be the context", "image,site": "give --context site",
+        "scaner": "did you mean scanner",
+    }.items():  # fmt: skip
+        run_cli(f"check t.csv p.csv --label malignant --context {names} --out x").refused(words)
+    for names, words in {
+        "site,patient": "has the groups of images",
+        "malignant": "is a class, and no column",
+    }.items():
+        run_cli(f"check one/dataset p.csv --group patient --out x --context {names}").refused(words)
+    run_cli("check t.csv p.csv --attributes site --out x").refused("--attributes")
+    # classes that are context of each other, and areas
+    data = nooch.load_dataset(folder / "dataset")
+    hours = pl.Series("hour", np.arange(len(data)) % 4)
+    several = replace(data, images=data.images.with_columns(hours, day=hours // 2))
+    given = {"bootstrap": 0, "min_hard": 1, "slices": False}
+    few = check(several, folder / "model.csv", "few", context=["hour"], **given)
+    assert few.suite.criteria == ("context",)
+    assert few.suite.header.criteria["context"].parameters["columns"] == ("hour",)
+    both = check(
+        several, folder / "model.csv", "both", context=["hour"], criterion=["ce", "context"],
+        **given,
+    )  # fmt: skip
+    assert both.suite.criteria == ("ce", "context")
+    # one criterion for one class of images, named or by default
+    done = run_cli("check one/dataset p.csv --criterion context --bootstrap 0 --out all").ok()
+    assert "the context is site, scanner, sex" in done.err
+
+
 def test_a_scanner_and_a_regression_on_context_are_named(tmp_path):
     """The sentence of a column names its value; a criterion as a whole names what drives it."""
     draw = np.random.default_rng(1)

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import polars as pl
 import pytest
-from refusals import fails
+from refusals import fails, refused
 from scipy.sparse import csr_array
 
 import nooch
@@ -17,7 +17,7 @@ from nooch.base.split_plan import SplitPlan
 from nooch.cli.declared import settings_of
 from nooch.criteria import FittedContext
 from nooch.criteria.presences import Presences
-from nooch.data import Dataset, load_dataset
+from nooch.data import Dataset, load_dataset, save_dataset
 from nooch.data.splits import SPLIT_NAMES, apply_split, unit_numbers
 from nooch.evaluation import context_run
 from nooch.evaluation.bootstrap import BootstrapDraws
@@ -279,6 +279,33 @@ def test_group_columns_and_ids_are_no_context():
         images.select("image_id", "photo"), ["car"], csr_array(np.ones((n, 1)))
     )
     fails(lambda: Presences.from_dataset(only_ids, "columns"), "no attribute column but photo")
+
+
+def test_named_columns_are_the_context(tmp_path):
+    n = 120
+    columns = {
+        "scene": [f"s{k // 6}" for k in range(n)], "photo": [f"p{k}" for k in range(n)],
+        "place": [("land", "sea")[k % 2] for k in range(n)], "one": ["x"] * n,
+        "hour": np.arange(n) % 4,
+    }  # fmt: skip
+    images = pl.DataFrame({"image_id": np.arange(n), **columns})
+    data = Dataset.build(images, ["car"], csr_array(np.ones((n, 1))))
+    named = data.with_context(["hour", "place"])
+    assert named.context_columns == ("hour", "place")
+    assert named.fingerprint == data.fingerprint
+    assert named.attributes == data.attributes
+    assert named.select(rows=np.arange(3)).context_columns == ("hour", "place")
+    assert data.with_context(()).context_columns == data.context_columns
+    # a group that is declared later is still none
+    assert data.with_context(["scene", "place"]).grouped("scene").context_columns == ("place",)
+    save_dataset(named, tmp_path / "kept")
+    assert load_dataset(tmp_path / "kept").context_columns == ("hour", "place")
+    for name, words in {
+        "scene": "has the groups of images", "photo": "120 values for 120 images, like ids",
+        "one": "one value", "car": "is a class, and no column", "plac": "did you mean place",
+    }.items():  # fmt: skip
+        error = refused(lambda name=name: data.grouped("scene").with_context(["hour", name]), words)
+        assert name == "plac" or "pass context=['hour']" in error
 
 
 def test_an_image_without_a_group_is_one_of_its_own():

@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
@@ -283,6 +284,31 @@ def test_attribute_columns_are_context_where_labels_are_not():
     row = np.flatnonzero(hospital == "A")[1:2]
     assert "hospital=A (+" in fitted.explain(data.select(rows=row), "ill")
     fails(lambda: Context(source="columns").fit(dataset(drawn())), "no attribute column")
+
+
+def test_the_columns_of_a_fit_are_read_of_any_images(tmp_path):
+    """In few images, or a part of them, a column's values would be taken for ids."""
+    random = np.random.default_rng(0)
+    place = random.integers(0, 30, 900)
+    y = random.random(900) < np.where(place < 10, 0.8, 0.2)
+    columns = {"place": [f"p{k:02}" for k in place], "hour": random.integers(0, 3, 900)}
+    splits = np.where(np.arange(900) % 10, "train", "test")
+    data = dataset(np.stack([y, ~y], axis=1), ["ill", "well"], splits, columns=columns)
+    test = data.select("test")
+    assert data.context_columns == ("place", "hour")
+    assert test.context_columns == ("hour",)
+    fitted = Context(source="columns").fit(data.select("train"), ["ill"])
+    assert (fitted.support(test, "ill") == fitted.support(data, "ill")[splits == "test"]).all()
+    few = test.images.drop("place")
+    refused(lambda: fitted.support(replace(test, images=few), "ill"), "'place' is not a column")
+    whole = find(data, Context(source="columns"), splits=["test"])
+    assert whole.header.criteria["context"].parameters["columns"] == ("place", "hour")
+    named = find(data, Context(columns=["hour"]), splits=["test"])
+    restored = named.header.criteria["context"].restored()
+    assert restored.criterion.columns == ("hour",)
+    assert restored.regressions["ill"].context == ["hour=", "hour=0", "hour=1", "hour=2"]
+    refused(lambda: find(data, Context(columns=["hours"])), "did you mean hour")
+    found_in_parts(tmp_path, data, {"columns": Context(source="columns")}, 9)
 
 
 @pytest.mark.parametrize("source", ["labels", "columns"])

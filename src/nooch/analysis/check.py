@@ -244,6 +244,7 @@ def check(
     images: str | Path | None = None,
     range: tuple[float, float] | None = None,
     group: str | None = None,
+    context: Sequence[str] = (),
     seed: Seed = 0,
     fail_if: Sequence[str] = (),
     threshold: BoxThreshold | None = None,
@@ -266,8 +267,9 @@ def check(
         out: folder to write.
         tasks: names of tasks; by default all that have predictions.
         split: ``test`` if there is one, else ``valid``, else all images.
-        criterion: ``ce``, ``context`` or ``gist``, or several; by default every criterion that the
-            dataset has the data for: areas, several labels per image, embedded captions.
+        criterion: ``ce``, ``context`` or ``gist``, or several; by default ``context`` if its
+            columns are named, else every criterion that the dataset has the data for: areas,
+            several labels per image, embedded captions.
         decision: ``threshold``: a class is claimed where its output is above 0 (probability 0.5);
             ``argmax``: the class with the largest output is the answer. By default argmax where
             labels exclude each other.
@@ -289,6 +291,9 @@ def check(
             channel; by default what the dataset records, else percentiles of a sample.
         group: column, or pattern of file names, of images that count as one in intervals and tests,
             such as ``scene``; by default the dataset's.
+        context: attribute columns that are the context, such as ``scanner,site``, and not labels;
+            by default the other labels are, or, where they exclude each other, every column that is
+            neither the group nor like ids.
         seed: seed of the resamples.
         fail_if: ``worse`` for a task on which a run is worse than the ``baseline``, ``context`` for
             any finding of errors by context, or conditions on the scores, such as
@@ -317,8 +322,10 @@ def check(
         'index.html'
     """
     with write_folder(out, overwrite=overwrite, marker=CHECK_MARKER) as folder:
-        data, recorded, notes = _opened(dataset, folder, Path(out), images, range, hints, progress)
-        data = data.grouped(group)
+        data, recorded, notes = _opened(
+            dataset, folder, Path(out), images, range, hints, context, progress
+        )
+        data = data.grouped(group).with_context(context)
         split = checked_split(data, split)
         judged = judge_runs(
             predictions, data, split, tasks=tasks, reading=reading, threshold=threshold, iou=iou,
@@ -406,16 +413,18 @@ def _opened(
     images: str | Path | None,
     value_range: tuple[float, float] | None,
     hints: Hints | None,
+    context: Sequence[str],
     progress: Progress,
 ) -> tuple[Dataset, str | None, list[str]]:
     """The dataset, its path for the suite to record, and a note if it was imported."""
+    of_table = replace(hints or Hints(), context=context)
     if isinstance(dataset, Dataset):
         data, place = dataset, None
     elif not isinstance(dataset, str | Path):
         if as_polars(dataset, "the dataset", "columns of one type each") is None:
             raise no_dataset("dataset", dataset)
         target = folder / "dataset"
-        made = import_dataset(dataset, target, hints=hints, images=images, progress=progress)
+        made = import_dataset(dataset, target, hints=of_table, images=images, progress=progress)
         return load_dataset(target), "../dataset", [made.header.provenance["notes"][0]]
     elif is_address(dataset) or not (path := Path(str(dataset)).absolute()).exists():
         data, place = load_dataset(dataset), str(dataset)
@@ -424,7 +433,7 @@ def _opened(
         data, place = load_dataset(path), os.path.relpath(path, out.absolute() / "suite")
     else:
         with giving("hints", HINTS):
-            recognized = recognize(path, hints, images)
+            recognized = recognize(path, of_table, images)
             given = images or recognized.images
             about: dict[str, Any] = {"images": given, "range": value_range, "progress": progress}
             import_dataset(recognized.reading, folder / "dataset", **about)
@@ -439,32 +448,37 @@ def _criteria(
     data: Dataset, names: Sequence[str] | None, ce: CE
 ) -> tuple[dict[str, Any], list[str]]:
     """The criteria asked for, or those that the dataset allows; and what they leave out."""
-    made: dict[str, Any] = {"ce": ce, "context": Context(), "gist": Gist()}
+    made: dict[str, Any] = {"ce": ce, "context": Context(columns=data.context), "gist": Gist()}
     for name in names or ():
         check_one_of("criterion", name, made, owner="a check")
-    if names is not None:
-        return {name: made[name] for name in made if name in names}, []
-    notes = []
+    chosen = ["context"] if data.context and names is None else names
+    notes = [f"the context is {some_of(data.context)}"] if data.context else []
+    needs_labels = not data.context and (chosen is None or "context" in chosen)
+    error, columns = no_context(data) if needs_labels else None, data.context_columns
+    if error is not None and columns:
+        made["context"] = Context(source="columns")
+        notes = [f"{error.problem}; the context is {some_of(columns)}"]
+    elif error is not None:
+        del made["context"]
+        error = error.changed(remedy=_CONTEXT, give=())
+        if chosen is not None:
+            raise error
+    if chosen is not None:
+        return {name: made[name] for name in made if name in chosen}, notes
     if not data.has_areas:
         del made["ce"]
-        notes.append(
+        notes.insert(
+            0,
             "areas are unknown: the context is the presence of other classes, and objects are not"
-            " compared at the same size"
+            " compared at the same size",
         )
     if not data.embedding_names:
         del made["gist"]
-    if (error := no_context(data)) is None:
-        return made, notes
-    del made["context"]
-    if data.context_columns:
-        made["context"] = Context(source="columns")
-        notes.append(f"{error.problem}; the context is {some_of(data.context_columns)}")
-    elif not made:
+    if error is not None and not made:
         if len(data.classes) == 1:
             raise error
         # scores, confusions and slices are left
-        made |= all_easy(data)
-        notes = [f"{error.problem}; {_CONTEXT}"]
+        return all_easy(data), [f"{error.problem}; {_CONTEXT}"]
     return made, notes
 
 

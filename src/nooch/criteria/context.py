@@ -40,7 +40,14 @@ from nooch.criteria.contract import (
     saved_as,
     thresholds_of,
 )
-from nooch.criteria.presences import LABELS, SOURCES, Presences, fold_numbers
+from nooch.criteria.presences import (
+    COLUMNS,
+    LABELS,
+    SOURCES,
+    Presences,
+    columns_of,
+    fold_numbers,
+)
 from nooch.data import Dataset
 from nooch.data.splits import unit_names
 
@@ -79,6 +86,8 @@ class Context:
             by task a pair (None for a task without a challenge set).
         source: ``labels``, the other classes; or ``columns``, the images' attribute columns, each
             value present or absent.
+        columns: attribute columns that are the context, such as ``scanner,site``, instead of the
+            other classes.
         exclude: classes that are not context, for all tasks or by task, such as a parent class.
         include: classes that are context although they imply the task's class.
         folds: of images, by a hash of their ids, each given support by a regression on the others;
@@ -99,6 +108,7 @@ class Context:
     include: Names = ()
     folds: int = 0
     group: str = ""
+    columns: Sequence[str] = ()
 
     kind = "context"
     state = Presences
@@ -106,6 +116,9 @@ class Context:
 
     def __post_init__(self) -> None:
         check_one_of("source", self.source, SOURCES, owner="context")
+        object.__setattr__(self, "columns", tuple(self.columns))
+        if self.columns:
+            object.__setattr__(self, "source", COLUMNS)
         tau = checked_tau(self.tau, "context", -_LARGEST, _LARGEST, "log odds, such as 0 for 1:1")
         object.__setattr__(self, "tau", tau)
         if tau is not None:
@@ -125,7 +138,7 @@ class Context:
     def partial(self, shard: Dataset, tasks: Sequence[str] = ()) -> Presences:
         """Presences in the training images of a part."""
         del tasks
-        return Presences.from_dataset(shard, self.source, self.group)
+        return Presences.from_dataset(shard, self.source, self.group, self.columns)
 
     def merge(self, states: Iterable[Presences]) -> Presences:
         """All images; of more than ``MOST_IMAGES``, a sample that is the same for any parts."""
@@ -200,7 +213,7 @@ class FittedContext(SupportFitted):
     def parameters(self) -> dict[str, Any]:
         """Lift, tau, the source and what was excluded or included."""
         own = self.criterion
-        settings = {"exclude": own.exclude, "include": own.include}
+        settings = {name: getattr(own, name) for name in ("exclude", "include", "columns")}
         given = {name: msgspec.to_builtins(value) for name, value in settings.items() if value}
         folds = {name: getattr(own, name) for name in ("folds", "group") if getattr(own, name)}
         return {"lift": own.lift, "tau": own.tau, "source": own.source, **folds, **given}
@@ -296,14 +309,14 @@ class FittedContext(SupportFitted):
         """Presences that the regressions use. Raises ParameterError for a class that the data
         lack.
         """
-        table = Presences.from_dataset(data, self.criterion.source)
-        names = dict.fromkeys(
-            name for regression in self.regressions.values() for name in regression.context
-        )
-        if self.criterion.source == LABELS:
-            for name in names:
-                check_one_of("class", name, data.classes, owner="the dataset")
-        return table.with_names(list(names))
+        names = [*dict.fromkeys(n for one in self.regressions.values() for n in one.context)]
+        if self.criterion.source == COLUMNS:
+            # of few images a column may look like ids: what was fitted is read
+            columns = columns_of(names, data)
+            return Presences.from_dataset(data, COLUMNS, columns=columns).with_names(names)
+        for name in names:
+            check_one_of("class", name, data.classes, owner="the dataset")
+        return Presences.from_dataset(data).with_names(names)
 
     def fold_of(self, data: Dataset) -> NDArray[np.int64]:
         """Index of each image's regression, int64 (n_images,): 0, or 1 + its fold if fitted."""
@@ -386,7 +399,7 @@ class FittedContext(SupportFitted):
                     raise ValueError(f"weights of {task} do not fit")
             own = Context(
                 saved.lift, saved.tau, saved.source, saved.exclude, saved.include, saved.folds,
-                saved.group,
+                saved.group, saved.columns,
             )  # fmt: skip
             return cls(own, saved.unknown, saved.regressions)
 

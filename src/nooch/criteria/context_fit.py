@@ -337,3 +337,4 @@ class SavedContext(msgspec.Struct):
     include: list[str] | dict[str, list[str]] = []
     folds: int = 0
     group: str = ""
+    columns: list[str] = []

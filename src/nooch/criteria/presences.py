@@ -12,7 +12,7 @@ from blake3 import blake3
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, hstack, vstack
 
-from nooch.base.errors import InputError, some_of
+from nooch.base.errors import InputError, check_one_of, some_of
 from nooch.criteria.exact_sums import presence_of
 from nooch.data import KINDS, Dataset
 from nooch.data.splits import unit_names
@@ -63,9 +63,15 @@ class Presences:
     kinds: NDArray[np.int8]
 
     @classmethod
-    def from_dataset(cls, data: Dataset, source: str = LABELS, group: str | None = None) -> Self:
-        """Presences of a dataset, its images in groups. Raises InputError if it has no attribute
-        column to read.
+    def from_dataset(
+        cls,
+        data: Dataset,
+        source: str = LABELS,
+        group: str | None = None,
+        columns: Sequence[str] = (),
+    ) -> Self:
+        """Presences of a dataset, its images in groups; ``columns``: attributes, by default those
+        that are its context. Raises InputError if it has none to read.
         """
         present, gaps = presence_of(data.areas), data.gaps
         names, kinds = list(data.classes), np.full(len(data.classes), -1)
@@ -79,7 +85,7 @@ class Presences:
             change = csr_array((change if gaps.pairs is None else gaps.pairs) - annotated)
             change.eliminate_zeros()
         if source == COLUMNS:
-            values, nulls, more = _one_hot(data)
+            values, nulls, more = _one_hot(data, columns or data.context_columns)
             present, change = hstack([present, values]), hstack([change, nulls])
             if both := set(names) & set(more):
                 problem = f"classes are named as values of attributes are: {some_of(sorted(both))}"
@@ -194,9 +200,22 @@ class Presences:
         return total
 
 
-def _one_hot(data: Dataset) -> tuple[csr_array, csr_array, list[str]]:
+def columns_of(names: Iterable[str], data: Dataset) -> list[str]:
+    """The attribute columns whose values, such as ``hour=7``, are named. Raises ParameterError for
+    one that the dataset lacks.
+    """
+    columns, listed = dict[str, None](), data.attributes
+    for name in names:
+        known = [column for column in listed if name.startswith(f"{column}=")]
+        if not known:
+            check_one_of("column", name.partition("=")[0], listed, owner="the dataset")
+        columns |= dict.fromkeys(known)
+    return [*columns]
+
+
+def _one_hot(data: Dataset, columns: Sequence[str]) -> tuple[csr_array, csr_array, list[str]]:
     """Values of attribute columns: presence, unknown, and names such as ``hour=7``."""
-    if not data.context_columns:
+    if not columns:
         why = f" but {some_of(data.attributes)}: ids or groups" if data.attributes else ""
         raise InputError(
             f"the images have no attribute column{why}, so there is no context in them",
@@ -206,7 +225,7 @@ def _one_hot(data: Dataset) -> tuple[csr_array, csr_array, list[str]]:
     present: list[csr_array] = []
     unknown: list[csr_array] = []
     names: list[str] = []
-    for column in data.context_columns:
+    for column in columns:
         values = data.images[column].cast(pl.String)
         levels = values.unique().drop_nulls().sort()
         codes = values.cast(pl.Enum(levels)).to_physical()

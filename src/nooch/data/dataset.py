@@ -356,19 +356,63 @@ class Dataset(Displayed):
         """
         if group is None:
             return self
-        data = object.__new__(type(self))
-        vars(data).update({k: v for k, v in vars(self).items() if k != "groups"})
-        data._set(provenance={**self.provenance, "group": group})
+        data = self._declaring(group=group)
         # refuses a name that is wrong
         _ = data.groups
         return data
 
+    def _declaring(self, **facts: Any) -> Self:
+        data = object.__new__(type(self))
+        vars(data).update({k: v for k, v in vars(self).items() if k != "groups"})
+        data._set(provenance={**self.provenance, **facts})
+        return data
+
+    @property
+    def context(self) -> tuple[str, ...]:
+        """The attribute columns that are declared as the context; none: every one that can be."""
+        return tuple(self.provenance.get("context", ()))
+
+    def with_context(self, columns: Sequence[str]) -> Self:
+        """The dataset with these attribute columns as the context; of none, as it is.
+
+        Raises ParameterError for a name that is no attribute column, or of one that cannot be
+        context: it has the groups, one value, or values like ids.
+        """
+        if not columns:
+            return self
+        able = [n for n in self.attributes if self._no_context(n) is None]
+        for name in columns:
+            is_class = name in self.classes and name not in self.attributes
+            why = "is a class, and no column" if is_class else self._no_context(name)
+            if why is not None:
+                kept = [n for n in columns if n in able]
+                raise ParameterError(
+                    f"{name} {why}",
+                    where="`context`",
+                    allowed=f"columns that can be context: {some_of(able, 12) or 'none'}",
+                    give={"context": kept or None},
+                )
+        return self._declaring(context=[*dict.fromkeys(columns)])
+
+    def _no_context(self, name: str) -> str | None:
+        """Why a column cannot be context, or None. Raises ParameterError if there is none."""
+        column = self.images[check_one_of("column", name, self.attributes, owner="the dataset")]
+        values = column.drop_nulls().n_unique()
+        if name == self.group:
+            return "has the groups of images"
+        if values < 2:
+            return "has one value" if values else "has no value"
+        few = f"has {values:,} values for {counted(column.count(), 'image')}, like ids"
+        return few if _is_id(column) else None
+
     @property
     def context_columns(self) -> tuple[str, ...]:
-        """Attribute columns that can be context: not the groups', nor like ids, which have more
-        than 20 values: texts of fewer than 10 images each, or whole numbers of fewer than 3.
+        """Attribute columns that are context: those declared, or all that can be: not the groups',
+        nor like ids, which have more than 20 values: texts of fewer than 10 images each, or whole
+        numbers of fewer than 3.
         """
-        return tuple(n for n in self.attributes if n not in (self.group, *self._id_columns))
+        columns = self.context or [n for n in self.attributes if n not in self._id_columns]
+        return tuple(n for n in columns if n != self.group)
 
     @property
     def _id_columns(self) -> list[str]:
@@ -377,7 +421,7 @@ class Dataset(Displayed):
     @property
     def id_notes(self) -> list[str]:
         """A note on the columns that are like ids, if there are any."""
-        like = self._id_columns
+        like = [] if self.context else self._id_columns
         return [f"no context, since its values are like ids: {some_of(like)}"] if like else []
 
     @property

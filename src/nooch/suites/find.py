@@ -22,7 +22,7 @@ import polars as pl
 from msgspec import Meta
 
 from nooch.base.calls import Map, Progress, checked, no_progress, tracked
-from nooch.base.errors import Command, InputError, ParameterError, check_one_of
+from nooch.base.errors import Command, InputError, ParameterError, check_one_of, giving
 from nooch.base.files import (
     SUITE_MARKER,
     check_output,
@@ -46,6 +46,7 @@ from nooch.criteria import (
 from nooch.criteria.by_name import parse_criteria
 from nooch.criteria.context import FOLDS
 from nooch.criteria.cue_stability import cue_stability
+from nooch.criteria.presences import COLUMNS
 from nooch.data import Dataset, ImageNames, as_dataset
 from nooch.data.part_files import Header
 from nooch.suites.challenge_set import ChallengeSet
@@ -385,13 +386,10 @@ def _fitted(
     of_labels = [isinstance(c, CE | Context | Gist | Combination) for c in criteria.values()]
     if all(of_labels) and not _has_labels(data):
         criteria = {**criteria, **all_easy(data)}
-    if data.fitting_split in splits:
-        # no image has support from a regression that was fitted on it
-        own: dict[str, Any] = {"folds": FOLDS, "group": data.group or ""}
-        criteria = {
-            name: replace(criterion, **own) if isinstance(criterion, Context) else criterion
-            for name, criterion in criteria.items()
-        }
+    criteria = {
+        name: _of_dataset(one, data, splits) if isinstance(one, Context) else one
+        for name, one in criteria.items()
+    }
     tables = {name: getattr(c, "thresholds", None) for name, c in criteria.items()}
     check_thresholds(tables, tasks, data.classes)
     base = {name: c for name, c in criteria.items() if not isinstance(c, Combination)}
@@ -399,6 +397,18 @@ def _fitted(
     fitted = _fit(fitting, base, tasks)
     same = reads_of(fitted.values()) == reads_of(base.values())
     return (fitted, criteria), fitting if same else work.reading(fitted.values())
+
+
+def _of_dataset(criterion: Context, data: Dataset, splits: Sequence[str]) -> Context:
+    """With the folds of images that are searched and fitted, and the columns of all parts."""
+    if data.fitting_split in splits:
+        # no image has support from a regression that was fitted on it
+        criterion = replace(criterion, folds=FOLDS, group=data.group or "")
+    if criterion.source == COLUMNS:
+        with giving("", {"context": "columns"}):
+            columns = data.with_context(criterion.columns).context_columns
+        criterion = replace(criterion, columns=columns)
+    return criterion
 
 
 def _fit(

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @takes("nooch.analysis.check:check", leave=["stability"], whole=["fail_if"])
 @with_reading
-@with_hints("follow_links")
+@with_hints("follow_links", "attributes", "context")
 def check_command(
     settings: Any,
     reading: Any,

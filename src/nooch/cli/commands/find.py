@@ -43,9 +43,10 @@ _CE, _GIST, _ATTRIBUTE = (f"Criterion {name}" for name in ("ce", "gist", "attrib
 @takes(
     "nooch.criteria.context:Context",
     "context",
-    only=["lift", "source", "exclude", "include"],
+    only=["lift", "source", "columns", "exclude", "include"],
     group="Criterion context",
     source={"flags": ["--from"]},
+    columns={"flags": ["--context"]},
     lift={"default": None},
     exclude={**_CLASSES, "parse": partial(shared.parse_classes, option="--exclude")},
     include={**_CLASSES, "parse": partial(shared.parse_classes, option="--include")},
@@ -83,8 +84,8 @@ def find_command(
         None, "--preset", help="waterbirds, iwildcam, fmow, imagenet-a or breeds.",
         rich_help_panel=_ATTRIBUTE,
     ),
-    columns: str = Option(
-        None, "--preset-columns", help="Columns of the preset, if named differently.",
+    preset_columns: str = Option(
+        None, help="Columns of the preset, if named differently.",
         rich_help_panel=_ATTRIBUTE,
     ),
     values: Path = Option(
@@ -113,12 +114,12 @@ def find_command(
         **BY_NAME,
         "ce": partial(kinds.CE, **ce),
         "context": partial(kinds.Context, **matched | context),
-        "attribute": lambda: kinds.Attribute(_phi(phi_preset, columns, values, **attribute)),
+        "attribute": lambda: kinds.Attribute(_phi(phi_preset, preset_columns, values, **attribute)),
         "scores": partial(kinds.ContextScores, scores.get("column", "")),
     }
     make = partial(criterion_of, makers=makers)
     criteria = parse_criteria(criterion, partial(_fitted, load_suite(fitted)) if fitted else make)
-    idle = [f"--{name}" for name in context if name != "source"]
+    idle = [f"`{name}`" for name in context if name != "source"]
     if idle and "context" not in criteria:
         problem = "has no effect without the context criterion"
         raise ParameterError(problem, where=", ".join(idle), give={"criterion": "context"})

@@ -230,7 +230,7 @@ def with_hints(*leave: str) -> Callable[[Command], Command]:
     return takes(
         "nooch.data.importing.table_roles:Hints",
         "hints",
-        leave=leave,
+        leave=["context", *leave],
         group="Annotations",
         class_column={"flags": ["--class"]},
         area_column={"flags": ["--area"]},

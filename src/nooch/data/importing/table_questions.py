@@ -180,9 +180,7 @@ def ask_attributes(
     if not asked:
         return
     classes = [name for name in labels if name not in asked]
-    kept = [name for name in rest if name not in classes]
-    gets = f"{counted(len(classes), 'class')}, {some_of(classes)}, and {_as_attributes(asked)}"
-    readings: list[Reading] = [(gets, {"attributes": kept})] if classes else [*others()]
+    readings: list[Reading] = [_labels(classes, asked)] if classes else [*others()]
     readings.append(_labels(labels))
     split = next((SPLIT_NAMES[word] for word in record_of(asked[0]) if word in SPLIT_NAMES), None)
     cells = table[asked[0]]

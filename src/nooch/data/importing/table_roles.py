@@ -99,6 +99,7 @@ class Hints(Options):
         split_column: column of split names.
         split_values: what values of a table's column of splits mean, such as ``{"0": "train"}``.
         attributes: columns to keep as attributes; by default all that have no other part.
+        context: columns that are context, and no labels, such as ``scanner``.
         box_format: order of the numbers of boxes, where their columns leave it open: ``xyxy``
             (corners), ``xywh`` (left, top, width, height) or ``cxcywh`` (center).
         one_class: name of the class of all boxes, where no column has classes.
@@ -119,6 +120,7 @@ class Hints(Options):
     split_column: str | None = None
     split_values: Mapping[str, str] = field(default_factory=dict)
     attributes: Sequence[str] = ()
+    context: Sequence[str] = ()
     box_format: Annotated[str, FORMATS] | None = None
     one_class: str | None = None
     void: Sequence[int] = ()
@@ -187,27 +189,18 @@ def table_roles(
         InputError: no row, no column of images or labels, or labels that can be read in several
             ways.
     """
-    present = None if hints.present_column == "none" else hints.present_column
-    one_each = (
-        hints.class_column, hints.area_column, present, hints.file_name, hints.split_column,
-    )  # fmt: skip
-    for name in (*one_each, *hints.label, *hints.positive, *hints.attributes):
-        if name is not None:
-            check_one_of("column", name, table.columns, owner=str(where))
-    names, key = _small(table), _image_column(table, hints.id, where)
+    names, key = _small(table), _key(table, hints, where)
     table = table.filter(has_image(key, table.schema[key]))
     if not table.height:
         raise InputError("contains no row", where=where, remedy="give a table with a row per image")
-    if key in (hints.class_column, *hints.label):
-        problem = f"column {key} cannot have both the images and the classes"
-        raise ParameterError(problem, where=where, give={"id": ...})
     is_file = table[key].dtype == pl.String and _share_of_files(table[key]) > 0
     split = hints.split_column or _split_column(table, names)
     others = [names[n] for n in FILE_COLUMNS if n in names and names[n] != key]
     texts = [name for name in others if table[name].dtype == pl.String]
     file_name = hints.file_name or (None if is_file else next(iter(texts), None))
     columns = _columns(key, file_name, split, hints)
-    taken = {key, split, file_name, *hints.attributes} - {*hints.label, hints.class_column}
+    told = {*hints.attributes, *hints.context}
+    taken = {key, split, file_name, *told} - {*hints.label, hints.class_column}
     boxes, note = _boxes(table, names, where, hints, (file_name or key, images))
     class_column = hints.class_column or _class_column(
         table, key, names, {*taken, *boxes.box}, where, hints, rows_with(table, boxes.box)
@@ -242,6 +235,26 @@ def table_roles(
         columns = replace(columns, attributes=of_images)
         why += f"; left out: {some_of(others)}" if others else ""
     return columns, long, why, is_file
+
+
+def _key(table: pl.DataFrame, hints: Hints, where: object) -> str:
+    """The column of images. Raises ParameterError for hints that name no column, or one twice."""
+    present = None if hints.present_column == "none" else hints.present_column
+    one_each = (
+        hints.class_column, hints.area_column, present, hints.file_name, hints.split_column,
+    )  # fmt: skip
+    for name in (*one_each, *hints.label, *hints.positive, *hints.attributes, *hints.context):
+        if name is not None:
+            check_one_of("column", name, table.columns, owner=str(where))
+    key = _image_column(table, hints.id, where)
+    if key in (hints.class_column, *hints.label):
+        problem = f"column {key} cannot have both the images and the classes"
+        raise ParameterError(problem, where=where, give={"id": ...})
+    if both := [n for n in hints.context if n in {key, *one_each, *hints.label, *hints.positive}]:
+        kept = [name for name in hints.context if name not in both]
+        problem = f"{some_of(both)} cannot be the context and have labels, images or splits"
+        raise ParameterError(problem, where=where, give={"context": kept or None})
+    return key
 
 
 def _ask_presence(
@@ -614,7 +627,7 @@ def _wide(
         if not (hints.positive or hints.blank_is_no):
             ask_texts(labels, texts, where)
     why = f"a row for each {key}; columns of 0 and 1 or yes and no are labels: {', '.join(labels)}"
-    kept = hints.attributes or [name for name in rest if name not in labels]
+    kept = hints.attributes or [*hints.context, *(name for name in rest if name not in labels)]
     why += f"; attributes: {some_of(kept)}" if kept else ""
     return TableOfImages(labels, dict(hints.positive), hints.blank_is_no), why
 
