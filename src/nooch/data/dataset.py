@@ -375,7 +375,7 @@ class Dataset(Displayed):
     def with_context(self, columns: Sequence[str]) -> Self:
         """The dataset with these attribute columns as the context; of none, as it is.
 
-        Raises ParameterError for a name that is no attribute column, or of one that cannot be
+        Raises ParameterError for a name that is not an attribute column, or of one that cannot be
         context: it has the groups, one value, or values like ids.
         """
         if not columns:
