@@ -416,3 +416,36 @@ def test_captions_of_amber_mention_its_words_by_their_names(tmp_path):
         assert row["easy_negative"] == pytest.approx(rates["rate", "easy_negative"].value)
     validity = nooch.validity("nooch-amber", captions=files)
     assert "tasks are mentioned by the words of names (`synonyms`)" in validity.notes
+
+
+def test_conditions_judge_models_by_their_folders(models, tmp_path, run_cli):
+    put(models, "again", answers(0.1, 0.05, 0.8, seed=1))
+    suite, page = tmp_path / "suite", tmp_path / "site"
+    nooch.suites.save_suite(SUITE, suite)
+    ask = f"leaderboard {models} --suite {suite} --out {page} --overwrite --junit {page}.xml"
+    run_cli(f"leaderboard {models} --suite {suite} --out {page} --junit {page}.xml").refused(
+        "--fail-if"
+    )
+    done = run_cli(f"{ask} --fail-if worse --baseline better")
+    assert done.code == 1
+    assert "failed: worse: worse, car, test: worse claims cars" in done.out
+    assert "failed: worse: again" not in done.out
+    assert (page / "index.html").is_file()
+    assert 'failures="1"' in page.with_suffix(".xml").read_text()
+    texts = ["worse", "worse error@hard_negative > better + 0.2", "again error@hard_negative>0.5"]
+    board = leaderboard(models, suite=SUITE, baseline=models / "better", fail_if=texts)
+    assert [(v.condition.text, v.run, v.fired) for v in board.verdicts] == [
+        (texts[1], "worse", True), (texts[2], "again", False),
+        (texts[0], "worse", True), (texts[0], "again", False),
+    ]  # fmt: skip
+    asked = QUESTIONS.with_columns(answers(0.6, 0.2, 0.9)["answer"] == "Yes.")
+    hard = asked.filter(ce="hard_negative")
+    rate = np.average(hard["answer"], weights=hard["weight"])
+    value = leaderboard(models, suite=SUITE, fail_if=["worse error@hard_negative > 0"]).verdicts
+    assert [v.value for v in value] == [pytest.approx(rate)]
+    shown = run_cli(f"{ask} --fail-if 'again error@hard_negative<0' --format json").ok().json
+    assert (shown["conditions"], shown["failed"]) == (1, [])
+    bad = run_cli(f"{ask} --fail-if 'again error@hard_negative<1' --format json")
+    assert (bad.code, bad.json["failed"][0]["run"]) == (1, "again")
+    fails(lambda: leaderboard(models, suite=SUITE, fail_if=["none error@hard<1"]), "none",
+          kind=ParameterError)  # fmt: skip

@@ -171,6 +171,16 @@ def test_captions(run_cli, tmp_path):
     table = pl.read_csv(tmp_path / "s.csv")
     rate = table.filter(task="pooled", metric="rate", subset="easy_negative")
     assert rate.select("run", "value", "n").row(0) == ("model", 0.0, 30)
+    gate = f"captions {SUITE} model.json --criterion ce --tasks boat --junit j.xml --fail-if"
+    done = run_cli(f"{gate} 'model fpr@hard_negative>0.5'")
+    assert done.code == 1
+    assert "failed: model fpr@hard_negative>0.5: model, ce, boat, test: fpr on" in done.out
+    assert 'failures="1"' in (tmp_path / "j.xml").read_text()
+    assert run_cli(f"{gate} 'fpr@easy_negative>0.5' --overwrite").ok()
+    rows[0]["caption"] = "a street"
+    (tmp_path / "old.json").write_text(json.dumps(rows))
+    both = run_cli(f"{gate} worse --overwrite --baseline old.json --format json").ok().json
+    assert (both["conditions"], both["failed"]) == (1, [])
     shown = json.loads(run_cli(f"captions {SUITE} model.json --format json").ok().out)
     assert len(shown["scores"]) > 10
     for wrong, part in (

@@ -12,7 +12,7 @@ from scipy.stats import binomtest
 
 import nooch
 from nooch.base.errors import ParameterError
-from nooch.cli.commands.evaluate import junit_report
+from nooch.cli.gate import junit_report
 from nooch.data import save_dataset
 from nooch.evaluation import Predictions, evaluate, parse_condition
 from nooch.evaluation.answer_sample import answers_as_predictions

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any, Literal
@@ -24,6 +24,7 @@ from nooch.evaluation.answer_files import read_raw_answers
 from nooch.evaluation.answer_sample import (
     answers_as_predictions,
     answers_in,
+    said_as_predictions,
     weighted_as_sample,
     with_unanswered,
     without_suspects,
@@ -38,9 +39,12 @@ from nooch.evaluation.context_changes import (
     context_changes,
 )
 from nooch.evaluation.context_rates import answer_rates
+from nooch.evaluation.evaluate import evaluate
 from nooch.evaluation.metrics.paired_changes import PairedAnswers
 from nooch.evaluation.metrics.proportions import SIGNIFICANT, holm
 from nooch.evaluation.metrics.subset_metrics import value_of
+from nooch.evaluation.predictions import Predictions
+from nooch.evaluation.scores import ConditionVerdict
 from nooch.evaluation.vocabulary import Vocabulary, load_vocabulary
 from nooch.report.site.folder import page_environment, write_assets
 from nooch.suites import CELLS, Suite, as_suite
@@ -51,6 +55,7 @@ _MARKER = "leaderboard.json"
 _ORDER = ("hard_negative", "easy_negative", "easy_positive", "hard_positive")
 _MACRO = "macro_recall"
 _PAIR = ("image_id", "task")
+_RESAMPLES = 1000
 _SURE = "_without_suspects"
 _NULLABLE: dict[str, Any] = dict.fromkeys((f"{cell}{_SURE}" for cell in _ORDER[:2]), pl.Float64)
 _NULLABLE |= {"gap": pl.Float64, "n_both": pl.Int64}
@@ -109,11 +114,15 @@ class Leaderboard(TabularResult):
             each model whose first rate is lower with p up to .05: tied models share it.
         settings: suite, criterion, splits, and what was read (JSON-like).
         changes: what each model changes against the baseline, if there is one.
+        verdicts: on the conditions of ``fail_if``.
+        notes: what the conditions are judged on, if there are any.
     """
 
     table: pl.DataFrame
     settings: Mapping[str, Any]
     changes: Sequence[ContextChange] = ()
+    verdicts: Sequence[ConditionVerdict] = ()
+    notes: Sequence[str] = ()
 
     @property
     def display(self) -> DisplayTable:
@@ -172,6 +181,7 @@ def leaderboard(
     answers: str | None = None,
     questions: str | Path | None = None,
     baseline: str | Path | None = None,
+    fail_if: Sequence[str] = (),
     least_coverage: Share = 0.95,
     synonyms: str | Path | None = None,
     data: Dataset | str | Path | None = None,
@@ -200,7 +210,8 @@ def leaderboard(
         questions: file of the questions that all models were asked, as ``nooch.export`` writes it;
             by default the questions that ``nooch ask`` draws by default.
         baseline: model that the others are compared with, or its folder or file: does each err
-            less by context, or only say less?
+            less by context, or only say less? Conditions judge it only where they name it.
+        fail_if: conditions on the answers, as for ``nooch.evaluate``; a model's name is its folder.
         least_coverage: share of the questions (for captions: of the images) that must have an
             answer, for each of the four rates.
         synonyms: words by which captions mention a task: ``coco``, ``names`` (only the task's
@@ -234,8 +245,8 @@ def leaderboard(
     runs, captions = _runs(entries, read, progress)
     cells = suite.cells(keys)
     rows, counted_as, of_models = [], {}, dict[tuple[str, str], pl.DataFrame]()
-    for entry, said in tracked([*zip(entries, runs, strict=True)], len(runs), "scoring", progress):
-        answered = answers_in(said, cells)
+    for entry, run in tracked([*zip(entries, runs, strict=True)], len(runs), "scoring", progress):
+        answered = answers_in(_said(run), cells)
         if not len(answered):
             problem = "has no answer about an image of the challenge sets"
             raise _refused(entry, problem, give=({"criterion": ...}, {"split": ...}))
@@ -268,11 +279,38 @@ def leaderboard(
             of_models |= without_suspects(key, answered, suite)
         changes = context_changes(of_models, base)
         changes += _of_equal_length(captions, base, read, keys)
-    board = Leaderboard(table, settings, changes)
+    board = Leaderboard(
+        table, settings, changes, *_judged(runs, suite, keys, fail_if, base, progress)
+    )
     if out is not None:
         with write_folder(out, overwrite=overwrite, marker=_MARKER) as written:
             _write(board, suite, written)
     return board
+
+
+def _judged(
+    runs: Sequence[Predictions],
+    suite: Suite,
+    keys: Sequence[tuple[str, str, str]],
+    fail_if: Sequence[str],
+    baseline: str | None,
+    progress: Progress,
+) -> tuple[Sequence[ConditionVerdict], Sequence[str]]:
+    """Verdicts on conditions, of the sets that are ranked, and notes on them."""
+    if not fail_if:
+        return (), ()
+    criteria, _, splits = (list(dict.fromkeys(part)) for part in zip(*keys, strict=True))
+    scores = evaluate(
+        suite, runs, split=splits, criteria=criteria, metrics=["error"], fail_if=fail_if,
+        bootstrap=_RESAMPLES, baseline=baseline, reading={"ignore_unknown": True},
+        progress=progress,
+    )  # fmt: skip
+    return scores.verdicts, scores.notes
+
+
+def _said(run: Predictions) -> pl.DataFrame:
+    assert run.said is not None  # noqa: S101 - models answer, or write captions
+    return run.said
 
 
 def _of_equal_length(
@@ -288,7 +326,7 @@ def _of_equal_length(
             pair = equally_long([captions[base], captions[name]])
             said = {}
             for model, run in zip((base, name), pair, strict=True):
-                rows = answers_in(_mentioned(run, read), cells)
+                rows = answers_in(_said(_mentioned(run, read)), cells)
                 said[model, keys[0][0]] = rows
                 said |= without_suspects((model, keys[0][0]), rows, read.suite)
             changes += context_changes(said, base, equal_length=True)
@@ -369,9 +407,9 @@ class _Reading:
 
 def _runs(
     entries: Sequence[_RankedModel], of: _Reading, progress: Progress
-) -> tuple[list[pl.DataFrame], dict[str, ModelCaptions]]:
-    """Answers of each model, as ``Predictions.said``, about all that was asked, and the captions by
-    folder; these are read together, since some name only questions.
+) -> tuple[list[Predictions], dict[str, ModelCaptions]]:
+    """Answers of each model, a run with the name of its folder, about all that was asked, and the
+    captions by folder; these are read together, since some name only questions.
     """
     of_captions = [entry for entry in entries if entry.card.kind == "captions"]
     files = [entry.file for entry in of_captions]
@@ -380,7 +418,7 @@ def _runs(
     runs = []
     for entry in tracked(entries, len(entries), "reading", progress):
         if entry.folder in captions:
-            runs.append(_mentioned(captions[entry.folder], of))
+            runs.append(replace(_mentioned(captions[entry.folder], of), run=entry.folder))
             continue
         raw = read_raw_answers(entry.file, of.answers).frame
         if all(raw[name].null_count() for name in ("question_id", "image", "question")):
@@ -392,14 +430,13 @@ def _runs(
         found = read_answers(
             entry.file, of.suite, answers=of.answers, questions=of.asked, ignore_unknown=True
         )
-        said = answers_as_predictions(found).said
-        assert said is not None  # noqa: S101 - they are answers
-        _check_questions(entry, said, of.asked)
-        runs.append(said)
+        run = answers_as_predictions(found)
+        _check_questions(entry, _said(run), of.asked)
+        runs.append(replace(run, run=entry.folder))
     return runs, captions
 
 
-def _mentioned(captions: ModelCaptions, of: _Reading) -> pl.DataFrame:
+def _mentioned(captions: ModelCaptions, of: _Reading) -> Predictions:
     """Mentions of the tasks in captions of all images that questions were asked about."""
     run, suite = mentions(captions, of.words, of.suite.tasks), of.suite
     images = of.asked.select("image_id").drop_nulls().unique()
@@ -408,8 +445,8 @@ def _mentioned(captions: ModelCaptions, of: _Reading) -> pl.DataFrame:
     run, pairs = with_unanswered(run, pairs), pairs.with_columns(ids)
     if suite.sample_weights is not None:
         run = weighted_as_sample(run, suite.sample_weights)
-    assert run.said is not None  # noqa: S101 - they are captions
-    return run.said.join(pairs.select(_PAIR), on=_PAIR, how="semi")
+    said = _said(run).join(pairs.select(_PAIR), on=_PAIR, how="semi")
+    return said_as_predictions(run.run, said, in_words=True)
 
 
 def _check_questions(entry: _RankedModel, said: pl.DataFrame, asked: pl.DataFrame) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import wraps
 from typing import Any
+
+import typer
 
 from nooch.cli.declared import Command
 from nooch.cli.options import Format, FormatOption
@@ -13,7 +15,8 @@ from nooch.cli.terminal import print_json
 
 Output = Iterator[Any]
 """A command's generator of one value: its result as ``print_json`` takes it, or a function that
-makes it. The lines behind this ``yield`` print the result for people.
+makes it; with conditions that ``failed`` it ends with exit code 1. The lines behind this ``yield``
+print the result for people.
 """
 
 
@@ -30,8 +33,11 @@ def with_format(command: Command) -> Command:
         steps = command(**values)
         for result in steps:
             if format is Format.json:
-                print_json(result() if callable(result) else result)
+                content = result() if callable(result) else result
+                print_json(content)
                 steps.close()
+                if isinstance(content, Mapping) and content.get("failed"):
+                    raise typer.Exit(1)
 
     signature = inspect.signature(command, eval_str=True)
     option = inspect.Parameter(

@@ -80,11 +80,16 @@ def read_captions(
                 problem = f"question {key} is about image {images[key]} here and {image} there"
                 raise InputError(problem, where=path, allowed="files of the same questions")
     runs = [_read(path, records, images, suite, answers) for path, records in files]
-    stems = [run.run for run in runs]
-    return [
-        replace(run, run=str(path)) if stems.count(run.run) > 1 else run
-        for run, (path, _) in zip(runs, files, strict=True)
-    ]
+    return [replace(run, run=name) for run, name in zip(runs, _runs(paths), strict=True)]
+
+
+def _runs(paths: Sequence[str | Path]) -> dict[str, list[Path]]:
+    """Name of a run -> its file: the file's, with its folder where several have that name."""
+    stems = [unpacked_stem(Path(path)) for path in paths]
+    return {
+        str(path) if stems.count(stem) > 1 else stem: [Path(path).absolute()]
+        for path, stem in zip(paths, stems, strict=True)
+    }
 
 
 def _read(
@@ -122,7 +127,13 @@ def _read(
     known = pl.DataFrame([matched.ids, said]).drop_nulls(matched.ids.name)
     captions, unread = known.drop_nulls(), known.filter(pl.col("caption").is_null())
     if not captions.height:
-        raise InputError("no caption is of an image of the suite", where=path)
+        such = some_of(suite.image_ids().cast(pl.String).head(3).to_list())
+        raise InputError(
+            "no caption is of an image of the suite",
+            where=path,
+            allowed=f"ids or file names of its images, such as {such}",
+            remedy="name the suite of these images, or give the records the suite's ids",
+        )
     notes = [f"captions are column {text_field}", *filter(None, (note, matched.note))]
     if repeated:
         notes.append(f"{repeated:,} captions that are there twice, with all fields, count once")
@@ -262,6 +273,7 @@ def score_captions(
     bootstrap: Annotated[int, Meta(ge=0)] = 1000,
     seed: Seed = 0,
     baseline: str | Path | None = None,
+    fail_if: Sequence[str] = (),
     as_written: bool = False,
     data: Dataset | str | Path | None = None,
     group: str | None = None,
@@ -285,7 +297,9 @@ def score_captions(
             which also computes CHAIR; by default ``coco``, and ``names`` for ``nooch-amber``.
         bootstrap: resamples of the images, for intervals; 0 for only score intervals.
         seed: seed of the resamples.
-        baseline: run that the others are compared with, or its file; the first by default.
+        baseline: run that the others are compared with, or its file; the first by default. One that
+            is given is judged only by conditions that name it.
+        fail_if: conditions on the scores of mentions as answers, as for ``nooch.evaluate``.
         as_written: count mentions after "no" or "without" as mentions, and keep a last sentence
             that has no end, as studies before did.
         data: the dataset, or its folder, whose labels and reference captions CHAIR is of, and for
@@ -315,16 +329,10 @@ def score_captions(
         notes.append(f"{left}: {some_of(lacking)}")
         keys = tuple(key for key in keys if key[1] not in lacking)
         task_names = [task for task in task_names if task not in lacking]
-    paths = _with_baseline(
-        [captions] if isinstance(captions, str | Path) else list(captions), baseline
-    )
+    paths = _with_baseline(captions, baseline)
     given = read_captions(paths, suite, answers)
     runs = [_in_sets(run, suite.image_ids(keys), as_written) for run in given]
-    first = baseline_of(
-        baseline,
-        {r.run: [Path(f).absolute()] for r, f in zip(runs, paths, strict=True)},
-        "the captions",
-    )
+    first = baseline_of(baseline, _runs(paths), "the captions")
     runs.sort(key=lambda run: run.run != first)
     said = [_said(run.captions, vocabulary, as_written) for run in runs]
     asked = asked_the_same(
@@ -339,6 +347,8 @@ def score_captions(
         metrics=ANSWER_METRICS,
         bootstrap=bootstrap,
         seed=seed,
+        baseline=None if baseline is None else first,
+        fail_if=fail_if,
         reading={"ignore_unknown": True},
         progress=progress,
     )
@@ -386,20 +396,18 @@ def score_captions(
         scores.differences,
         notes,
         {**scores.settings, "synonyms": str(synonyms), "splits": splits},
+        scores.verdicts,
         contexts=scores.contexts,
         changes=changes,
     )
 
 
 def _with_baseline(
-    paths: Sequence[str | Path], baseline: str | Path | None
+    captions: str | Path | Sequence[str | Path], baseline: str | Path | None
 ) -> Sequence[str | Path]:
-    """The files, and the baseline's if it is another one."""
-    known = {*(unpacked_stem(Path(p)) for p in paths), *(str(Path(p).absolute()) for p in paths)}
-    extra = Path(baseline or "")
-    if extra.is_file() and known.isdisjoint({str(baseline), str(extra.absolute())}):
-        return [extra, *paths]
-    return paths
+    paths = [captions] if isinstance(captions, str | Path) else list(captions)
+    of_another = baseline_of(baseline, _runs(paths), "the captions") is None
+    return [baseline, *paths] if baseline and of_another else paths
 
 
 def _in_sets(run: ModelCaptions, ids: pl.Series, as_written: bool) -> ModelCaptions:

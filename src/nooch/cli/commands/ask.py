@@ -13,6 +13,7 @@ from nooch.base.errors import ParameterError
 from nooch.base.words import counted
 from nooch.cli import options as shared
 from nooch.cli.declared import takes
+from nooch.cli.gate import check_junit, conditions_json, end_if_met
 from nooch.cli.progress_log import logs_of
 from nooch.cli.runner import Output
 from nooch.cli.terminal import hint, note, print_shown, say, show_progress
@@ -128,7 +129,7 @@ def _counts(facts: Mapping[str, int], server: Endpoint | None) -> str:
     return f"{', '.join(numbers)}; the image files have {size}{sends}"
 
 
-@takes("nooch.evaluation.captions:score_captions", synonyms={"type": str})
+@takes("nooch.evaluation.captions:score_captions", whole=["fail_if"], synonyms={"type": str})
 def captions_command(
     settings: Any,
     suite: Path = shared.SuiteArgument,
@@ -137,10 +138,12 @@ def captions_command(
     ),
     out: Path = Option(None, help="File of scores: .parquet, .csv or .json."),
     overwrite: bool = shared.OverwriteOption,
+    junit: Path = shared.JunitOption,
 ) -> Output:
     """Score captions: how often they mention absent objects. Compares images with and without
     context.
     """
+    check_junit(junit, {**settings, "overwrite": overwrite})
     from nooch.data.table_files import result_files
     from nooch.evaluation.captions import score_captions
     from nooch.report import as_json, save_scores
@@ -150,29 +153,36 @@ def captions_command(
     scores = score_captions(suite, captions, progress=show_progress, **settings)
     if out is not None:
         save_scores(scores, out, overwrite=overwrite)
-    yield as_json(scores)
+    conditions = conditions_json(scores.verdicts, junit)
+    yield {**as_json(scores), **conditions}
     for line in scores.headlines:
         say(line)
     print_shown(scores.tables)
     note(*scores.notes)
     by_task = "scores and differences by task: nooch captions ... --out FILE, or --format json"
     hint(by_task if out is None else f"{out}: {len(scores.table):,} values")
+    end_if_met(conditions)
 
 
-@takes("nooch.analysis.leaderboard:leaderboard", synonyms={"type": str})
+@takes("nooch.analysis.leaderboard:leaderboard", whole=["fail_if"], synonyms={"type": str})
 def leaderboard_command(
     settings: Any,
     folder: Path = Argument(..., metavar="FOLDER", help="A folder for each model."),
     suite: Path = Option(..., metavar="SUITE", help="The suite that the models were asked about."),
     out: Path = Option(..., help="Folder to write; it must not exist."),
+    junit: Path = shared.JunitOption,
 ) -> Output:
     """Rank models by their answers about a suite. Writes one page that opens from disk."""
+    check_junit(junit, settings)
     from nooch.analysis.leaderboard import leaderboard
     from nooch.evaluation.context_changes import changes_tables
 
     board = leaderboard(folder, suite=suite, out=out, progress=show_progress, **settings)
-    yield board.as_json()
+    conditions = conditions_json(board.verdicts, junit)
+    note(*board.notes)
+    yield {**board.as_json(), **conditions}
     for change in board.changes:
         say(change.sentence)
     print_shown([board.display, *changes_tables(board.changes)])
     hint(f"page: {out / 'index.html'}")
+    end_if_met(conditions)

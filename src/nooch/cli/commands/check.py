@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from nooch.cli import options as shared
-from nooch.cli.commands.evaluate import check_junit, conditions_met, end_if_met
 from nooch.cli.commands.import_data import hints_of, with_hints
 from nooch.cli.declared import takes
+from nooch.cli.gate import check_junit, conditions_json, end_if_met
 from nooch.cli.prediction_options import read_predictions, with_reading
 from nooch.cli.runner import Output
-from nooch.cli.terminal import hint, note, print_json, print_shown, say, show_progress
+from nooch.cli.terminal import hint, note, print_shown, say, show_progress
 
 if TYPE_CHECKING:
     from nooch.analysis.check import Checked
@@ -36,33 +36,28 @@ def check_command(
     predictions: list[Path] = shared.PredictionsArgument,
     out: Path = typer.Option(..., "--out", help="Folder to write; it must not exist."),
     junit: Path = shared.JunitOption,
-    format: shared.Format = shared.FormatOption,
-) -> None:
+) -> Output:
     """Check where a model errs because of the context. Writes one page of findings and images."""
-    check_junit(junit, settings.get("fail_if", ()), overwrite=settings.get("overwrite", False))
+    check_junit(junit, settings)
     from nooch.analysis.check import check
 
     checked = check(
         dataset, predictions, out, reading=reading, hints=hints_of(hints) if hints else None,
         progress=show_progress, **settings,
     )  # fmt: skip
-    if format is shared.Format.json:
-        print_json(
-            {
-                "page": str(checked.page),
-                "verdict": checked.answer.verdict,
-                "notes": list(checked.notes),
-                **checked.numbered_json,
-                "findings": checked.findings.table.to_dicts(),
-                "slices": [] if checked.slices is None else checked.slices.table.to_dicts(),
-                **checked.comparison_json,
-                "conditions": len(checked.scores.verdicts),
-                "failed": conditions_met(checked.scores),
-            }
-        )
-    else:
-        _print(checked)
-    end_if_met(checked.scores, junit, format)
+    conditions = conditions_json(checked.scores.verdicts, junit)
+    yield {
+        "page": str(checked.page),
+        "verdict": checked.answer.verdict,
+        "notes": list(checked.notes),
+        **checked.numbered_json,
+        "findings": checked.findings.table.to_dicts(),
+        "slices": [] if checked.slices is None else checked.slices.table.to_dicts(),
+        **checked.comparison_json,
+        **conditions,
+    }
+    _print(checked)
+    end_if_met(conditions)
 
 
 def _print(checked: Checked) -> None:

@@ -4,24 +4,23 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
-import typer
 from typer import Argument, Option
 
 from nooch.base.errors import ParameterError, check_one_of
 from nooch.base.files import check_output_file
-from nooch.base.words import counted, printable
+from nooch.base.words import counted
 from nooch.cli import options as shared
 from nooch.cli.declared import takes
+from nooch.cli.gate import check_junit, conditions_json, end_if_met
 from nooch.cli.prediction_options import read_predictions, with_reading
-from nooch.cli.terminal import hint, note, print_json, print_shown, print_text, say, show_progress
+from nooch.cli.runner import Output
+from nooch.cli.terminal import hint, note, print_shown, print_text, show_progress
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from nooch.evaluation import Scores
-    from nooch.evaluation.scores import ConditionVerdict
 
 
 @takes(
@@ -41,14 +40,13 @@ def evaluate_command(
     out: Path = Option(None, help="File of scores: .parquet, .csv, .json, .md or .tex."),
     overwrite: bool = shared.OverwriteOption,
     junit: Path = shared.JunitOption,
-    format: shared.Format = shared.FormatOption,
-) -> None:
+) -> Output:
     """Score predictions on a suite: hard against easy. Scores have counts and intervals."""
     _check_out(out, predictions, overwrite=overwrite)
-    check_junit(junit, settings.get("fail_if", ()), overwrite=overwrite)
+    check_junit(junit, {**settings, "overwrite": overwrite})
     from nooch.cli.tables import MOST
     from nooch.evaluation import evaluate
-    from nooch.report import save_scores
+    from nooch.report import as_json, save_scores
     from nooch.suites import load_suite
     from nooch.suites.summary import suite_with_dataset
 
@@ -69,68 +67,13 @@ def evaluate_command(
     )  # fmt: skip
     if out is not None:
         save_scores(scores, out, metrics=metrics, overwrite=overwrite)
-    _print(scores, metrics, format, None if settings.get("tasks") else MOST)
-    if out is not None and format is shared.Format.text:
+    conditions = conditions_json(scores.verdicts, junit)
+    note(*scores.notes)
+    yield lambda: {**as_json(scores), **conditions}
+    _print(scores, metrics, None if settings.get("tasks") else MOST)
+    if out is not None:
         hint(f"{out}: {counted(len(scores), 'value')}")
-    end_if_met(scores, junit, format)
-
-
-_PLACE = ("run", "criterion", "task", "split")
-
-
-def conditions_met(scores: Scores) -> list[dict[str, Any]]:
-    """The conditions of ``fail_if`` that are met, for JSON."""
-    return [
-        {
-            "condition": v.condition.text,
-            **{name: getattr(v, name) or None for name in _PLACE},
-            "value": v.value,
-            "reason": v.reason,
-        }
-        for v in scores.verdicts
-        if v.fired
-    ]
-
-
-def end_if_met(scores: Scores, junit: Path | None, format: shared.Format) -> None:
-    """State the conditions that are met, and end with exit code 1 if there are any. All of them are
-    written as ``junit``.
-    """
-    if junit is not None:
-        junit.write_bytes(junit_report(scores.verdicts))
-    conditions = conditions_met(scores)
-    for one in conditions if format is shared.Format.text else ():
-        where = ", ".join(one[name] for name in _PLACE if one[name])
-        say(f"failed: {one['condition']}: {where}: {one['reason']}")
-    if conditions:
-        raise typer.Exit(1)
-
-
-def check_junit(junit: Path | None, fail_if: Sequence[str], *, overwrite: bool) -> None:
-    """Refuse a report that cannot be written, or that would have no test."""
-    if junit is None:
-        return
-    check_output_file(junit, overwrite=overwrite)
-    if not fail_if:
-        problem = "a report of conditions needs at least one"
-        raise ParameterError(problem, where="`junit`", give={"fail_if": ...})
-
-
-def junit_report(verdicts: Sequence[ConditionVerdict]) -> bytes:
-    """Conditions as JUnit XML: a test case for each condition, run and set, or task."""
-    failures = str(sum(v.fired for v in verdicts))
-    counts = {"tests": str(len(verdicts)), "failures": failures, "errors": "0"}
-    suites = Element("testsuites", {"name": "nooch", **counts})
-    suite = SubElement(suites, "testsuite", {**suites.attrib, "skipped": "0", "time": "0"})
-    for v in verdicts:
-        place = ", ".join(name for name in (v.criterion, v.task, v.split) if name)
-        name = printable(f"{v.condition.text}: {place}")
-        case = SubElement(suite, "testcase", classname=printable(v.run), name=name, time="0")
-        reason = printable(v.reason)
-        if v.fired:
-            SubElement(case, "failure", message=reason, type="condition").text = reason
-    indent(suites)
-    return bytes(tostring(suites, encoding="utf-8", xml_declaration=True))
+    end_if_met(conditions)
 
 
 def _check_out(out: Path | None, predictions: list[Path], *, overwrite: bool) -> None:
@@ -145,21 +88,13 @@ def _check_out(out: Path | None, predictions: list[Path], *, overwrite: bool) ->
     check_one_of("ending of a scores file", out.suffix, SCORE_FILES)
 
 
-def _print(scores: Scores, metrics: Sequence[str], format: shared.Format, most: int | None) -> None:
-    from nooch.report import as_json, tables_of
+def _print(scores: Scores, metrics: Sequence[str], most: int | None) -> None:
+    from nooch.report import tables_of
 
-    n, failed = len(scores.verdicts), conditions_met(scores)
-    if format is shared.Format.json:
-        note(*scores.notes)
-        print_json({**as_json(scores), "conditions": n, "failed": failed})
-        return
     for line in scores.headlines:
         print_text(f"{line}\n")
-    note(*scores.notes)
     tables = tables_of(scores, metrics, most)
     print_shown(tables)
     if cut := dict.fromkeys(text for table in tables for text in table.notes):
         more = "all rows: --out FILE.md, --format json; of some tasks: --tasks"
         hint(f"of more than {most} rows: {'; '.join(cut)} ({more})")
-    if n and not failed:
-        note(f"none of {n} values fires --fail-if")
