@@ -1,6 +1,7 @@
 """What a report says first: errors by the suite's contexts, as the page of a check shows them."""
 
 import html
+import re
 
 import numpy as np
 from made_runs import made_runs
@@ -10,6 +11,7 @@ from sites import page_text, read_script, site_data, site_suite
 from nooch.analysis.answer import suite_answer
 from nooch.criteria import CE
 from nooch.evaluation import Predictions
+from nooch.report.answer import Answer, ErrorFinding
 from nooch.report.images.sources import Sources
 from nooch.report.site.site import write_report
 from nooch.suites.find import find
@@ -70,3 +72,28 @@ def test_runs_are_judged_by_the_mean_logits_of_their_baseline(tmp_path):
     answer = suite_answer(sources)
     assert answer.split == "test"
     assert "erm" in answer.verdict
+
+
+def _changes(n, kind, name="[n](x)_{}", **more):
+    words = {"errors": "new misses x", "sentence": "new misses x more often " * 6, "detail": ""}
+    return [
+        ErrorFinding(kind, name.format(i), "new", "positive", low=0.1, **words, **more)
+        for i in range(n)
+    ]
+
+
+def test_markdown_fits_a_comment_on_github():
+    """Of 171 tasks and two sides; what is unchanged is one line, with the classes behind it."""
+    unchanged = _changes(342, "unchanged")
+    few = Answer("v", "test", [*_changes(2, "worse"), *unchanged], baseline="old").markdown("x")
+    assert few.count("new misses x more often") == 12
+    assert "### No difference from old shown: 342 comparisons\n\n<details>" in few
+    assert few.count("\\[n\\](x)\\_") == 342
+    assert len(few.splitlines()) < 30
+    for n in (171, 342, 4000):
+        every = [*_changes(n, "worse"), *_changes(n, "better"), *unchanged]
+        text = Answer("v", "test", every, baseline="old").markdown("x")
+        assert len(text) <= 65_536
+        listed = text.count("\n- new misses") + text.count("\n0. new misses")
+        more = sum(int(k.replace(",", "")) for k in re.findall(r"- and ([\d,]+) more, on", text))
+        assert listed + more == 2 * n

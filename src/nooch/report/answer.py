@@ -44,6 +44,9 @@ KINDS = {
     "size": "Size of the object",
 }
 """Kind of finding -> its title, in the order in which they are shown."""
+_COMMENT = 65_536
+_MOST_ITEMS = (100_000, 200, 100, 50, 20, 5, 0)
+"""Findings of a kind without images that Markdown lists, as many as fit."""
 
 
 @dataclass(frozen=True)
@@ -234,12 +237,31 @@ class Answer:
         return "\n".join(printable(line) for line in lines)
 
     def markdown(self, page: str) -> str:
-        """The content for a pull request; every name is escaped. ``page``: where the page is."""
+        """The content for a pull request; every name is escaped. ``page``: where the page is.
+
+        A comment on GitHub has at most 65,536 characters: each kind has as many findings as fit.
+        What is unchanged is its number, with the classes behind it.
+        """
+        text = ""
+        for most in _MOST_ITEMS:
+            text = self._shortened(page, most)
+            if len(text) <= _COMMENT:
+                break
+        return text
+
+    def _shortened(self, page: str, most: int) -> str:
+        """Markdown with at most so many findings of a kind without images; of 0, none has some."""
         lines = [f"## {_markdown(self.verdict)}", ""]
         for title, worst, others in self.parts():
             lines += [f"### {_markdown(title)}", ""]
-            lines += [one.markdown for one in worst]
-            lines += [*(one.item for one in others), ""]
+            if others and others[0].kind == UNCHANGED:
+                names = ", ".join(dict.fromkeys(one.task for one in others))
+                lines += _folded("Their classes", [_markdown(names)])
+                continue
+            lines += [one.markdown if most else one.item for one in worst]
+            lines += [one.item for one in others[:most]]
+            rest = len(others[most:])
+            lines += [*([f"- and {rest:,} more, on the page"] if rest else ()), ""]
         sections = {
             "May be chance": [_markdown(text) for text in self.hints],
             "Left out": [_markdown(_left_out(*one)) for one in self.left_out],
@@ -249,9 +271,7 @@ class Answer:
             ],
         }
         for title, texts in sections.items():
-            if texts:
-                lines += [f"<details><summary>{title}</summary>", ""]
-                lines += [*(f"- {text}" for text in texts), "", "</details>", ""]
+            lines += _folded(title, [f"- {text}" for text in texts])
         return "\n".join([*lines, f"All images: {_code(page)}", ""])
 
 
@@ -267,6 +287,13 @@ def _markdown(text: str) -> str:
     """
     text = _MARKUP.sub(lambda match: f"\\{match[0]}", escape(printable(text), quote=False))
     return _LINKED.sub("\u2060", text)
+
+
+def _folded(title: str, lines: Sequence[str]) -> list[str]:
+    """Lines of Markdown that are shown on a click; none without lines."""
+    if not lines:
+        return []
+    return [f"<details><summary>{title}</summary>", "", *lines, "", "</details>", ""]
 
 
 def _left_out(reason: str, tasks: Sequence[str]) -> str:
