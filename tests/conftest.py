@@ -157,7 +157,9 @@ def run_cli(
             errors: list[Any] = [None]
             module = importlib.import_module("nooch.cli.main")
             fail = module.fail
-            patch.setattr(module, "fail", lambda error: errors.append(error) or fail(error))
+            patch.setattr(
+                module, "fail", lambda error, *code: errors.append(error) or fail(error, *code)
+            )
             try:
                 main()
                 code = 0

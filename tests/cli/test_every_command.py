@@ -144,7 +144,7 @@ def test_an_interrupt_leaves_nothing(command, world, run_cli, tmp_path, monkeypa
         assert not set(left) & set(made(tmp_path))
 
 
-@of_each([command for command in COMMANDS if not command.kind and command.name != "tools embed"])
+@of_each([command for command in COMMANDS if not command.kind])
 def test_json_stands_alone_and_nothing_is_written(command, world, run_cli, tmp_path):
     world.place(tmp_path)
     run_cli(f"{command.typed(PLAIN)} --format json").ok().json  # noqa: B018
@@ -175,7 +175,7 @@ def test_no_name_reaches_a_terminal_log_or_file_name(typed, hostile, run_cli, tm
     command = next((one for one in COMMANDS if one.words == typed), None)
     line = command.typed(HOSTILE) if command else typed.format(car=f"'{HOSTILE.car}'")
     line, _, code = line.partition(" -> ")
-    as_json = command is not None and not command.kind and command.name != "tools embed"
+    as_json = command is not None and not command.kind
     for more in ["", "--format json"] if as_json else [""]:
         ran = run_cli(f"{line} {more}")
         assert ran.code == int(code or 0), ran.err

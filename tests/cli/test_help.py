@@ -2,6 +2,7 @@
 
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 
@@ -108,7 +109,17 @@ def test_completion(shell, typed, expected, tmp_path):
         assert shown.strip() in {"", "_files"}
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+# what completes "nooch evaluate nooch-coco p.csv --criterion g" in a shell that read its file
+TYPED = {
+    "bash": "COMP_WORDS=(nooch evaluate nooch-coco p.csv --criterion g); COMP_CWORD=5;"
+    ' _nooch_completion nooch; echo "${COMPREPLY[@]}"',
+    "zsh": "words=(nooch evaluate nooch-coco p.csv --criterion g); CURRENT=6;"
+    ' _arguments() { echo "$@" }; _nooch_completion',
+    "fish": 'complete -C "nooch evaluate nooch-coco p.csv --criterion g"',
+}
+
+
+@pytest.mark.parametrize("shell", TYPED)
 def test_completion_is_installed(shell, tmp_path):
     code = (
         "import sys; sys.argv = ['nooch', '--install-completion', sys.argv[1]];"
@@ -122,3 +133,14 @@ def test_completion_is_installed(shell, tmp_path):
     written = [file for file in tmp_path.rglob("*") if file.is_file() and "nooch" in file.name]
     assert len(written) == 1
     assert "_NOOCH_COMPLETE" in written[0].read_text()
+    if shutil.which(shell) is None:
+        pytest.skip(f"{shell} is not installed: it completes nothing here")
+    program = tmp_path / "nooch"
+    run = "import sys; sys.argv[0] = 'nooch'; from nooch.__main__ import run; run()"
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -c "{run}" "$@"\n')
+    program.chmod(0o755)
+    env["PATH"] = f"{tmp_path}:{env['PATH']}"
+    # compdef is of zsh's interactive completion
+    lines = f"{'compdef() { }; ' * (shell == 'zsh')}source {written[0]}; {TYPED[shell]}"
+    done = subprocess.run([shell, "-c", lines], env=env, capture_output=True, check=False)
+    assert b"gist" in done.stdout, done.stderr

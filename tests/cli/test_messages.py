@@ -1,5 +1,6 @@
 """Messages of the library name parameters; the command line shows them as they are typed."""
 
+import json
 import sys
 
 import pytest
@@ -145,3 +146,12 @@ def test_bars_of_a_command_that_fails_are_gone(error, run_cli, monkeypatch):
 def test_notes_below_a_table_name_the_flag(run_cli):
     shown = run_cli("show nooch-coco --tasks car --detect 20").out
     assert "10% (--rate)" in " ".join(shown.split())
+
+
+def test_notes_are_json_where_the_result_is(monkeypatch, capsysbinary):
+    for words in ("--format json", "--format=json"):
+        monkeypatch.setattr(sys, "argv", ["nooch", "info", "d", *words.split()])
+        note("a \x1b[2J", "warning: b")
+        lines = capsysbinary.readouterr().err.decode().splitlines()
+        assert [json.loads(line) for line in lines] == [{"note": "a \x1b[2J"}, {"warning": "b"}]
+        assert "\x1b" not in "".join(lines)

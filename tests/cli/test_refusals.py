@@ -4,6 +4,7 @@ Rows are ``what is typed -> what the error says``; ``{}`` stands for it in the c
 """
 
 import contextlib
+import json
 import re
 import runpy
 import shlex
@@ -320,6 +321,22 @@ def _helps(given, command, done, run_cli, folder, copy):
     return again.code == 0 or is_error
 
 
+def _is_said_as_json(ran, done):
+    """Standard error is JSON, a line each; the last one is the error, in the words of the text."""
+    assert (ran.code, ran.out) == (2, "")
+    error = [json.loads(line) for line in ran.err.splitlines()][-1]["error"]
+    assert [*error] == ["code", "what", "where", "allowed", "remedy", "flag"]
+    assert error["code"] == 2
+    is_typers = done.error is None
+    text = " ".join(done.err.split())
+    for name in ("what",) if is_typers else ("what", "where", "allowed", "remedy"):
+        assert " ".join((error[name] or "").split()) in text
+    assert is_typers or len(error["flag"]) == len(done.error.give)
+    for way in error["flag"]:
+        assert [*way] == ["command", "give", "leave_out"]
+        assert all(words in error["remedy"] for words in [*way["give"], *way["leave_out"]])
+
+
 @pytest.mark.parametrize(("world", "command", "message"), [*_rows()])
 def test_it_ends_with_code_2_says_why_and_leaves_nothing(
     world, command, message, request, run_cli, tmp_path
@@ -328,6 +345,9 @@ def test_it_ends_with_code_2_says_why_and_leaves_nothing(
     before = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
     done = run_cli(command, cwd=folder)
     done.refused(message)
+    # --format is refused itself in some rows
+    if "--format" not in command:
+        _is_said_as_json(run_cli(f"{command} --format json", cwd=folder), done)
     assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == before
     for number, give in enumerate(getattr(done.error, "give", ())):
         given = _completed(give, folder)

@@ -1,11 +1,13 @@
 """Every command and option that the documentation types exists."""
 
+import ast
 import re
+import signal
 from pathlib import Path
 
 import pytest
 
-from nooch.cli.main import app
+from nooch.cli.main import EXIT_CODES, INTERNAL_ERROR, app
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -55,6 +57,22 @@ def test_what_does_not_exist_is_found():
     assert [*typed("```\nnooch a \\\n  --b\nnooch c --d  # e\n```\nand `nooch\nf`")] == [
         "nooch a    --b", "nooch c --d ", "nooch f",
     ]  # fmt: skip
+
+
+def test_exit_codes_are_those_of_the_page():
+    page = (ROOT / "docs" / "reference" / "command-line.md").read_text("utf-8")
+    listed = re.findall(r"^\| (\d+) \| (.+) \|$", page, re.MULTILINE)
+    assert {int(code): meaning for code, meaning in listed} == EXIT_CODES
+    calls = [
+        node
+        for path in (ROOT / "src").rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.Call)
+        and ast.unparse(node.func).rpartition(".")[2] in {"Exit", "exit", "_exit", "fail"}
+    ]
+    codes = {n.value for c in calls for n in c.args if isinstance(n, ast.Constant)}
+    assert {1, 130} <= codes <= EXIT_CODES.keys()
+    assert {INTERNAL_ERROR, 128 + signal.SIGINT, 128 + signal.SIGTERM} <= EXIT_CODES.keys()
 
 
 def test_every_table_and_figure_is_reproduced():

@@ -63,10 +63,14 @@ class NoochError(Exception):
         """The message, with ``words`` for each way out: "pass map=None", for example."""
         lines = [f"{self.where}: {self.problem}" if self.where is not None else self.problem]
         lines += [f"allowed: {self.allowed}"] if self.allowed else []
+        remedy = self.cure(words)
+        return "\n  ".join([*lines, f"remedy: {remedy}"] if remedy else lines)
+
+    def cure(self, words: Callable[[Give], str]) -> str | None:
+        """The remedy with its ways out, as ``worded`` has it."""
         ways = iter([words(give) for give in self.give])
         text = re.sub(r"\{\}", lambda gap: next(ways, gap[0]), self.remedy or "")
-        remedy = ", or ".join(filter(None, [text, *ways]))
-        return "\n  ".join([*lines, f"remedy: {remedy}"] if remedy else lines)
+        return ", or ".join(filter(None, [text, *ways])) or None
 
     def changed(self, **fields: Any) -> Self:
         """The same error with another ``problem``, ``where``, ``allowed`` or ``remedy``."""

@@ -16,7 +16,7 @@ from typing import Any
 import typer
 from typer import Option
 
-from nooch.base.errors import InputError, NoochError, OutputError
+from nooch.base.errors import InputError, NoochError, OutputError, ParameterError
 from nooch.base.files import NO_ROOM
 from nooch.base.text_encoding import reading_as
 from nooch.base.version import __version__
@@ -40,7 +40,7 @@ from nooch.cli.commands import (
     share,
     sweep,
 )
-from nooch.cli.terminal import end_progress, fail, speak_for
+from nooch.cli.terminal import end_progress, fail, is_json, speak_for
 from nooch.cli.tree import Group, group
 
 _LISTED = """\
@@ -95,8 +95,16 @@ tools scenes-score: suite scenes/truth.parquet | suite truth.parquet --tasks car
 EXAMPLES = dict(line.split(": ", 1) for line in _LISTED.splitlines())
 """Command -> its examples without its name, divided by bars."""
 
-INTERNAL_ERROR = 70
-"""Exit code: an internal error (EX_SOFTWARE of sysexits.h)."""
+EXIT_CODES = {
+    0: "done",
+    1: "a condition of `--fail-if` is met, `info --check` found damage, or a pipe was closed",
+    2: "an error to fix; it names the remedy",
+    70: "an internal error",
+    130: "interrupted (SIGINT, Ctrl-C)",
+    143: "ended (SIGTERM)",
+}
+"""Exit code -> its meaning, for all commands."""
+INTERNAL_ERROR = 70  # EX_SOFTWARE of sysexits.h
 LONGEST = 300
 _NOOCH = Path(__file__).parents[1]
 
@@ -116,7 +124,7 @@ def report_failure(error: BaseException) -> int:
     if last is not None and not Path(last.filename).is_relative_to(_NOOCH):
         where = f"{last.filename}:{last.lineno}, in {last.name}"
         remedy = "correct that code, which is not nooch's"
-        return fail(f"{where}: {type(error).__name__}: {message}\n  remedy: {remedy}")
+        return fail(NoochError(f"{type(error).__name__}: {message}", where=where, remedy=remedy))
     places = [f"{frame.filename}:{frame.lineno} in {frame.name}" for frame in frames]
     kinds: list[str] = []
     cause: BaseException | None = error
@@ -130,8 +138,8 @@ def report_failure(error: BaseException) -> int:
         f"error: {', raised by '.join(kinds)}",
         *places,
     ]
-    fail(f"internal error, {type(error).__name__}: {message}\n  remedy: {_written(lines)}")
-    return INTERNAL_ERROR
+    problem = f"internal error, {type(error).__name__}: {message}"
+    return fail(NoochError(problem, remedy=_written(lines)), INTERNAL_ERROR)
 
 
 def _is_installed(file: str) -> bool:
@@ -292,9 +300,7 @@ app = group(
 
 
 def run() -> None:
-    """Run and exit: 0 done, 1 a check failed, 2 an error to fix, 70 an internal error, 130 or 143
-    interrupted.
-    """
+    """Run, and exit with one of ``EXIT_CODES``."""
     # waiting threads must not keep CPUs busy: on a shared machine that costs most of the time; but
     # 20 microseconds, as between two layers, or small networks are faster with a single thread
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
@@ -326,7 +332,8 @@ def _unusable_streams_or_names() -> int:
     os.close(handle)
     sys.stderr = sys.stderr or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123
     if not is_open:
-        return fail("standard output is closed\n  remedy: redirect it, for example to /dev/null")
+        remedy = "redirect it, for example to /dev/null"
+        return fail(NoochError("standard output is closed", remedy=remedy))
     # what the encoding of a terminal lacks is spelled out; LC_ALL=C has surrogateescape
     lacks = {"strict", "surrogateescape"}
     if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors in lacks:
@@ -337,16 +344,17 @@ def _unusable_streams_or_names() -> int:
         except UnicodeDecodeError:
             shown = text.encode("utf-8", "backslashreplace").decode()
             remedy = "rename the file or folder: names are recorded as UTF-8"
-            return fail(f"the {name} {shown} is not UTF-8\n  remedy: {remedy}")
+            return fail(NoochError(f"the {name} {shown} is not UTF-8", remedy=remedy))
         if read != text:
-            return fail(f"the {name} {read} is UTF-8, which the locale is not\n  remedy: set"
-                        " PYTHONUTF8=1")  # fmt: skip
+            problem = f"the {name} {read} is UTF-8, which the locale is not"
+            return fail(NoochError(problem, remedy="set PYTHONUTF8=1"))
     return 0
 
 
 def _exit_code(received: list[int]) -> int | str | None:
     try:
-        app()
+        # else typer prints errors of its own, as text
+        return app(standalone_mode=not is_json())  # type: ignore[no-any-return]
     except SystemExit as stop:
         return stop.code
     except KeyboardInterrupt:
@@ -364,5 +372,20 @@ def _failure(error: BaseException) -> int:
         return fail(error)
     if isinstance(error, MemoryError):
         remedy = "use fewer tasks or splits at once, or a machine with more memory"
-        return fail(f"out of memory\n  remedy: {remedy}")
+        return fail(NoochError("out of memory", remedy=remedy))
+    if hasattr(error, "format_message"):
+        return fail(_of_usage(error))
     return report_failure(error)
+
+
+def _of_usage(error: Any) -> NoochError:
+    """An error of typer, such as an option without a value, as one of nooch."""
+    parameter: Any = getattr(error, "param", None)
+    command = getattr(error.ctx, "command_path", "nooch")
+    is_missing = parameter is not None and not error.message
+    return ParameterError(
+        error.format_message().removesuffix("."),
+        where=command if parameter is None else f"`{parameter.name}`",
+        remedy=None if is_missing else f"{command} --help lists what it takes",
+        give={parameter.name: ...} if is_missing else (),
+    )

@@ -1,4 +1,5 @@
-"""Output: results on standard output; notes, progress and errors on standard error.
+"""Output: results on standard output; notes, progress and errors on standard error, there as JSON
+where the command was typed with ``--format json``: one object per line.
 
 Names come from files of others: on the way out of here they are not markup, move no cursor, and
 turn no direction of text. Nothing else in the project prints.
@@ -11,6 +12,7 @@ import re
 import shlex
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -74,10 +76,20 @@ def print_json(content: Any) -> None:
     """
     if isinstance(content, dict) and "notes" in content:
         content = {**content, "notes": [with_flags(text) for text in content["notes"]]}
+    _write_json(sys.stdout, content, indent=1)
+
+
+def _write_json(stream: Any, content: Any, indent: int = -1) -> None:
     text = UNPRINTABLE.sub(lambda c: f"\\u{ord(c[0]):04x}", msgspec.json.encode(content).decode())
     end_progress()
-    sys.stdout.buffer.write(msgspec.json.format(text, indent=1).encode() + b"\n")
-    sys.stdout.flush()
+    stream.flush()
+    stream.buffer.write(msgspec.json.format(text, indent=indent).encode() + b"\n")
+    stream.flush()
+
+
+def is_json() -> bool:
+    """True if the command was typed with ``--format json``."""
+    return "--format=json" in sys.argv or ("--format", "json") in pairwise(sys.argv)
 
 
 def _shown(text: str) -> str:
@@ -85,19 +97,39 @@ def _shown(text: str) -> str:
     return escape(printable(text, "\n"))
 
 
-def fail(error: NoochError | str) -> int:
+def fail(error: NoochError, code: int = 2) -> int:
     """Print an error and return the exit code."""
-    text = error.worded(as_typed) if isinstance(error, NoochError) else error
-    _errors().print(f"[bold red]error:[/] {_shown(with_flags(text))}")
-    return 2
+    if is_json():
+        _write_json(sys.stderr, {"error": {"code": code, **_fields(error)}})
+    else:
+        _errors().print(f"[bold red]error:[/] {_shown(with_flags(error.worded(as_typed)))}")
+    return code
+
+
+def _fields(error: NoochError) -> dict[str, Any]:
+    """The parts of an error by name; ``flag`` has what to type for each way out."""
+    words = {
+        "what": error.problem, "where": error.where, "allowed": error.allowed,
+        "remedy": error.cure(as_typed),
+    }  # fmt: skip
+    ways = []
+    for give in error.give:
+        given, left_out = options_typed(give)
+        command = f"nooch {give.path}" if isinstance(give, Command) else None
+        ways.append({"command": command, "give": given, "leave_out": left_out})
+    texts = {key: None if text is None else with_flags(str(text)) for key, text in words.items()}
+    return {**texts, "flag": ways}
 
 
 def note(*texts: str) -> None:
     """Print notes on standard error; a text may start with ``warning:`` instead."""
     for text in texts:
         kind = "warning" if text.startswith("warning: ") else "note"
-        shown = _shown(with_flags(text.removeprefix("warning: ")))
-        _errors().print(f"[yellow]{kind}:[/] {shown}")
+        worded = with_flags(text.removeprefix("warning: "))
+        if is_json():
+            _write_json(sys.stderr, {kind: worded})
+        else:
+            _errors().print(f"[yellow]{kind}:[/] {_shown(worded)}")
 
 
 class _Notes(logging.Handler):

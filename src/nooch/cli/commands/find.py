@@ -189,11 +189,12 @@ def embed_command(
     dataset: str = shared.DatasetArgument,
     encoder: str = Option(..., help="Encoder name or folder, or a file of embeddings."),
     engine: str = shared.EngineOption,
-) -> None:
+) -> Output:
     """Embed a dataset's captions, for the gist criterion. The dataset folder keeps them."""
     data = absolute(dataset)
     logs = logs_of(data) if engine is not None and isinstance(data, Path) else None
     _, name = _embedded(data, encoder, settings, engine, logs)
+    yield {"embedding": name}
     say(f"{dataset}: embedding {name}")
 
 
