@@ -26,7 +26,8 @@ from measuring import parser, write_json
 from scipy.sparse import csr_array
 from scipy.stats import fisher_exact
 
-from nooch.analysis.slices import SliceConditions, find_slices
+from nooch.analysis.slices import find_slices
+from nooch.criteria.conditions import Conditions
 from nooch.data import Dataset
 from nooch.evaluation.metrics.proportions import wilson
 
@@ -75,7 +76,7 @@ def made(
 
 def fisher(data: Dataset, wrong: np.ndarray) -> list[tuple[str, str]]:
     """(side, condition) that the peer confirms."""
-    conditions = SliceConditions(data, np.ones(len(data), bool), data)
+    conditions = Conditions(data, data)
     car, tested = data.labels("car"), []
     for side, rows in (("positive", car), ("negative", ~car)):
         for condition in conditions.of_task("car", size=side == "positive"):

@@ -2,6 +2,8 @@
 
 import datetime as dt
 import itertools
+import json
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -15,8 +17,6 @@ from scipy.stats import binom, fisher_exact
 import nooch
 from nooch.analysis import slices as slice_tests
 from nooch.analysis.slices import (
-    SliceCondition,
-    SliceConditions,
     SliceFamily,
     SliceSide,
     _half,
@@ -25,6 +25,7 @@ from nooch.analysis.slices import (
 )
 from nooch.base.errors import ParameterError
 from nooch.criteria import Attribute
+from nooch.criteria.conditions import Condition, Conditions
 from nooch.data import Dataset
 from nooch.evaluation.findings import Outcomes, size_strata
 from nooch.evaluation.metrics.rate_gaps import rate_gap
@@ -36,8 +37,8 @@ def data():
     return planted_data()
 
 
-def conditions_on(part, whole=None):
-    return SliceConditions(part, np.arange(len(part)) % 2 == 0, part if whole is None else whole)
+def conditions_on(part, whole=None, **words):
+    return Conditions(part, part if whole is None else whole, **words)
 
 
 def hash_half(names):
@@ -113,7 +114,7 @@ def outcomes_side(task, conditions, wrong, groups=None):
 def family_with(inside, wrong, *, tested, conditions=1, groups=None):
     """A family of many tests, one of which has a row."""
     n = len(inside)
-    held = tuple(SliceCondition(f"c{i}", "", "", inside) for i in range(conditions))
+    held = tuple(Condition(f"c{i}", "", "", inside) for i in range(conditions))
     side = outcomes_side("car", held, wrong, groups)
     family = SliceFamily("conditions", 0.025, tested)
     found = side._found(family, held)
@@ -138,7 +139,7 @@ def test_holms_steps_share_an_error_by_weights():
     wrong = [w | (i & (np.arange(400) % 3 == 0)) for w, i in zip(wrong, inside, strict=True)]
     family = SliceFamily("conditions", 0.025, 50)
     for held, bad in zip(inside, wrong, strict=True):
-        conditions = (SliceCondition("c", "", "", held),)
+        conditions = (Condition("c", "", "", held),)
         side = outcomes_side("car", conditions, bad)
         family.found.append((side._found(family, conditions), {}))
     weights = np.array([0.6, 0.6, 0.6, 0.4])
@@ -415,3 +416,75 @@ def test_labels_that_exclude_each_other_are_no_conditions():
         else:
             assert not found.settings["tested"]["conditions"]
             assert "`add-attributes`" in found.counts
+
+
+def with_captions(planted, *, seed=0, n=500):
+    """Boats, of which .2 are missed, and .5 where ``planted`` and the caption has a trailer."""
+    random = np.random.default_rng([3, seed])
+    words = np.array(["boat", "boats", "the", "a", *(f"word{i}" for i in range(400))])
+    often = 1 / np.arange(1, len(words) + 1)
+    has = random.permutation(n) < 100
+    captions = [
+        " ".join(random.choice(words, 9, p=often / often.sum())) + (" On a Trailer." if it else "")
+        for it in has
+    ]
+    wrong = random.random(n) < np.where(has & planted, 0.5, 0.2)
+    images = pl.DataFrame({"image_id": range(n), "split": "test"})
+    areas = csr_array(np.where(random.random((n, 2)) < [1, 0.4], 0.2, 0))
+    table = pl.DataFrame({"image_id": range(n), "caption": captions})
+    answers = pl.DataFrame({"image_id": range(n), "task": "boat", "logit": 1.0 - 2 * wrong})
+    return Dataset.build(images, ["boat", "dock"], areas, table), answers, has
+
+
+def test_words_of_captions_are_conditions():
+    data, answers, has = with_captions(planted=True)
+    found = find_slices(data, answers)
+    row = found.table.row(0, named=True)
+    assert (row["conditions"], row["confirmed"]) == (["with 'trailer' in the caption"], True)
+    assert row["phi"] == "present(boat) AND word(trailer)"
+    assert found.sentences(1)[0].startswith("Boats with 'trailer' in the caption: ")
+    assert Attribute(row["phi"]).fit(data).phi(data, "boat").tolist() == has.tolist()
+    assert [*found.settings["tested"]] == [f.name for f in slice_families(words=True)]
+    words = conditions_on(data, stop_words={"the"})._of_words
+    texts = [set(text.lower().replace(".", "").split()) for text in data.captions["caption"]]
+    counted = {word: sum(word in text for text in texts) for word in set.union(*texts)}
+    frequent = {w for w, k in counted.items() if k >= 20 and len(w) > 1 and w != "the"}
+    assert {one.name for one in words} == frequent >= {"boat", "boats", "word0", "on"}
+    assert all(one.holds.tolist() == [one.name in text for text in texts] for one in words)
+    others = conditions_on(data, stop_words=()).of_task("boat", size=False, own_words={"boat"})
+    assert {"dock", "boats"} <= {one.name for one in others}
+    assert "boat" not in {one.name for one in others}
+    about = {name for row in found.table["about"] for name in row}
+    assert not about & {"boat", "boats", "the", "on", "a"}
+
+
+def test_noise_in_words_is_rarely_confirmed():
+    found = [find_slices(*with_captions(planted=False, seed=seed)[:2]) for seed in range(40)]
+    assert sum(slices.settings["tested"]["words"] for slices in found) > 400
+    assert sum(slices.table["confirmed"].any() for slices in found) <= 3
+
+
+def test_captions_of_files_and_columns_are_those_of_the_dataset(tmp_path, monkeypatch):
+    """Also of images that have none, where phi guards the word."""
+    data, answers, _ = with_captions(planted=True)
+    first = pl.col("image_id") < 450
+    some = Dataset.build(data.images, data.classes, data.areas, data.captions.filter(first))
+    expected = find_slices(some, answers).table
+    assert expected["phi"][0] == ("present(boat) AND word(trailer) IS NOT NULL AND word(trailer)")
+    plain = Dataset.build(data.images, data.classes, data.areas)
+    assert "words" not in find_slices(plain, answers).settings["tested"]
+    some.captions.write_csv(tmp_path / "said.csv")
+    coco = {"annotations": [{"id": 7 + i, **row} for i, row in enumerate(some.captions.to_dicts())]}
+    (tmp_path / "coco.json").write_text(json.dumps(coco))
+    for name in ("said.csv", "coco.json"):
+        assert find_slices(plain, answers, captions=[tmp_path / name]).table.equals(expected)
+    column = plain.images.join(some.captions.rename({"caption": "note"}), on="image_id", how="left")
+    noted = Dataset.build(column.sort("image_id"), data.classes, data.areas)
+    assert find_slices(noted, answers, captions=["note"]).table.equals(expected)
+    monkeypatch.chdir(tmp_path)
+    number = noted.images.with_columns(number=1)
+    numbered = Dataset.build(number, data.classes, data.areas)
+    Path("note").touch()
+    for name, text in (("number", "nor a column of text"), ("note", "is a column of the dataset")):
+        with pytest.raises(ParameterError, match=text):
+            find_slices(numbered, answers, captions=[name])

@@ -52,6 +52,29 @@ def test_columns_join_by_id(run_cli, folder, scores, tmp_path):
     assert (data.areas != dataset().areas).nnz == 0
 
 
+def test_captions_join(run_cli, folder, scores, tmp_path):
+    """Also in place of the dataset's own, and from a column that joins with them."""
+    said = [{"image_id": 3 * i, "caption": f"a car {i}"} for i in range(N // 2)]
+    pl.DataFrame(said).write_ndjson(tmp_path / "said.jsonl")
+    done = run_cli("tools add-attributes data new --captions said.jsonl")
+    assert f"{N // 2} of {N} images have captions" in done.err
+    data = load_dataset(tmp_path / "new")
+    assert data.captions.to_dicts() == said
+    assert open_dataset(tmp_path / "new").n_parts == open_dataset(folder).n_parts
+    run_cli("tools add-attributes new scores.csv newer --id id --captions camera").ok()
+    newer = load_dataset(tmp_path / "newer")
+    assert newer.captions["caption"].to_list() == ["a"] * (N - 1)
+    assert "camera" in newer.attributes
+    guarded = "word(car) IS NOT NULL AND word(car)"
+    find = "find new --criterion attribute --tasks car --out suite --phi"
+    run_cli(find, "word(car)").refused(f"{N // 2} of {N} images")
+    run_cli(find, guarded).ok()
+    record = load_suite(tmp_path / "suite").record("attribute", "car", "all")
+    assert record.hard_positives == dataset().labels("car")[: N // 2].sum()
+    for places in ("new", "scores.csv scores.csv new"):
+        run_cli(f"tools add-attributes data {places}").refused("one TABLE, then OUT")
+
+
 def test_what_is_left_out_is_told(run_cli, folder, scores, tmp_path):
     done = run_cli("tools add-attributes data scores.csv new --id id --columns camera")
     assert "1 images are not in the table" in done.err

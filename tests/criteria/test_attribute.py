@@ -13,7 +13,7 @@ import pytest
 from refusals import fails, refused
 from scipy.sparse import csr_array
 
-from nooch.base.errors import FormatError, InputError
+from nooch.base.errors import FormatError, InputError, ParameterError
 from nooch.criteria.attribute import Attribute, FittedAttribute
 from nooch.criteria.phi import parse
 from nooch.criteria.presets import PRESETS, phi_preset
@@ -266,6 +266,30 @@ def test_unknown_presences_and_areas_are_missing_values():
     image = data.select(rows=np.array([0]))
     said = Attribute('area("sky-other") > 0').fit(image).explain(image, "bird")
     assert said.startswith('area("sky-other") = 0.5, so area("sky-other") > 0 holds')
+
+
+def test_words_of_captions():
+    said = pl.DataFrame({
+        "image_id": [0, 0, 1, 2, 3],
+        "caption": ["A Boat.", "on a TRAILER, parked", "Trailers", "a trailer-park; it's", "-"],
+    })  # fmt: skip
+    bare = dataset(place=[0, 1, 0, 1])
+    data = Dataset.build(bare.images, bare.classes, bare.areas, said)
+    for phi, expected in (
+        ("word(trailer)", [0, 2]), ("Word('trailer')", [0, 2]), ('word("Trailer Park")', [2]),
+        ("word('boat on')", []), ("word(boat) AND NOT word(dock)", [0]), ("word('it''s')", [2]),
+    ):  # fmt: skip
+        assert marked(phi, data) == expected
+        assert Attribute(phi).reads == ("captions",)
+    assert Attribute("place = 1").reads == ()
+    some = Dataset.build(bare.images, bare.classes, bare.areas, said.head(3))
+    words = "2 of 4 images, such as 2, 3: word(boat) is null", "word(boat) IS NOT NULL AND ("
+    fails(lambda: marked("word(boat)", some), *words)
+    fails(lambda: marked("word(boat)", bare), "the dataset has none", "`captions`",
+          kind=ParameterError, helps=False)  # fmt: skip
+    fails(lambda: marked("word('!')", data), "has no word", kind=ParameterError)
+    image = data.select(rows=np.array([0]))
+    assert Attribute("word(boat)").fit(image).explain(image, "bird").startswith("word(boat) = TRUE")
 
 
 def test_columns_that_do_not_matter_are_not_named():

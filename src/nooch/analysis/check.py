@@ -39,6 +39,7 @@ from nooch.evaluation import (
     run_notes,
 )
 from nooch.evaluation.boxes.matched import IOU
+from nooch.evaluation.captions import captioned
 from nooch.evaluation.comparison import RunComparison, compare_runs
 from nooch.evaluation.detectable import too_few
 from nooch.evaluation.findings import (
@@ -241,6 +242,7 @@ def check(
     baseline: str | Path | None = None,
     baselines: bool = True,
     slices: bool = True,
+    captions: Sequence[str | Path] = (),
     images: str | Path | None = None,
     range: tuple[float, float] | None = None,
     group: str | None = None,
@@ -286,6 +288,8 @@ def check(
             where they name it.
         baselines: score a constant, the prior and only the context.
         slices: search slices.
+        captions: files of captions, as for ``nooch captions``, or a column of text, whose words
+            slices are searched by; by default the dataset's own.
         images: folder of images for the page, where the dataset records none.
         range: values that become black and white in pictures, of images of more than 8 bits a
             channel; by default what the dataset records, else percentiles of a sample.
@@ -326,6 +330,7 @@ def check(
             dataset, folder, Path(out), images, range, hints, context, progress
         )
         data = data.grouped(group).with_context(context)
+        with_words = captioned(data, captions)
         split = checked_split(data, split)
         judged = judge_runs(
             predictions, data, split, tasks=tasks, reading=reading, threshold=threshold, iou=iou,
@@ -378,6 +383,7 @@ def check(
         notes += comparison.notes if comparison else []
         shown = replace(shown, verdicts=[*shown.verdicts, *whole_sets])
         scores = replace(scores, verdicts=shown.verdicts)
+        judged, new = (replace(one, data=with_words) for one in (judged, new))
         where = judged_slices(new, predicted, progress=progress) if slices else None
         notes = [*notes, chosen_tasks, *_near_alpha(suite)]
         answer = answer_of(AnswerSources(suite, judged), findings, where, confusions, comparison)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -16,14 +17,17 @@ from numpy.typing import NDArray
 
 from nooch.base.calls import Progress, checked, no_progress, tracked
 from nooch.base.display import DisplayTable, TabularResult
-from nooch.base.words import plural, readable, unit_notes, with_article
-from nooch.criteria.phi import KINDS, identifier, literal_text
+from nooch.base.words import plural, readable, unit_notes, words_of
+from nooch.criteria.conditions import Condition, Conditions
+from nooch.criteria.phi import identifier
 from nooch.criteria.presences import fold_numbers
 from nooch.data import Dataset, as_dataset
 from nooch.data.splits import unit_names, unit_numbers
 from nooch.data.table_files import write_result
 from nooch.evaluation import Predictions
 from nooch.evaluation.boxes.matched import IOU
+from nooch.evaluation.captions import captioned
+from nooch.evaluation.clauses import LANGUAGES, language_words
 from nooch.evaluation.findings import (
     Outcomes,
     checked_split,
@@ -36,92 +40,38 @@ from nooch.evaluation.metrics.pointwise import worst_case
 from nooch.evaluation.metrics.proportions import wilson, wilson_of_groups
 from nooch.evaluation.metrics.rate_gaps import RateGap, rate_gap
 from nooch.evaluation.predictions import predicted_tasks
-from nooch.evaluation.rate_words import claims_in, condition_words, objects_of, value_words
+from nooch.evaluation.rate_words import claims_in, condition_words, objects_of
+from nooch.evaluation.vocabulary import COCO, load_vocabulary
 from nooch.suites import ChallengeSet
 
 Booleans = NDArray[np.bool_]
 Floats = NDArray[np.float64]
 
-AREA = 0.1
-"""Fraction of the image beyond which a class counts as covering much of it, as beta does."""
-_MOST_VALUES = 20
-"""Different values up to which each value of a column is a condition; beyond, quartiles are."""
-
 
 @dataclass(frozen=True, eq=False)
-class SliceCondition:
-    """One condition on images.
+class HalvedConditions:
+    """Conditions, and the number of images of either half in which two of them are true.
 
     Attributes:
-        name: of what it is about; conditions of one name are not combined.
-        text: in words, "with a road".
-        phi: as an expression of phi, ``present(road)``; see ``nooch.Attribute``.
-        holds: bool (n_images,), false if it is unknown.
-    """
-
-    name: str
-    text: str
-    phi: str
-    holds: Booleans
-
-
-@dataclass(frozen=True, eq=False)
-class SliceConditions:
-    """All conditions on images whose labels are known; most are shared by every task.
-
-    Attributes:
-        data: the images, in one order.
+        all: the conditions.
         half: bool (n_images,), one of the two halves.
-        whole: all images that phi has to have a value for.
-        columns_alone: classes are not conditions: labels exclude each other.
     """
 
-    data: Dataset
+    all: Conditions
     half: Booleans
-    whole: Dataset
-    columns_alone: bool = False
-
-    @cached_property
-    def _of_classes(self) -> dict[str, list[SliceCondition]]:
-        names = [] if self.columns_alone else self.data.classes
-        return {name: [*_of_class(self.data, name, self.whole)] for name in names}
-
-    @cached_property
-    def _of_columns(self) -> list[SliceCondition]:
-        images, whole = self.data.images, self.whole.images
-        columns = self.whole.context_columns
-        return [
-            condition
-            for column in columns
-            for condition in _of_column(images[column], whole[column])
-        ]
-
-    @cached_property
-    def _counts(self) -> tuple[dict[SliceCondition, int], list[Floats]]:
-        """The place of each condition that tasks share, and the number of images of either half in
-        which two of them are true.
-        """
-        shared = [*chain(*self._of_classes.values()), *self._of_columns]
-        counts = [pair_counts(shared, half) for half in self.halves]
-        return {condition: position for position, condition in enumerate(shared)}, counts
 
     @property
     def halves(self) -> tuple[Booleans, Booleans]:
         """The images of either half, bool (n_images,)."""
         return self.half, ~self.half
 
-    def of_task(self, task: str, *, size: bool) -> list[SliceCondition]:
-        """Conditions on other classes and on columns; with ``size`` also of the target's area."""
-        others = [
-            condition
-            for name, conditions in self._of_classes.items()
-            if name != task
-            for condition in conditions
-        ]
-        sizes = _of_size(self.data, task, self.whole) if size and self.data.has_areas else ()
-        return [*others, *sizes, *self._of_columns]
+    @cached_property
+    def _counts(self) -> tuple[dict[Condition, int], list[Floats]]:
+        """The place of each condition that tasks share, and the counts of all images."""
+        counts = [pair_counts(self.all.shared, half) for half in self.halves]
+        return {condition: place for place, condition in enumerate(self.all.shared)}, counts
 
-    def counts(self, conditions: Sequence[SliceCondition], side: Booleans) -> list[Floats]:
+    def counts(self, conditions: Sequence[Condition], side: Booleans) -> list[Floats]:
         """Numbers of images of a side, in either half, in which two conditions are true, float64
         (k, k).
         """
@@ -135,75 +85,21 @@ class SliceConditions:
         return [pair_counts(conditions, half & side) for half in self.halves]
 
 
-def pair_counts(conditions: Sequence[SliceCondition], images: NDArray[Any]) -> Floats:
+_AT_ONCE = 8192
+
+
+def pair_counts(conditions: Sequence[Condition], images: NDArray[Any]) -> Floats:
     """Numbers of images in which any two conditions are true, float64 (k, k).
 
     ``images``: bool (n,), or how often each image counts, integers (n,).
     """
+    counts = np.zeros((len(conditions),) * 2, np.float32)
     rows = np.flatnonzero(images)
-    # counts below 2**24 are exact
-    holds = np.stack([condition.holds[rows] for condition in conditions]).astype(np.float32)
-    weights = 1 if images.dtype == np.bool_ else images[rows].astype(np.float32)
-    return ((holds * weights) @ holds.T).astype(np.float64)
-
-
-def _guarded(value: str, test: str, *, holes: bool) -> str:
-    """A test that is false where its value is unknown."""
-    return f"{value} IS NOT NULL AND {test}" if holes else test
-
-
-def _area(name: str, test: str, whole: Dataset) -> str:
-    area = f"area({identifier(name)})"
-    return _guarded(area, f"{area} {test}", holes=whole.gaps is not None or not whole.has_areas)
-
-
-def _of_class(data: Dataset, name: str, whole: Dataset) -> Iterator[SliceCondition]:
-    present = data.labels(name, unknown=False)
-    absent = ~data.labels(name, unknown=True)
-    shown, holes = f"present({identifier(name)})", whole.gaps is not None
-    with_, without = (_guarded(shown, test, holes=holes) for test in (shown, f"NOT {shown}"))
-    yield SliceCondition(name, f"with {with_article(name)}", with_, present)
-    yield SliceCondition(name, f"without {with_article(name)}", without, absent)
-    with np.errstate(invalid="ignore"):
-        much = data.area(name, unknown=np.nan) > AREA
-    text = f"with {readable(name)} on more than {AREA:.0%}"
-    yield SliceCondition(name, text, _area(name, f"> {AREA}", whole), much)
-
-
-def _of_size(data: Dataset, task: str, whole: Dataset) -> Iterator[SliceCondition]:
-    areas = data.area(task, unknown=np.nan)
-    of_positives = areas[data.labels(task, unknown=False) & ~np.isnan(areas)]
-    if not len(of_positives):
-        return
-    for share, words in ((0.25, "quarter"), (0.5, "half")):
-        low, high = np.quantile(of_positives, [share, 1 - share]).tolist()
-        smallest = f"among the smallest {words} of {plural(task)} (below {low:.2%})"
-        largest = f"among the largest {words} of {plural(task)} (above {high:.2%})"
-        with np.errstate(invalid="ignore"):
-            yield SliceCondition(task, smallest, _area(task, f"< {low!r}", whole), areas < low)
-            yield SliceCondition(task, largest, _area(task, f"> {high!r}", whole), areas > high)
-
-
-def _of_column(values: pl.Series, whole: pl.Series) -> Iterator[SliceCondition]:
-    if values.dtype.base_type() not in KINDS:
-        return
-    if values.dtype.is_float() or values.dtype.is_decimal():
-        values, whole = (s.cast(pl.Float64).fill_nan(None) for s in (values, whole))
-    name, non_null, holes = values.name, values.drop_nulls(), whole.null_count() > 0
-    word = identifier(name)
-    if non_null.n_unique() <= _MOST_VALUES:
-        for value in non_null.unique().sort() if non_null.n_unique() > 1 else ():
-            holds = (values == value).fill_null(value=False).to_numpy()
-            phi = _guarded(word, f"{word} = {literal_text(value)}", holes=holes)
-            yield SliceCondition(name, value_words(name, value), phi, holds)
-    elif non_null.dtype.is_numeric():
-        for share in (0.25, 0.75):
-            cut = float(np.quantile(non_null.to_numpy(), share))
-            beyond = (values <= cut) if share < 0.5 else (values >= cut)
-            sign = "<=" if share < 0.5 else ">="
-            inside = beyond.fill_null(value=False).to_numpy()
-            phi = _guarded(word, f"{word} {sign} {cut!r}", holes=holes)
-            yield SliceCondition(name, f"with {name} {sign} {cut:.4g}", phi, inside)
+    # counts below 2**24 are exact; a part at a time: words are many
+    for some in np.split(rows, range(_AT_ONCE, len(rows), _AT_ONCE)):
+        holds = np.stack([condition.holds[some] for condition in conditions]).astype(np.float32)
+        counts += (holds * images[some].astype(np.float32)) @ holds.T
+    return counts.astype(np.float64)
 
 
 LEAST_DROP = 0.1
@@ -257,14 +153,15 @@ class SliceFamily:
             }  # fmt: skip
 
 
-def slice_families() -> tuple[SliceFamily, SliceFamily, SliceFamily]:
-    """Results for conditions, and for pairs that the first and the second half find."""
-    half = "pairs of the {} half"
-    return (
-        SliceFamily("conditions", _ERROR * (1 - 2 * _OF_PAIRS)),
-        SliceFamily(half.format("first"), _ERROR * _OF_PAIRS),
-        SliceFamily(half.format("second"), _ERROR * _OF_PAIRS),
-    )
+def slice_families(*, words: bool = False) -> list[SliceFamily]:
+    """Results for conditions, for words if there are any (each with half of the chance, since words
+    are many), and for pairs that the first and the second half find.
+    """
+    alone = ("conditions", "words")[: 1 + words]
+    errors = dict.fromkeys(alone, _ERROR * (1 - 2 * _OF_PAIRS) / len(alone))
+    for half in ("first", "second"):
+        errors[f"pairs of the {half} half"] = _ERROR * _OF_PAIRS
+    return [SliceFamily(name, error) for name, error in errors.items()]
 
 
 @dataclass(frozen=True, eq=False)
@@ -283,7 +180,7 @@ class FoundSlice:
     """
 
     family: SliceFamily
-    conditions: tuple[SliceCondition, ...]
+    conditions: tuple[Condition, ...]
     inside: Booleans
     other: Booleans
     gap: RateGap
@@ -307,7 +204,7 @@ class SliceSide:
     """
 
     task: str
-    conditions: Sequence[SliceCondition]
+    conditions: Sequence[Condition]
     images: Booleans
     outcomes: Outcomes
     halves: tuple[Booleans, Booleans]
@@ -321,14 +218,16 @@ class SliceSide:
         """
         wrong = np.bincount(self.outcomes.row[self.outcomes.wrong], minlength=len(self.images))
         errors = [pair_counts(self.conditions, half * wrong) for half in self.halves]
-        families[0].tested += self._partitions()
-        slices = [self._found(families[0], (condition,)) for condition in self._far(errors)]
+        *alone, first, second = families
+        for of_word, family in enumerate(alone):
+            family.tested += self._partitions(bool(of_word))
+        slices = [self._found(alone[c.of_word], (c,)) for c in self._far(errors)]
         kept: list[FoundSlice] = []
         for condition in sorted(slices, key=_order):
             if (len(kept) < MOST or condition.p <= _ERROR) and _unlike(condition, kept):
                 kept.append(condition)
         slices = []
-        for half, family in enumerate(families[1:]):
+        for half, family in enumerate((first, second)):
             pairs = [*self._pairs(half, errors[half], least)]
             family.tested += len(pairs)
             slices += [self._found(family, pair, self.halves[1 - half]) for pair in pairs]
@@ -337,20 +236,20 @@ class SliceSide:
                 kept.append(condition)
         yield from kept
 
-    def strata(self, conditions: Sequence[SliceCondition]) -> NDArray[np.integer[Any]] | None:
+    def strata(self, conditions: Sequence[Condition]) -> NDArray[np.integer[Any]] | None:
         """The sizes to compare within, None for a slice that is only about the size."""
         of_size = all(condition.name == self.task for condition in conditions)
         return None if of_size else self.outcomes.strata
 
-    def _partitions(self) -> int:
-        """Number of conditions, counting one and its opposite once."""
-        rows = [condition.holds[self.images] for condition in self.conditions]
+    def _partitions(self, of_word: bool) -> int:
+        """Number of conditions, or of words, counting one and its opposite once."""
+        rows = [c.holds[self.images] for c in self.conditions if c.of_word == of_word]
         return len({np.packbits(row ^ row[0]).tobytes() for row in rows})
 
     def _found(
         self,
         family: SliceFamily,
-        conditions: tuple[SliceCondition, ...],
+        conditions: tuple[Condition, ...],
         test: Booleans | None = None,
     ) -> FoundSlice:
         """The slice, compared with the rest of the images that test."""
@@ -373,7 +272,7 @@ class SliceSide:
         weight = 1.0 if len(conditions) > 1 else _FEWER if fewer else 1 - _FEWER
         return FoundSlice(family, conditions, inside, other, gap, worst, p, weight)
 
-    def _far(self, errors: Sequence[Floats]) -> Iterator[SliceCondition]:
+    def _far(self, errors: Sequence[Floats]) -> Iterator[Condition]:
         """Conditions whose error rate is far enough above the other images' rate."""
         support, hits = (np.diag(first) + np.diag(second) for first, second in (self.n, errors))
         wrong = self.outcomes.wrong
@@ -384,7 +283,7 @@ class SliceSide:
 
     def _pairs(
         self, half: int, errors: Floats, least: int
-    ) -> Iterator[tuple[SliceCondition, SliceCondition]]:
+    ) -> Iterator[tuple[Condition, Condition]]:
         """Pairs for testing that a half finds."""
         n, conditions = self.n[half], self.conditions
         here = self.halves[half][self.outcomes.row]
@@ -532,6 +431,7 @@ def find_slices(
     tasks: Sequence[str] | None = None,
     reading: Mapping[str, Any] | None = None,
     min_support: Annotated[int, Meta(ge=2)] = 10,
+    captions: Sequence[str | Path] = (),
     group: str | None = None,
     threshold: BoxThreshold | None = None,
     iou: Annotated[float, Meta(gt=0, le=1)] = IOU,
@@ -540,13 +440,13 @@ def find_slices(
     """Search slices of one and two conditions on which a model errs more often than elsewhere.
 
     Conditions are presences, absences and large areas of classes, the size of the target (for
-    positives) and attribute columns; they need not be context cues. Labels that exclude each other
-    are not conditions. Each condition is tested on all
-    images. Pairs of conditions are searched in each half of the images, which a hash of the id or
-    group decides, and tested in the other; a pair is dropped if one of its conditions errs as often
-    on its own, and a slice where another one has nearly the same images. The chance that anything
-    is confirmed where nothing errs more often is 5%, over all runs, tasks and sides. Misses are
-    tested within quartiles of the target's area, unless the slice is about its size.
+    positives), attribute columns and words of captions; they need not be context cues. Labels that
+    exclude each other are not conditions. Each condition is tested on all images. Pairs of
+    conditions are searched in each half of the images, which a hash of the id or group decides, and
+    tested in the other; a pair is dropped if one of its conditions errs as often on its own, and a
+    slice where another one has nearly the same images. The chance that anything is confirmed where
+    nothing errs more often is 5%, over all runs, tasks and sides. Misses are tested within
+    quartiles of the target's area, unless the slice is about its size.
 
     Args:
         data: the annotated images.
@@ -555,6 +455,9 @@ def find_slices(
         tasks: names of tasks; by default all that have predictions.
         reading: how files of predictions are read: keywords of ``nooch.load_predictions``.
         min_support: minimum number of images (or groups) in a slice.
+        captions: files of captions, as for ``nooch captions``, or a column of text; by default
+            the dataset's own. Words in the captions of at least 20 images are conditions, but for
+            the class's own words and those of grammar.
         group: column, or pattern of file names, of images that count as one in intervals and tests,
             such as ``scene``; by default the dataset's.
         threshold: score above which a detected box counts, as for ``nooch.check``.
@@ -570,7 +473,7 @@ def find_slices(
         >>> slices.table.select("phi", "errors_test", "n_test").row(0)
         ('present(car) AND NOT present(road)', 42, 78)
     """
-    data = as_dataset(data).grouped(group)
+    data = captioned(as_dataset(data).grouped(group), captions)
     split = checked_split(data, split)
     judged = judge_runs(
         predictions, data, split, tasks=tasks, reading=reading, threshold=threshold, iou=iou
@@ -589,13 +492,15 @@ def judged_slices(
     part, data = judged.part, judged.data
     assert data is not None  # noqa: S101 - they have its part
     alone = judged.one_label
-    shared = SliceConditions(part, _half(part), data, alone)
-    families = slice_families()
+    stop_words = _stop_words(part)
+    shared = HalvedConditions(Conditions(part, data, alone, stop_words), _half(part))
+    families = slice_families(words=stop_words is not None)
     for task in tracked(tasks, len(tasks), "searching slices, tasks", progress):
         labeled, everything = judged.labeled(task)
         conditions = shared
         if labeled is not part:
-            conditions = SliceConditions(labeled, _half(labeled), data, alone)
+            of_labeled = Conditions(labeled, data, alone, stop_words)
+            conditions = HalvedConditions(of_labeled, _half(labeled))
         if len(labeled):
             _of_task(everything, judged.runs, conditions, min_support, families)
     rows = [{"split": judged.split, **row} for family in families for row in family.judged()]
@@ -620,20 +525,38 @@ def _half(part: Dataset) -> Booleans:
     return np.asarray(fold_numbers(names, 2) == 0)
 
 
+def _stop_words(data: Dataset) -> frozenset[str] | None:
+    """The words of the language of captions, by its share of their words; None without captions."""
+    if data.captions is None:
+        return None
+    counts = Counter(chain.from_iterable(map(str.split, data.caption_words["words"])))
+    known = [language_words(name).known for name in LANGUAGES]
+    return max(known, key=lambda words: sum(counts[word] for word in words))
+
+
+def _own_words(task: str) -> set[str]:
+    """The words of a class's name and synonyms, and their plurals."""
+    coco = load_vocabulary(COCO)
+    phrases = [words for some in coco.phrases.values() for words, owner in some if owner == task]
+    words = {*words_of(readable(task)), *chain.from_iterable(phrases)}
+    return words | {word for one in words for word in words_of(plural(one))}
+
+
 def _of_task(
     everything: ChallengeSet,
     runs: Sequence[Predictions],
-    conditions: SliceConditions,
+    conditions: HalvedConditions,
     least: int,
     families: Sequence[SliceFamily],
 ) -> None:
     """The tests of a task, added to the families."""
-    task, labels, groups = everything.task, everything.labels, conditions.data.groups
-    sizes = size_strata(conditions.data, everything)
+    task, labels, data = everything.task, everything.labels, conditions.all.data
+    sizes, groups, own = size_strata(data, everything), data.groups, _own_words(task)
     units = None if groups is None else unit_numbers(groups)
     for side, of_side in (("positive", labels), ("negative", ~labels)):
         missed = side == "positive"
-        kept = _distinct(conditions.of_task(task, size=missed), of_side, least, units)
+        known = conditions.all.of_task(task, size=missed, own_words=own)
+        kept = _distinct(known, of_side, least, units)
         n = conditions.counts(kept, of_side) if kept else []
         for run in (run for run in runs if kept and task in run.tasks):
             outcomes = outcomes_of(run, everything, side, sizes, units)
@@ -646,20 +569,20 @@ def _of_task(
                 phi = [label if missed else f"NOT {label}", *(c.phi for c in piece.conditions)]
                 row = {
                     "run": run.run, "task": task, "side": side, "phi": " AND ".join(phi),
-                    "of_boxes": run.objects is not None, "one_label": conditions.columns_alone,
+                    "of_boxes": run.objects is not None, "one_label": conditions.all.columns_alone,
                 }  # fmt: skip
                 piece.family.found.append((piece, row | _counts(piece, slice_side, everything)))
 
 
 def _distinct(
-    conditions: Sequence[SliceCondition],
+    conditions: Sequence[Condition],
     side: Booleans,
     support: int,
     units: NDArray[np.int64] | None,
-) -> list[SliceCondition]:
+) -> list[Condition]:
     """Conditions with enough images, or groups, on either side, each set of images once."""
     most = int(side.sum()) - 1
-    kept: dict[bytes, SliceCondition] = {}
+    kept: dict[bytes, Condition] = {}
     for condition in conditions:
         holds = condition.holds & side
         if support <= _supported(holds, units) and np.count_nonzero(holds) <= most:

@@ -42,6 +42,14 @@ UNPRINTABLE = re.compile(
 """
 
 
+_TOKEN = re.compile(r"[^\W_]+")
+
+
+def words_of(text: str) -> list[str]:
+    """The words of a text, in small letters."""
+    return _TOKEN.findall(text.casefold())
+
+
 def readable(name: str) -> str:
     """A class name as words: ``fire_hydrant`` is a fire hydrant, ``wall-brick`` a brick wall,
     ``sky-other`` the sky.
@@ -124,3 +132,13 @@ def printable(text: str, keep: str = "") -> str:
 def unit_notes(group: str | None) -> list[str]:
     """A note on what counts, of images in groups."""
     return [f"images are in groups by {group}, which count as one each"] if group else []
+
+
+_DEVICES = ("scanner", "camera", "device", "sensor", "microscope", "phone")
+"""Columns of what took the image, whose values are read as names of it."""
+
+
+def value_words(column: str, value: object) -> str:
+    """A column's value in words: "from GE scanners", "with place = water"."""
+    named = column.lower() in _DEVICES and str(value)[:1].isalpha()
+    return f"from {value} {plural(column)}" if named else f"with {column} = {value}"

@@ -88,7 +88,7 @@ paper select-tasks: suite p.parquet --n 20 --out chosen | suite p.parquet --like
 paper class-network: data --pixels P --out c | data --pixels P --tasks nooch --seed 1 --out c
 paper waterbirds: suite model.parquet | suite model.parquet --split valid
 tools embed: data --encoder sentence-transformers/all-MiniLM-L6-v2 | data --encoder embeddings.npz
-tools add-attributes: data weather.csv data2 | data weather.csv data2 --id image --columns rain
+tools add-attributes: data weather.csv data2 --columns rain | data data2 --captions captions.json
 tools scenes: scenes --images 1000 | --print-config
 tools scenes-score: suite scenes/truth.parquet | suite truth.parquet --tasks car --out scores.csv
 """

@@ -63,10 +63,10 @@ class Attribute:
 
     Attributes:
         phi: a condition over attribute columns, ``y`` (the task's label, 0 or 1), class names
-            (presence, 0 or 1), ``present(class)`` (true or false) and ``area(class)`` (a fraction
-            of the image, 0 if it is absent), such as ``place != y``, ``unseen(camera) AND year
-            >= 2013`` or ``present(sky) AND area(road) > 0.1``; the presets are the conditions of
-            Table 1.
+            (presence, 0 or 1), ``present(class)`` (true or false), ``area(class)`` (a fraction
+            of the image, 0 if it is absent) and ``word(text)`` (whether a caption has these words),
+            such as ``place != y``, ``unseen(camera) AND year >= 2013`` or ``present(sky) AND
+            area(road) > 0.1``; the presets are the conditions of Table 1.
 
     Examples:
         >>> suite = nooch.find("data", nooch.Attribute("present(tree) AND NOT present(road)"))
@@ -78,10 +78,15 @@ class Attribute:
 
     kind = "attribute"
     state = AttributeState
-    reads = ()
 
     def __post_init__(self) -> None:
         parse(self.phi)
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """Captions, if words are asked for."""
+        functions = {function for function, _ in parse(self.phi).calls.values()}
+        return ("captions",) if "word" in functions else ()
 
     def partial(self, shard: Dataset, tasks: Sequence[str] = ()) -> AttributeState:
         """The values of a part for each ``unseen(column)``; phi's types are checked for every task.
@@ -138,11 +143,15 @@ class FittedAttribute(MarkFitted):
     seen: Mapping[str, Sequence[Any]] = field(default_factory=dict)
 
     kind = "attribute"
-    reads = ()
 
     def __post_init__(self) -> None:
         seen = {name: tuple(values) for name, values in self.seen.items()}
         object.__setattr__(self, "seen", seen)
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """Captions, if words are asked for."""
+        return self.criterion.reads
 
     def parameters(self) -> dict[str, Any]:
         """The condition, as text."""

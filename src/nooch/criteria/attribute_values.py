@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from nooch.base.errors import InputError, ParameterError, some_of
+from nooch.base.errors import Command, InputError, ParameterError, some_of
 from nooch.criteria.phi import Phi, identifier, json_values
 from nooch.data import Dataset
+from nooch.data.dataset import padded_words
 
 LABELS = ("y", "label")
 """Names of the task's label in phi; the task's own name is a third."""
@@ -42,11 +43,33 @@ def phi_values(data: Dataset, task: str, language: Phi) -> dict[str, pl.Series]:
     data.column(task)  # raises for an unknown task, even if phi does not use its label
     terms = {name: _named(data, task, name) for name in language.names}
     for text, (function, name) in language.calls.items():
-        if function == "present":
-            terms[text] = _present(data, name).cast(pl.Boolean)
-        else:
-            terms[text] = pl.Series(data.area(name, unknown=np.nan))
+        terms[text] = CALLS[function](data, name)
     return terms
+
+
+def _has_word(data: Dataset, text: str) -> pl.Series:
+    """True where a caption has these words in this order; null for images without captions."""
+    words = padded_words(text)
+    if data.captions is None or not words.strip():
+        if words.strip():
+            raise ParameterError(
+                f"word({identifier(text)}) reads captions, and the dataset has none",
+                where="phi",
+                give=Command("tools add-attributes", captions=...),
+            )
+        raise ParameterError(f"{text!r} has no word", where="phi", allowed="words of captions")
+    has = pl.col("words").str.contains(words, literal=True).any()
+    rows = data.caption_words.group_by("row").agg(has=has)
+    places = pl.DataFrame({"row": np.arange(len(data))})
+    return places.join(rows, on="row", how="left", maintain_order="left")["has"]
+
+
+CALLS: Mapping[str, Callable[[Dataset, str], pl.Series]] = {
+    "area": lambda data, name: pl.Series(data.area(name, unknown=np.nan)),
+    "present": lambda data, name: _present(data, name).cast(pl.Boolean),
+    "word": _has_word,
+}
+"""Functions of phi -> their value for each image."""
 
 
 def _named(data: Dataset, task: str, name: str) -> pl.Series:

@@ -316,6 +316,8 @@ _BUILDERS: dict[type, Callable[[Node, Scope], Term]] = {
 }
 
 
+FUNCTIONS = ("area", "present", "word")
+"""Those of a class or of words, which have a value for each image."""
 MAX_LENGTH = 20_000
 """Characters of an expression."""
 MAX_DEPTH = 32
@@ -323,7 +325,8 @@ MAX_DEPTH = 32
 MAX_SHOWN = 60
 ALLOWED = (
     "names, numbers, 'text', TRUE, FALSE, = != < <= > >=, AND, OR, NOT, IN (values), BETWEEN, IS"
-    " [NOT] NULL, + - * / %, ( ), ln(x), abs(x), unseen(column), area(class), present(class)"
+    " [NOT] NULL, + - * / %, ( ), ln(x), abs(x), unseen(column), area(class), present(class),"
+    " word(text)"
 )
 
 # sqlglot's own dialect: double quotes for names, single for text, doubled to escape
@@ -358,8 +361,8 @@ _REMEDIES: dict[type, str] = {
     ),
     exp.In: "list the values themselves: name IN ('a', 'b')",
     exp.Is: "IS is for NULL; write name = TRUE",
-    exp.Func: "the functions are ln(x), abs(x), unseen(column), area(class) and present(class);"
-    " compute others as a column",
+    exp.Func: "the functions are ln(x), abs(x), unseen(column), area(class), present(class) and"
+    " word(text); compute others as a column",
 }
 _ELSE = "compute it as a column of the table; put a name that SQL reserves in double quotes"
 
@@ -373,7 +376,8 @@ class Phi:
         tree: sqlglot's tree, which contains only what is allowed.
         names: the names that occur in it, in their order, without the names of ``calls``.
         unseen: the names inside ``unseen(...)``.
-        calls: text of each ``area(...)`` and ``present(...)`` -> function, class.
+        calls: text of each ``area(...)``, ``present(...)`` and ``word(...)`` -> function, class or
+            words.
     """
 
     text: str
@@ -411,10 +415,12 @@ def _checked(text: str) -> Phi:
     names: dict[str, None] = {}
     unseen: dict[str, None] = {}
     calls = {}
-    for node in tree.find_all(exp.Column, bfs=False):
+    for node in tree.find_all(exp.Column, exp.Literal, bfs=False):
         function = node.parent.name.lower() if type(node.parent) is exp.Anonymous else ""
-        if function in {"area", "present"}:
+        if function in FUNCTIONS:
             calls[written(node.parent)] = function, node.name
+            continue
+        if isinstance(node, exp.Literal):
             continue
         names[node.name] = None
         if function:
@@ -538,8 +544,9 @@ def _check_node(node: Any) -> None:
 
 
 def _is_call(node: Any) -> bool:
-    types = [type(part) for part in node.expressions]
-    return node.name.lower() in {"unseen", "area", "present"} and types == [exp.Column]
+    function, types = node.name.lower(), [type(part) for part in node.expressions]
+    text = function == "word" and types == [exp.Literal] and node.expressions[0].is_string
+    return text or (function in {"unseen", *FUNCTIONS} and types == [exp.Column])
 
 
 _RULES: dict[type, Callable[[Any], bool]] = {

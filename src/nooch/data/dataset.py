@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
@@ -24,7 +25,7 @@ from nooch.base.errors import (
     some_of,
     wrong_type,
 )
-from nooch.base.words import counted
+from nooch.base.words import counted, words_of
 from nooch.data.coverage import (
     Gaps,
     check_kinds,
@@ -66,6 +67,11 @@ def replaced_columns(table: csr_array, by: csr_array, columns: NDArray[np.int64]
 
 
 ImageId = int | str
+
+
+def padded_words(text: str) -> str:
+    """The words of a text in small letters, with a blank before and after each."""
+    return f" {' '.join(words_of(unicodedata.normalize('NFKC', text)))} "
 
 
 def _is_id(values: pl.Series) -> bool:
@@ -438,6 +444,18 @@ class Dataset(Displayed):
     def gaps(self) -> Gaps | None:
         """Unannotated (image, class) pairs; None if all were annotated."""
         return gaps_of(self.images, self.classes, self.kinds, self.exceptions)
+
+    @cached_property
+    def caption_words(self) -> pl.DataFrame:
+        """``row`` of the image and ``words`` of each caption: in small letters, a blank before and
+        after each. Without captions, no row.
+        """
+        if self.captions is None:
+            return pl.DataFrame(schema={"row": pl.Int64, "words": pl.String})
+        places = self.images.select("image_id", row=pl.int_range(pl.len(), dtype=pl.Int64))
+        rows = self.captions.join(places, on="image_id", how="left", maintain_order="left")["row"]
+        texts = (padded_words(text) for text in self.captions["caption"])
+        return pl.DataFrame([rows, pl.Series("words", texts, pl.String)])
 
     @cached_property
     def _columns(self) -> dict[str, int]:

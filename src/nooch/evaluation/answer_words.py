@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 
-from nooch.base.words import plural, readable
+from nooch.base.words import plural, readable, words_of
 from nooch.evaluation.clauses import (
     LANGUAGES,
     Clause,
@@ -20,7 +20,6 @@ from nooch.evaluation.clauses import (
     Stance,
     language_words,
     plain_text,
-    words_of,
 )
 from nooch.evaluation.vocabulary import COCO, is_modifier, load_vocabulary
 

@@ -18,9 +18,10 @@ from nooch.base.calls import Progress, Seed, checked, no_progress
 from nooch.base.display import DisplayTable
 from nooch.base.errors import InputError, ParameterError, some_of
 from nooch.base.words import counted
-from nooch.data import Dataset, as_dataset, name_column
+from nooch.data import Dataset, ImageNames, as_dataset, name_column
 from nooch.data.image_names import IMAGE_COLUMNS
 from nooch.data.table_files import unpacked_stem
+from nooch.data.table_schema import check_captions
 from nooch.evaluation.answer_files import REPLIES, image_field, reply_field, reply_records
 from nooch.evaluation.answer_rules import answer_span
 from nooch.evaluation.answer_sample import (
@@ -59,10 +60,10 @@ class ModelCaptions:
 
 
 def read_captions(
-    paths: Sequence[str | Path], suite: Suite, answers: str | None = None
+    paths: Sequence[str | Path], suite: Suite | ImageNames, answers: str | None = None
 ) -> list[ModelCaptions]:
-    """The captions of each file; ``answers``: the field of the model's words, where several could
-    have them.
+    """The captions of each file, of a suite's images or others that are known; ``answers``: the
+    field of the model's words, where several could have them.
 
     JSON (an array, one record per line, or one after the other) or a table, with the image's id or
     file name and the text: COCO's results (``image_id, caption``), POPE's (``image_id, text``),
@@ -92,17 +93,25 @@ def _runs(paths: Sequence[str | Path]) -> dict[str, list[Path]]:
     }
 
 
+def _known_images(suite: Suite | ImageNames) -> tuple[ImageNames, Any, str]:
+    """The names of images, what matches others with them, and whose they are."""
+    if isinstance(suite, ImageNames):
+        return suite, suite.match, "dataset"
+    return suite.image_names(), suite.match_names, "suite"
+
+
 def _read(
     path: Path,
     records: Sequence[Mapping[str, Any]],
     images: Mapping[Any, Any],
-    suite: Suite,
+    suite: Suite | ImageNames,
     answers: str | None,
 ) -> ModelCaptions:
+    known_names, match, owner = _known_images(suite)
     once = list({msgspec.json.encode(record): record for record in records}.values())
     repeated, records = len(records) - len(once), once
     text_field = reply_field(records, path, answers)
-    image, note = image_field(records, path, suite.image_names())
+    image, note = image_field(records, path, known_names)
     by_question = image is None and "question_id" in records[0]
     if text_field is None or (image is None and not by_question):
         fields = some_of(sorted(records[0]), 8)
@@ -122,23 +131,23 @@ def _read(
                 remedy="give a file of the same questions that also has image_id",
             )
         names = [images[question] for question in names]
-    matched = suite.match_names(name_column(names, path), path)
+    matched = match(name_column(names, path), path, strict=True)
     said = pl.Series("caption", [_caption_text(str(text)) for text in texts], pl.String)
     known = pl.DataFrame([matched.ids, said]).drop_nulls(matched.ids.name)
     captions, unread = known.drop_nulls(), known.filter(pl.col("caption").is_null())
     if not captions.height:
-        such = some_of(suite.image_ids().cast(pl.String).head(3).to_list())
+        such = some_of(known_names.ids.cast(pl.String).head(3).to_list())
         raise InputError(
-            "no caption is of an image of the suite",
+            f"no caption is of an image of the {owner}",
             where=path,
             allowed=f"ids or file names of its images, such as {such}",
-            remedy="name the suite of these images, or give the records the suite's ids",
+            remedy=f"name the {owner} of these images, or give the records the {owner}'s ids",
         )
     notes = [f"captions are column {text_field}", *filter(None, (note, matched.note))]
     if repeated:
         notes.append(f"{repeated:,} captions that are there twice, with all fields, count once")
     if outside := matched.ids.null_count():
-        notes.append(f"{outside:,} captions are of images that the suite lacks")
+        notes.append(f"{outside:,} captions are of images that the {owner} lacks")
     if unread.height:
         empty = counted(unread.height, "text")
         notes.append(f"{empty} without words, or with only reasoning, counted as unknown")
@@ -150,6 +159,29 @@ def _caption_text(text: str) -> str | None:
     span = answer_span(text)
     said = text[slice(*span)] if span else ""
     return said if said.strip() else None
+
+
+def captioned(data: Dataset, captions: Sequence[str | Path]) -> Dataset:
+    """The dataset with captions from files, see ``read_captions``, or from a column; as it is if
+    none are named. Raises InputError and ParameterError.
+    """
+    if not captions:
+        return data
+    of_text = [name for name in data.attributes if data.images[name].dtype == pl.String]
+    columns = [name for name in captions if str(name) in of_text]
+    files = [name for name in captions if name not in columns]
+    if missing := [name for name in files if not Path(name).exists()]:
+        problem = f"{some_of(missing)} is neither a file nor a column of text"
+        allowed = f"columns of text: {some_of(of_text) or 'none'}"
+        raise ParameterError(problem, where="`captions`", allowed=allowed)
+    if both := [name for name in columns if Path(name).exists()]:
+        problem = f"{some_of(both)} is a column of the dataset, and a file"
+        remedy = "for the file, write ./ before its name; for the column, rename the file"
+        raise ParameterError(problem, where="`captions`", remedy=remedy)
+    texts = [data.images.select("image_id", caption=str(name)) for name in columns]
+    names = ImageNames.from_images(data.images)
+    texts += [run.captions for run in (read_captions(files, names) if files else ())]
+    return replace(data, captions=check_captions(pl.concat(texts), data.images))
 
 
 _WORD = re.compile(r"[^\W_]+")

@@ -16,6 +16,7 @@ from pathlib import Path
 import msgspec
 
 from nooch.base.errors import ParameterError, unreadable
+from nooch.base.words import words_of
 from nooch.base.yaml_files import read_yaml
 
 _FOLDER = Path(__file__).parent / "languages"
@@ -25,7 +26,6 @@ LANGUAGES = tuple(sorted(path.stem for path in _FOLDER.glob("*.yaml")))
 _SENTENCE = re.compile(r"(?<=[.!?;:\n。！？])")
 _QUESTION_MARKS = ("?", "？")
 _BREAK = re.compile(r"([.,;:!?…()\[\]{}<>\"“”«»\n。，！？、|/=\\]+|\s[-–]\s|—)")
-_TOKEN = re.compile(r"[^\W_]+")
 _NOT = re.compile(
     r"\b(can(?=['’]?t\b)|(?:is|are|was|were|do|does|did|has|have|had|could|would|should|wo|ai)(?=n['’]?t\b))"
     r"n?['’]?t\b"
@@ -329,8 +329,3 @@ def plain_text(text: str) -> str:
     plain = _LATEX.sub(" ", plain)
     plain = re.sub(r"[*_`#~]", " ", plain).replace("cannot", "can not")
     return _NOT.sub(r"\1 not", plain)
-
-
-def words_of(text: str) -> list[str]:
-    """The words of a text, in small letters."""
-    return _TOKEN.findall(text.casefold())

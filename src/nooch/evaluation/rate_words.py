@@ -104,16 +104,6 @@ def claims_in(row: Mapping[str, Any], where: str) -> str:
     return f"{plural(task)} in images {where} but no {task}"
 
 
-_DEVICES = ("scanner", "camera", "device", "sensor", "microscope", "phone")
-"""Columns of what took the image, whose values are read as names of it."""
-
-
-def value_words(column: str, value: object) -> str:
-    """A column's value in words: "from GE scanners", "with place = water"."""
-    named = column.lower() in _DEVICES and str(value)[:1].isalpha()
-    return f"from {value} {plural(column)}" if named else f"with {column} = {value}"
-
-
 def condition_words(conditions: Sequence[str]) -> str:
     """Conditions of a slice in words: "with a road and sky"."""
     first, *more = conditions

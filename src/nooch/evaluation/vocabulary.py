@@ -13,10 +13,10 @@ import msgspec
 from msgspec import Meta
 
 from nooch.base.errors import InputError, unreadable
-from nooch.base.words import plural, readable
+from nooch.base.words import plural, readable, words_of
 from nooch.base.yaml_files import read_yaml
 from nooch.data import class_name
-from nooch.evaluation.clauses import Stance, language_words, plain_text, words_of
+from nooch.evaluation.clauses import Stance, language_words, plain_text
 
 COCO, NAMES = "coco", "names"
 """Names of vocabularies that need no file: of the 80 things of COCO, and the names of tasks."""

@@ -1,4 +1,4 @@
-"""``nooch tools add-attributes``: columns of a table join a dataset."""
+"""``nooch tools add-attributes``: columns of a table, and captions, join a dataset."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from pathlib import Path
 
 from typer import Argument, Option
 
+from nooch.base.errors import ParameterError
 from nooch.base.files import DATASET_MARKER, check_output
+from nooch.base.words import counted
 from nooch.cli import options as shared
 from nooch.cli.runner import Output
 from nooch.cli.terminal import note, say, show_progress
@@ -14,28 +16,42 @@ from nooch.cli.terminal import note, say, show_progress
 
 def add_attributes_command(
     dataset: str = shared.DatasetArgument,
-    table: Path = Argument(
+    places: list[Path] = Argument(
         ...,
-        metavar="TABLE",
-        help="CSV, TSV, Parquet, JSON, JSON lines or Excel, a row for each image; or parts of one.",
+        metavar="[TABLE] OUT",
+        help="CSV, TSV, Parquet, JSON, JSON lines or Excel, a row for each image, or parts of one;"
+        " then the dataset folder to write, which must not exist.",
     ),
-    out: Path = Argument(..., metavar="OUT", help="Dataset folder to write; it must not exist."),
     id: str = Option(None, help="Column of image ids or file names; by default detected."),
     attributes: str = Option(
         None, "--columns", "--attributes", help="Columns to take, by commas; by default all others."
     ),
+    captions: list[str] = Option(
+        None, help="Files of captions, or a column of text, which become the dataset's captions."
+    ),
     overwrite: bool = shared.OverwriteOption,
 ) -> Output:
-    """Add columns of a table to a dataset, as attributes."""
+    """Add columns of a table to a dataset, as attributes. Or captions."""
+    *tables, out = places
+    if len(tables) > 1 or not (tables or captions):
+        problem = f"{counted(len(tables), 'table')} given"
+        ways = {"captions": ...} if not tables else ()
+        raise ParameterError(problem, allowed="one TABLE, then OUT; or captions", give=ways)
     check_output(out, overwrite=overwrite, marker=DATASET_MARKER)
     from nooch.data import open_dataset, save_dataset
     from nooch.data.image_names import IMAGE_COLUMNS
     from nooch.data.importing.attributes import attribute_table, joined
     from nooch.data.table_files import read_table
+    from nooch.evaluation.captions import captioned
 
-    data, given = open_dataset(dataset), read_table(table, names=IMAGE_COLUMNS)
-    added = attribute_table(data, given, id, shared.split_names(attributes) or None, where=table)
-    parts = (joined(data.part(number), added) for number in range(data.n_parts))
+    data = open_dataset(dataset)
+    given = added = data.images.select("image_id")
+    for table in tables:
+        given = read_table(table, names=IMAGE_COLUMNS)
+        columns = shared.split_names(attributes) or None
+        added = attribute_table(data, given, id, columns, where=table)
+    said = captioned(joined(data, added), captions or ()).captions if captions else None
+    parts = (joined(data.part(number), added, said) for number in range(data.n_parts))
     told = lambda done: show_progress("writing parts", done, data.n_parts)  # noqa: E731
     save_dataset(parts, out, overwrite=overwrite, progress=told)
     names, left = added.columns[1:], given.height - added.height
@@ -50,4 +66,7 @@ def add_attributes_command(
         note(f"{absent:,} images are not in the table: they have no value")
     if left:
         note(f"{left:,} rows are of images that are not in the dataset")
+    if said is not None:
+        names = [*names, "captions"]
+        note(f"{said['image_id'].n_unique():,} of {len(data):,} images have captions")
     say(f"{out}: {', '.join(names)} for {added.height:,} of {len(data):,} images")

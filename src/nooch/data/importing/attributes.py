@@ -72,10 +72,16 @@ def attribute_table(
     return table.select(ids.alias("image_id"), *names).drop_nulls("image_id")
 
 
-def joined(data: Dataset, attributes: pl.DataFrame) -> Dataset:
-    """The dataset, or a part of it, with the columns of ``attribute_table``."""
+def joined(
+    data: Dataset, attributes: pl.DataFrame, captions: pl.DataFrame | None = None
+) -> Dataset:
+    """The dataset, or a part of it, with the columns of ``attribute_table``; and with ``captions``
+    (``image_id, caption``, of any of its images) in place of its own, if there are any.
+    """
     images = data.images.join(attributes, on="image_id", how="left", maintain_order="left")
-    return replace(data, images=images)
+    if captions is not None:
+        captions = captions.join(images, on="image_id", how="semi", maintain_order="left")
+    return replace(data, images=images, captions=data.captions if captions is None else captions)
 
 
 def _images(

@@ -1,0 +1,185 @@
+"""Conditions: named yes/no statements about images, each an expression of phi.
+
+Classes that are present, absent or cover much, the size and place of the target, attribute columns
+by value or quartile, and words of captions. Slices search them, and phi takes any of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from nooch.base.words import plural, readable, value_words, with_article
+from nooch.criteria.phi import KINDS, identifier, literal_text
+from nooch.data import Dataset
+from nooch.data.splits import unit_numbers
+
+Booleans = NDArray[np.bool_]
+
+AREA = 0.1
+"""Fraction of the image beyond which a class counts as covering much of it, as beta does."""
+MOST_VALUES = 20
+"""Different values up to which each value of a column is a condition; beyond, quartiles are."""
+MOST_WORDS, LEAST_IMAGES = 2_000, 20
+"""Maximum number of words that are conditions, the most frequent ones, and the images (or groups)
+whose captions have a word.
+"""
+
+
+@dataclass(frozen=True, eq=False)
+class Condition:
+    """One condition on images.
+
+    Attributes:
+        name: of what it is about, such as a class or a word; conditions of one name are not
+            combined.
+        text: in words, "with a road".
+        phi: as an expression of phi, ``present(road)``; see ``nooch.Attribute``.
+        holds: bool (n_images,), false if it is unknown.
+        of_word: whether it is about a word of the captions.
+    """
+
+    name: str
+    text: str
+    phi: str
+    holds: Booleans
+    of_word: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Conditions:
+    """All conditions on images whose labels are known; most are shared by every task.
+
+    Attributes:
+        data: the images, in one order.
+        whole: all images that phi has to have a value for.
+        columns_alone: classes are not conditions: labels exclude each other.
+        stop_words: words that are not conditions; None: none is.
+    """
+
+    data: Dataset
+    whole: Dataset
+    columns_alone: bool = False
+    stop_words: Collection[str] | None = None
+
+    @cached_property
+    def _of_classes(self) -> dict[str, list[Condition]]:
+        names = [] if self.columns_alone else self.data.classes
+        return {name: [*_of_class(self.data, name, self.whole)] for name in names}
+
+    @cached_property
+    def _of_columns(self) -> list[Condition]:
+        images, whole = self.data.images, self.whole.images
+        return [
+            condition
+            for column in self.whole.context_columns
+            for condition in _of_column(images[column], whole[column])
+        ]
+
+    @cached_property
+    def _of_words(self) -> list[Condition]:
+        if self.stop_words is None:
+            return []
+        return [*_of_words(self.data, self.whole, frozenset(self.stop_words))]
+
+    @cached_property
+    def shared(self) -> list[Condition]:
+        """Those that do not depend on a task."""
+        return [*chain(*self._of_classes.values()), *self._of_columns, *self._of_words]
+
+    def of_task(self, task: str, *, size: bool, own_words: Collection[str] = ()) -> list[Condition]:
+        """Conditions on other classes, on columns and on words but the task's own; with ``size``
+        also of the target's area.
+        """
+        others = [c for name, some in self._of_classes.items() if name != task for c in some]
+        sizes = _of_size(self.data, task, self.whole) if size and self.data.has_areas else ()
+        words = [condition for condition in self._of_words if condition.name not in own_words]
+        return [*others, *sizes, *self._of_columns, *words]
+
+
+def _guarded(value: str, test: str, *, holes: bool) -> str:
+    """A test that is false where its value is unknown."""
+    return f"{value} IS NOT NULL AND {test}" if holes else test
+
+
+def _area(name: str, test: str, whole: Dataset) -> str:
+    area = f"area({identifier(name)})"
+    return _guarded(area, f"{area} {test}", holes=whole.gaps is not None or not whole.has_areas)
+
+
+def _of_class(data: Dataset, name: str, whole: Dataset) -> Iterator[Condition]:
+    present = data.labels(name, unknown=False)
+    absent = ~data.labels(name, unknown=True)
+    shown, holes = f"present({identifier(name)})", whole.gaps is not None
+    with_, without = (_guarded(shown, test, holes=holes) for test in (shown, f"NOT {shown}"))
+    yield Condition(name, f"with {with_article(name)}", with_, present)
+    yield Condition(name, f"without {with_article(name)}", without, absent)
+    with np.errstate(invalid="ignore"):
+        much = data.area(name, unknown=np.nan) > AREA
+    text = f"with {readable(name)} on more than {AREA:.0%}"
+    yield Condition(name, text, _area(name, f"> {AREA}", whole), much)
+
+
+def _of_size(data: Dataset, task: str, whole: Dataset) -> Iterator[Condition]:
+    areas = data.area(task, unknown=np.nan)
+    of_positives = areas[data.labels(task, unknown=False) & ~np.isnan(areas)]
+    if not len(of_positives):
+        return
+    for share, words in ((0.25, "quarter"), (0.5, "half")):
+        low, high = np.quantile(of_positives, [share, 1 - share]).tolist()
+        smallest = f"among the smallest {words} of {plural(task)} (below {low:.2%})"
+        largest = f"among the largest {words} of {plural(task)} (above {high:.2%})"
+        with np.errstate(invalid="ignore"):
+            yield Condition(task, smallest, _area(task, f"< {low!r}", whole), areas < low)
+            yield Condition(task, largest, _area(task, f"> {high!r}", whole), areas > high)
+
+
+def _of_column(values: pl.Series, whole: pl.Series) -> Iterator[Condition]:
+    if values.dtype.base_type() not in KINDS:
+        return
+    if values.dtype.is_float() or values.dtype.is_decimal():
+        values, whole = (s.cast(pl.Float64).fill_nan(None) for s in (values, whole))
+    name, non_null, holes = values.name, values.drop_nulls(), whole.null_count() > 0
+    word = identifier(name)
+    if non_null.n_unique() <= MOST_VALUES:
+        for value in non_null.unique().sort() if non_null.n_unique() > 1 else ():
+            holds = (values == value).fill_null(value=False).to_numpy()
+            phi = _guarded(word, f"{word} = {literal_text(value)}", holes=holes)
+            yield Condition(name, value_words(name, value), phi, holds)
+    elif non_null.dtype.is_numeric():
+        for share in (0.25, 0.75):
+            cut = float(np.quantile(non_null.to_numpy(), share))
+            beyond = (values <= cut) if share < 0.5 else (values >= cut)
+            sign = "<=" if share < 0.5 else ">="
+            inside = beyond.fill_null(value=False).to_numpy()
+            phi = _guarded(word, f"{word} {sign} {cut!r}", holes=holes)
+            yield Condition(name, f"with {name} {sign} {cut:.4g}", phi, inside)
+
+
+def _of_words(data: Dataset, whole: Dataset, stop_words: Collection[str]) -> Iterator[Condition]:
+    """Words of enough images' captions, the most frequent ones first."""
+    if data.captions is None:
+        return
+    texts = data.caption_words
+    units = np.arange(len(data)) if data.groups is None else unit_numbers(data.groups)
+    rows = texts.select("row", word=pl.col("words").str.strip_chars().str.split(" "))
+    rows = rows.explode("word").filter(pl.col("word").str.len_chars() > 1).unique()
+    rows = rows.with_columns(unit=pl.Series(units)[rows["row"]])
+    counts = rows.group_by("word").agg(n=pl.col("unit").n_unique()).filter(
+        pl.col("n") >= LEAST_IMAGES, ~pl.col("word").is_in([*stop_words])
+    ).sort("n", "word", descending=[True, False]).head(MOST_WORDS)  # fmt: skip
+    of_word = rows.group_by("word").agg("row")
+    holds = np.zeros((counts.height, len(data)), bool)
+    holes = whole.captions is None or whole.caption_words["row"].n_unique() < len(whole)
+    placed = counts.join(of_word, on="word", how="left", maintain_order="left")
+    for inside, (word, places) in zip(holds, placed.select("word", "row").rows(), strict=True):
+        inside[places] = True
+        call = f"word({identifier(word)})"
+        phi = _guarded(call, call, holes=holes)
+        yield Condition(word, f"with '{word}' in the caption", phi, inside, of_word=True)
