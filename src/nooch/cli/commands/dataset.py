@@ -31,7 +31,7 @@ def add_attributes_command(
     ),
     overwrite: bool = shared.OverwriteOption,
 ) -> Output:
-    """Add columns of a table to a dataset, as attributes. Or captions."""
+    """Add columns of a table to a dataset as attributes, or captions."""
     *tables, out = places
     if len(tables) > 1 or not (tables or captions):
         problem = f"{counted(len(tables), 'table')} given"
