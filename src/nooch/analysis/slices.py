@@ -97,8 +97,8 @@ def pair_counts(conditions: Sequence[Condition], images: NDArray[Any]) -> Floats
     rows = np.flatnonzero(images)
     # counts below 2**24 are exact; a part at a time: words are many
     for some in np.split(rows, range(_AT_ONCE, len(rows), _AT_ONCE)):
-        holds = np.stack([condition.holds[some] for condition in conditions]).astype(np.float32)
-        counts += (holds * images[some].astype(np.float32)) @ holds.T
+        true = np.stack([condition.holds[some] for condition in conditions]).astype(np.float32)
+        counts += (true * images[some].astype(np.float32)) @ true.T
     return counts.astype(np.float64)
 
 
@@ -456,8 +456,8 @@ def find_slices(
         reading: how files of predictions are read: keywords of ``nooch.load_predictions``.
         min_support: minimum number of images (or groups) in a slice.
         captions: files of captions, as for ``nooch captions``, or a column of text; by default
-            the dataset's own. Words in the captions of at least 20 images are conditions, but for
-            the class's own words and those of grammar.
+            the dataset's own. Words in the captions of at least 20 images are conditions, except
+            the class's own names and words of grammar.
         group: column, or pattern of file names, of images that count as one in intervals and tests,
             such as ``scene``; by default the dataset's.
         threshold: score above which a detected box counts, as for ``nooch.check``.
