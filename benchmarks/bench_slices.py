@@ -27,7 +27,7 @@ from scipy.sparse import csr_array
 from scipy.stats import fisher_exact
 
 from nooch.analysis.slices import find_slices
-from nooch.criteria.conditions import Conditions
+from nooch.criteria.conditions import ImageConditions
 from nooch.data import Dataset
 from nooch.evaluation.metrics.proportions import wilson
 
@@ -76,7 +76,7 @@ def made(
 
 def fisher(data: Dataset, wrong: np.ndarray) -> list[tuple[str, str]]:
     """(side, condition) that the peer confirms."""
-    conditions = Conditions(data, data)
+    conditions = ImageConditions(data, data)
     car, tested = data.labels("car"), []
     for side, rows in (("positive", car), ("negative", ~car)):
         for condition in conditions.of_task("car", size=side == "positive"):

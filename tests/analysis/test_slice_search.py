@@ -25,7 +25,7 @@ from nooch.analysis.slices import (
 )
 from nooch.base.errors import ParameterError
 from nooch.criteria import Attribute
-from nooch.criteria.conditions import Condition, Conditions
+from nooch.criteria.conditions import ImageCondition, ImageConditions
 from nooch.data import Dataset
 from nooch.evaluation.findings import Outcomes, size_strata
 from nooch.evaluation.metrics.rate_gaps import rate_gap
@@ -38,7 +38,7 @@ def data():
 
 
 def conditions_on(part, whole=None, **words):
-    return Conditions(part, part if whole is None else whole, **words)
+    return ImageConditions(part, part if whole is None else whole, **words)
 
 
 def hash_half(names):
@@ -114,7 +114,7 @@ def outcomes_side(task, conditions, wrong, groups=None):
 def family_with(inside, wrong, *, tested, conditions=1, groups=None):
     """A family of many tests, one of which has a row."""
     n = len(inside)
-    held = tuple(Condition(f"c{i}", "", "", inside) for i in range(conditions))
+    held = tuple(ImageCondition(f"c{i}", "", "", inside) for i in range(conditions))
     side = outcomes_side("car", held, wrong, groups)
     family = SliceFamily("conditions", 0.025, tested)
     found = side._found(family, held)
@@ -139,7 +139,7 @@ def test_holms_steps_share_an_error_by_weights():
     wrong = [w | (i & (np.arange(400) % 3 == 0)) for w, i in zip(wrong, inside, strict=True)]
     family = SliceFamily("conditions", 0.025, 50)
     for held, bad in zip(inside, wrong, strict=True):
-        conditions = (Condition("c", "", "", held),)
+        conditions = (ImageCondition("c", "", "", held),)
         side = outcomes_side("car", conditions, bad)
         family.found.append((side._found(family, conditions), {}))
     weights = np.array([0.6, 0.6, 0.6, 0.4])

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from nooch.base.calls import Progress, checked, no_progress, tracked
 from nooch.base.display import DisplayTable, TabularResult
 from nooch.base.words import plural, readable, unit_notes, words_of
-from nooch.criteria.conditions import Condition, Conditions
+from nooch.criteria.conditions import ImageCondition, ImageConditions
 from nooch.criteria.phi import identifier
 from nooch.criteria.presences import fold_numbers
 from nooch.data import Dataset, as_dataset
@@ -57,7 +57,7 @@ class HalvedConditions:
         half: bool (n_images,), one of the two halves.
     """
 
-    all: Conditions
+    all: ImageConditions
     half: Booleans
 
     @property
@@ -66,12 +66,12 @@ class HalvedConditions:
         return self.half, ~self.half
 
     @cached_property
-    def _counts(self) -> tuple[dict[Condition, int], list[Floats]]:
+    def _counts(self) -> tuple[dict[ImageCondition, int], list[Floats]]:
         """The place of each condition that tasks share, and the counts of all images."""
         counts = [pair_counts(self.all.shared, half) for half in self.halves]
         return {condition: place for place, condition in enumerate(self.all.shared)}, counts
 
-    def counts(self, conditions: Sequence[Condition], side: Booleans) -> list[Floats]:
+    def counts(self, conditions: Sequence[ImageCondition], side: Booleans) -> list[Floats]:
         """Numbers of images of a side, in either half, in which two conditions are true, float64
         (k, k).
         """
@@ -88,7 +88,7 @@ class HalvedConditions:
 _AT_ONCE = 8192
 
 
-def pair_counts(conditions: Sequence[Condition], images: NDArray[Any]) -> Floats:
+def pair_counts(conditions: Sequence[ImageCondition], images: NDArray[Any]) -> Floats:
     """Numbers of images in which any two conditions are true, float64 (k, k).
 
     ``images``: bool (n,), or how often each image counts, integers (n,).
@@ -180,7 +180,7 @@ class FoundSlice:
     """
 
     family: SliceFamily
-    conditions: tuple[Condition, ...]
+    conditions: tuple[ImageCondition, ...]
     inside: Booleans
     other: Booleans
     gap: RateGap
@@ -204,7 +204,7 @@ class SliceSide:
     """
 
     task: str
-    conditions: Sequence[Condition]
+    conditions: Sequence[ImageCondition]
     images: Booleans
     outcomes: Outcomes
     halves: tuple[Booleans, Booleans]
@@ -236,7 +236,7 @@ class SliceSide:
                 kept.append(condition)
         yield from kept
 
-    def strata(self, conditions: Sequence[Condition]) -> NDArray[np.integer[Any]] | None:
+    def strata(self, conditions: Sequence[ImageCondition]) -> NDArray[np.integer[Any]] | None:
         """The sizes to compare within, None for a slice that is only about the size."""
         of_size = all(condition.name == self.task for condition in conditions)
         return None if of_size else self.outcomes.strata
@@ -249,7 +249,7 @@ class SliceSide:
     def _found(
         self,
         family: SliceFamily,
-        conditions: tuple[Condition, ...],
+        conditions: tuple[ImageCondition, ...],
         test: Booleans | None = None,
     ) -> FoundSlice:
         """The slice, compared with the rest of the images that test."""
@@ -272,7 +272,7 @@ class SliceSide:
         weight = 1.0 if len(conditions) > 1 else _FEWER if fewer else 1 - _FEWER
         return FoundSlice(family, conditions, inside, other, gap, worst, p, weight)
 
-    def _far(self, errors: Sequence[Floats]) -> Iterator[Condition]:
+    def _far(self, errors: Sequence[Floats]) -> Iterator[ImageCondition]:
         """Conditions whose error rate is far enough above the other images' rate."""
         support, hits = (np.diag(first) + np.diag(second) for first, second in (self.n, errors))
         wrong = self.outcomes.wrong
@@ -283,7 +283,7 @@ class SliceSide:
 
     def _pairs(
         self, half: int, errors: Floats, least: int
-    ) -> Iterator[tuple[Condition, Condition]]:
+    ) -> Iterator[tuple[ImageCondition, ImageCondition]]:
         """Pairs for testing that a half finds."""
         n, conditions = self.n[half], self.conditions
         here = self.halves[half][self.outcomes.row]
@@ -493,13 +493,13 @@ def judged_slices(
     assert data is not None  # noqa: S101 - they have its part
     alone = judged.one_label
     stop_words = _stop_words(part)
-    shared = HalvedConditions(Conditions(part, data, alone, stop_words), _half(part))
+    shared = HalvedConditions(ImageConditions(part, data, alone, stop_words), _half(part))
     families = slice_families(words=stop_words is not None)
     for task in tracked(tasks, len(tasks), "searching slices, tasks", progress):
         labeled, everything = judged.labeled(task)
         conditions = shared
         if labeled is not part:
-            of_labeled = Conditions(labeled, data, alone, stop_words)
+            of_labeled = ImageConditions(labeled, data, alone, stop_words)
             conditions = HalvedConditions(of_labeled, _half(labeled))
         if len(labeled):
             _of_task(everything, judged.runs, conditions, min_support, families)
@@ -575,14 +575,14 @@ def _of_task(
 
 
 def _distinct(
-    conditions: Sequence[Condition],
+    conditions: Sequence[ImageCondition],
     side: Booleans,
     support: int,
     units: NDArray[np.int64] | None,
-) -> list[Condition]:
+) -> list[ImageCondition]:
     """Conditions with enough images, or groups, on either side, each set of images once."""
     most = int(side.sum()) - 1
-    kept: dict[bytes, Condition] = {}
+    kept: dict[bytes, ImageCondition] = {}
     for condition in conditions:
         holds = condition.holds & side
         if support <= _supported(holds, units) and np.count_nonzero(holds) <= most:

@@ -33,7 +33,7 @@ whose captions have a word.
 
 
 @dataclass(frozen=True, eq=False)
-class Condition:
+class ImageCondition:
     """One condition on images.
 
     Attributes:
@@ -53,7 +53,7 @@ class Condition:
 
 
 @dataclass(frozen=True, eq=False)
-class Conditions:
+class ImageConditions:
     """All conditions on images whose labels are known; most are shared by every task.
 
     Attributes:
@@ -69,12 +69,12 @@ class Conditions:
     stop_words: Collection[str] | None = None
 
     @cached_property
-    def _of_classes(self) -> dict[str, list[Condition]]:
+    def _of_classes(self) -> dict[str, list[ImageCondition]]:
         names = [] if self.columns_alone else self.data.classes
         return {name: [*_of_class(self.data, name, self.whole)] for name in names}
 
     @cached_property
-    def _of_columns(self) -> list[Condition]:
+    def _of_columns(self) -> list[ImageCondition]:
         images, whole = self.data.images, self.whole.images
         return [
             condition
@@ -83,17 +83,19 @@ class Conditions:
         ]
 
     @cached_property
-    def _of_words(self) -> list[Condition]:
+    def _of_words(self) -> list[ImageCondition]:
         if self.stop_words is None:
             return []
         return [*_of_words(self.data, self.whole, frozenset(self.stop_words))]
 
     @cached_property
-    def shared(self) -> list[Condition]:
+    def shared(self) -> list[ImageCondition]:
         """Those that do not depend on a task."""
         return [*chain(*self._of_classes.values()), *self._of_columns, *self._of_words]
 
-    def of_task(self, task: str, *, size: bool, own_words: Collection[str] = ()) -> list[Condition]:
+    def of_task(
+        self, task: str, *, size: bool, own_words: Collection[str] = ()
+    ) -> list[ImageCondition]:
         """Conditions on other classes, on columns and on words but the task's own; with ``size``
         also of the target's area.
         """
@@ -113,20 +115,20 @@ def _area(name: str, test: str, whole: Dataset) -> str:
     return _guarded(area, f"{area} {test}", holes=whole.gaps is not None or not whole.has_areas)
 
 
-def _of_class(data: Dataset, name: str, whole: Dataset) -> Iterator[Condition]:
+def _of_class(data: Dataset, name: str, whole: Dataset) -> Iterator[ImageCondition]:
     present = data.labels(name, unknown=False)
     absent = ~data.labels(name, unknown=True)
     shown, holes = f"present({identifier(name)})", whole.gaps is not None
     with_, without = (_guarded(shown, test, holes=holes) for test in (shown, f"NOT {shown}"))
-    yield Condition(name, f"with {with_article(name)}", with_, present)
-    yield Condition(name, f"without {with_article(name)}", without, absent)
+    yield ImageCondition(name, f"with {with_article(name)}", with_, present)
+    yield ImageCondition(name, f"without {with_article(name)}", without, absent)
     with np.errstate(invalid="ignore"):
         much = data.area(name, unknown=np.nan) > AREA
     text = f"with {readable(name)} on more than {AREA:.0%}"
-    yield Condition(name, text, _area(name, f"> {AREA}", whole), much)
+    yield ImageCondition(name, text, _area(name, f"> {AREA}", whole), much)
 
 
-def _of_size(data: Dataset, task: str, whole: Dataset) -> Iterator[Condition]:
+def _of_size(data: Dataset, task: str, whole: Dataset) -> Iterator[ImageCondition]:
     areas = data.area(task, unknown=np.nan)
     of_positives = areas[data.labels(task, unknown=False) & ~np.isnan(areas)]
     if not len(of_positives):
@@ -136,11 +138,11 @@ def _of_size(data: Dataset, task: str, whole: Dataset) -> Iterator[Condition]:
         smallest = f"among the smallest {words} of {plural(task)} (below {low:.2%})"
         largest = f"among the largest {words} of {plural(task)} (above {high:.2%})"
         with np.errstate(invalid="ignore"):
-            yield Condition(task, smallest, _area(task, f"< {low!r}", whole), areas < low)
-            yield Condition(task, largest, _area(task, f"> {high!r}", whole), areas > high)
+            yield ImageCondition(task, smallest, _area(task, f"< {low!r}", whole), areas < low)
+            yield ImageCondition(task, largest, _area(task, f"> {high!r}", whole), areas > high)
 
 
-def _of_column(values: pl.Series, whole: pl.Series) -> Iterator[Condition]:
+def _of_column(values: pl.Series, whole: pl.Series) -> Iterator[ImageCondition]:
     if values.dtype.base_type() not in KINDS:
         return
     if values.dtype.is_float() or values.dtype.is_decimal():
@@ -151,7 +153,7 @@ def _of_column(values: pl.Series, whole: pl.Series) -> Iterator[Condition]:
         for value in non_null.unique().sort() if non_null.n_unique() > 1 else ():
             holds = (values == value).fill_null(value=False).to_numpy()
             phi = _guarded(word, f"{word} = {literal_text(value)}", holes=holes)
-            yield Condition(name, value_words(name, value), phi, holds)
+            yield ImageCondition(name, value_words(name, value), phi, holds)
     elif non_null.dtype.is_numeric():
         for share in (0.25, 0.75):
             cut = float(np.quantile(non_null.to_numpy(), share))
@@ -159,10 +161,12 @@ def _of_column(values: pl.Series, whole: pl.Series) -> Iterator[Condition]:
             sign = "<=" if share < 0.5 else ">="
             inside = beyond.fill_null(value=False).to_numpy()
             phi = _guarded(word, f"{word} {sign} {cut!r}", holes=holes)
-            yield Condition(name, f"with {name} {sign} {cut:.4g}", phi, inside)
+            yield ImageCondition(name, f"with {name} {sign} {cut:.4g}", phi, inside)
 
 
-def _of_words(data: Dataset, whole: Dataset, stop_words: Collection[str]) -> Iterator[Condition]:
+def _of_words(
+    data: Dataset, whole: Dataset, stop_words: Collection[str]
+) -> Iterator[ImageCondition]:
     """Words of enough images' captions, the most frequent ones first."""
     if data.captions is None:
         return
@@ -182,4 +186,4 @@ def _of_words(data: Dataset, whole: Dataset, stop_words: Collection[str]) -> Ite
         inside[places] = True
         call = f"word({identifier(word)})"
         phi = _guarded(call, call, holes=holes)
-        yield Condition(word, f"with '{word}' in the caption", phi, inside, of_word=True)
+        yield ImageCondition(word, f"with '{word}' in the caption", phi, inside, of_word=True)
