@@ -283,8 +283,8 @@ def test_hostile_captions_class_and_file_names_are_text(tmp_path, page):
     data = site_data(folder, classes=classes)
     suite = site_suite(data, tasks=classes[:2])
     report_of(suite, tmp_path / "site", data=data)
-    for name in PAGES:
-        open_page(page, tmp_path / "site", name)
+    for file in (tmp_path / "site").glob("*.html"):
+        open_page(page, tmp_path / "site", file.stem)
         settle(page)
         assert page.locator("main img[src='x']").count() == 0
     image = str(data.select("test").images["image_id"][3])

@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 from made_runs import made_runs
 from refusals import refused
-from sites import page_text, read_script, report_of, tables_of_page
+from sites import PAGES, page_text, read_script, tables_of_page
 
 from nooch.evaluation import CELLS, Predictions, evaluate
 from nooch.report import tables_of
@@ -42,7 +42,7 @@ def test_predictions_alone_have_the_tables_of_evaluate(bare, report):
     assert "Differences from mine" in titles
     assert "[." in str(found["Scores on ce challenge sets (test)"])
     assert "<b>yours</b>" not in page_text(done, "results")
-    assert "No runs were given (`runs`): tables of methods" in page_text(done, "results")
+    assert "Compared with the paper" not in page_text(done, "results")
 
 
 def test_progress_is_shown_before_the_first_task_is_scored(bare):
@@ -92,19 +92,22 @@ def test_predictions_that_cannot_be_scored_say_why(bare, report):
     assert "Scores on ce challenge sets (test)" in tables_of_page(both.path / "results.html")
 
 
-def test_a_report_of_a_suite_alone_says_on_each_page_what_is_missing(bare, report, tmp_path):
-    data, suite = bare
-    done = report(data=None)
-    assert "No runs were given (`runs`)" in page_text(done, "results")
-    for page in ("criteria", "examples", "index"):
-        assert "What is not here" in page_text(done, page)
-    ce = suite.only(["car"])
-    other = data.with_embedding("other", data.embeddings["words"])
-    one = report_of(ce, tmp_path / "one", data=other)
-    assert "Figs. 11 and 14" not in page_text(one, "criteria")
-    single = [_predictions(data, "mine")]
-    alone = report_of(ce, tmp_path / "alone", data=data, predictions=single, bootstrap=0)
-    assert "Only one method has losses" in page_text(alone, "examples")
+def test_a_page_without_content_has_no_tab(bare, report):
+    data = bare[0]
+    for done, left_out in (
+        (report([_predictions(data, "mine")], "all"), set()),
+        (report(name="data"), {"results"}),
+        (report(data=None, name="none"), {"results", "criteria"}),
+    ):
+        shown = [page for page in PAGES if page not in left_out]
+        assert sorted(file.stem for file in done.path.glob("*.html")) == sorted(shown)
+        for page in shown:
+            text = page_text(done, page)
+            linked = re.findall(r'<a href="(\w+)\.html"', text.split("</nav>")[0])
+            assert linked == shown
+            assert not re.search(r"\bFigs?\. ?\d|the paper", text)
+        assert "What is not here" in page_text(done)
+    assert "No runs were given (`runs`)" in page_text(done)
 
 
 def test_the_pair_of_methods_that_is_compared(bare, report, tmp_path):

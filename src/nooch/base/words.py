@@ -129,6 +129,11 @@ def printable(text: str, keep: str = "") -> str:
     )
 
 
+def unbroken(text: str) -> str:
+    """Text for a page, where a change of a rate, such as 54% -> 74%, stays on one line."""
+    return re.sub(r"(?<=%) -> (?=\d)", "\u00a0\u2192\u00a0", text)
+
+
 def unit_notes(group: str | None) -> list[str]:
     """A note on what counts, of images in groups."""
     return [f"images are in groups by {group}, which count as one each"] if group else []

@@ -294,7 +294,7 @@ def changes_tables(changes: Sequence[ContextChange]) -> list[DisplayTable]:
         ]
         how = ", captions cut to the shorter of the pair" if key[2] else ""
         title = f"Changes from {key[0]} on {key[1]}{how}"
-        columns = ["run", "n", *(_TITLES[name] for name in names), ""]
+        columns = ["run", "n", *(_TITLES[name] for name in names), "verdict"]
         tables.append(DisplayTable(title, columns, rows))
     return tables
 

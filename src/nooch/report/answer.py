@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from nooch.base.display import DisplayTable
 from nooch.base.errors import some_of
-from nooch.base.words import counted, printable
+from nooch.base.words import counted, printable, unbroken
 from nooch.evaluation.comparison import CHANGES
 from nooch.evaluation.rate_words import Rate, in_full
 from nooch.report.images.drawn_boxes import DrawnBoxes
@@ -348,4 +348,4 @@ def notebook_html(answer: Answer, page: Path) -> str:
 
 def _html(text: str) -> str:
     # an element of its own direction: marks that turn text end with it
-    return f"<bdi>{escape(printable(text))}</bdi>"
+    return f"<bdi>{escape(unbroken(printable(text)))}</bdi>"

@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from nooch.base.words import unbroken
 from nooch.criteria import FittedCE, FittedContext, FittedGist
 from nooch.data import Dataset
 from nooch.report.answer import ErrorFinding
@@ -49,7 +50,7 @@ def finding_data(finding: ErrorFinding) -> dict[str, Any]:
     """Data of a finding for Explore: its sentence, it as Markdown, and rows of its images, errors
     first.
     """
-    words = {"sentence": finding.sentence, "markdown": finding.markdown}
+    words = {"sentence": unbroken(finding.sentence), "markdown": finding.markdown}
     return {**words, "rows": packed(finding.rows, "u4"), "wrong": finding.n_wrong}
 
 

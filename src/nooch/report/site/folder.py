@@ -17,7 +17,7 @@ from PIL import Image
 from nooch.base.calls import Progress
 from nooch.base.files import write_folder
 from nooch.base.version import __version__
-from nooch.base.words import cell_text, counted, printable
+from nooch.base.words import cell_text, counted, printable, unbroken
 from nooch.data import encode_header
 from nooch.data.readers.image_files import ValueRange, range_text
 from nooch.report.images.cue_masks import COLORS, Masks, inner
@@ -62,6 +62,7 @@ class Site:
     """Everything that is written.
 
     Attributes:
+        pages: the pages with content: file name without ending -> title, as in ``PAGES``.
         suite: the suite.
         images: split -> its images, in one order.
         losses: losses of images, if there are runs.
@@ -75,6 +76,7 @@ class Site:
         range: values of black and white of wide images, or None.
     """
 
+    pages: Mapping[str, str]
     suite: Suite
     images: Mapping[str, SplitImages]
     losses: LossesOf
@@ -104,13 +106,12 @@ def page_environment() -> Environment:
         "count": lambda value: "–" if value is None else f"{value:,}",
         "short": lambda value: "–" if value is None else f"{value:.3g}",
         "cell": cell_text,
-        "plain": lambda text: printable(str(text)),
+        "plain": lambda text: unbroken(printable(str(text))),
         # hard_positive is hard positive
         "words": lambda name: printable(name.replace("_", " ")),
     }
     environment.globals |= {
         "version": __version__,
-        "pages": PAGES,
         "is_best": lambda text: text.startswith(BEST),
         "without_mark": lambda text: text.removeprefix(BEST),
     }
@@ -145,14 +146,16 @@ def render_pages(
         at = card.split, card.row
         return picture_name(*at) if pictures[card.split][card.row] else None, text_below(*at)
 
-    tasks = list(enumerate(site.suite.tasks))
+    with_examples = {group.task for group in site.examples}
+    tasks = [one for one in enumerate(site.suite.tasks) if one[1] in with_examples]
     task_pages = {
         f"examples-{number + 1}.html" if number else "examples.html": tasks[start:][:MOST_TASKS]
         for number, start in enumerate(range(0, len(tasks), MOST_TASKS))
     }
     rendered: dict[str, str] = {}
-    for page in PAGES:
-        shared = {"page": page, "site": site, "suite": site.suite, "missing": site.missing[page]}
+    for page in site.pages:
+        shared = {"page": page, "pages": site.pages, "site": site, "suite": site.suite}
+        shared |= {"missing": site.missing[page]}
         # without any picture there are no empty places for them
         shared |= {
             "some_pictures": bool(site.wanted),

@@ -55,34 +55,12 @@ _NO_DATA = (
     " cues cannot be shown for single images."
 )
 _NO_RUNS = "No runs were given (`runs`): there are no losses, results and comparisons of methods."
-_NO_TABLES = (
-    "No runs were given (`runs`): tables of methods and what they may see are of runs of nooch"
-    " train bench."
-)
 _COLLECTED = "The results were collected: losses of single images are only in the folder of runs."
 _WORDS = "Answers in words have no probabilities: there are no losses of images."
-_ONE_METHOD = "Only one method has losses: largest gaps and suspected label errors need two."
-_ONE_CRITERION = (
-    "Only one criterion has supports: there is no image that is hard by one and easy by another."
-)
-_NO_CE = "The suite has no CE criterion with its statistics: there are no Figs. 10, 12 and 13."
-_NO_GIST = "The suite has no gist criterion with its statistics: there are no Figs. 11 and 14."
 _NO_IMAGES = (
     "No folder of images was given (`images`), and the dataset records none, or one that is not"
     " there: images are shown by id and in words."
 )
-_NO_CAPTIONS = "The dataset has no captions."
-_UNASKED = {
-    _NO_RUNS,
-    _NO_TABLES,
-    _COLLECTED,
-    _ONE_METHOD,
-    _ONE_CRITERION,
-    _NO_CE,
-    _NO_GIST,
-    _NO_CAPTIONS,
-}
-"""Notes on what the paper has and a check was not asked for."""
 
 
 def lost(absent: int) -> str:
@@ -171,16 +149,16 @@ def write_report(
     rows[split] = [*shown, *rows[split]]
     pictures, absent = pictures_of(content.images, index, rows)
     missing = content.missing(index, absent, scored.problems)
+    criteria = content.criteria(by_threshold)
+    empty = {
+        "results": view is None and not scored.problems,
+        "criteria": not any(map(criteria.get, ("points", "cues", "tau"))),
+        "examples": not groups,
+    }
+    pages = {name: title for name, title in PAGES.items() if not empty.get(name)}
     shown_range = sources.shown_range([picture.path for picture in pictures])
     if index is not None:
         missing["pictures"] = _about_pictures(thumbnails, shown_range)
-    if answer is not None:
-        # what a check was not asked for is not missing
-        unasked = {
-            *_UNASKED,
-            *(note for note in missing["criteria"] if "there are no Figs." in note),
-        }
-        missing |= {page: [n for n in missing[page] if n not in unasked] for page in PAGES}
     provenance = {} if data is None else data.provenance
     facts = summary(suite)
     overview = {
@@ -197,10 +175,11 @@ def write_report(
     elif data is not None and index is not None and answer is not None:
         masks = outlines(suite, data, content.images, index.root, pictures, answer)
     points = {} if view is None else view.points.to_dict(as_series=False)
-    charts: dict[str, Any] = {"results": points, "criteria": content.criteria(by_threshold)}
+    charts: dict[str, Any] = {"results": points, "criteria": criteria}
     if answer is not None:
         charts["findings"] = {str(one.number): finding_data(one) for one in answer.numbered}
     site = Site(
+        pages,
         suite,
         content.images,
         content.losses_of,
@@ -310,7 +289,8 @@ class _ReportContent:
                     said = answer_groups(view, images, sources.outputs, n)
                     first[split] += [card.row for group in said for card in group.cards]
                     picks = chosen_examples(view, self.suite.criteria, baseline, rivals, n)
-                    groups += [*said, *cards_of(view, images, picks, self.detected)]
+                    shown = [*said, *cards_of(view, images, picks, self.detected)]
+                    groups += [group for group in shown if group.cards]
                     first[split] += [int(row) for group in picks for row in group.rows]
             sources.progress("choosing examples, tasks", done, len(self.suite.tasks))
         return groups, {split: first[split] + later[split] for split in first}, by_threshold
@@ -321,6 +301,9 @@ class _ReportContent:
         progress("sweeping thresholds", 0, 1)
         embedding = None if self.gist is None else self.gist[1].criterion.embedding
         content: dict[str, Any] = {}
+        if self.ce is not None:
+            # marked in the charts
+            content |= {name: getattr(self.ce[1].criterion, name) for name in ("alpha", "beta")}
         if data is not None:
             content |= swept(self.suite, data, embedding)
         if losses is not None:
@@ -349,24 +332,13 @@ class _ReportContent:
         data, results = self.sources.data, self.sources.results
         methods = self.sources.image_losses.methods
         no_runs = results is None and not self.sources.outputs
-        kinds = [record.kind for record in self.suite.header.criteria.values()]
-        embedding = "" if self.gist is None else self.gist[1].criterion.embedding
-        unknown = self.gist is not None and data is not None and embedding not in data.embeddings
-        no_embedding = f"The dataset has no embedding {embedding}: there are no Figs. 11 and 14."
         notes = {
-            _NO_DATA: (data is None, "index explore criteria"),
-            _NO_RUNS: (no_runs, "index explore results criteria examples"),
-            _NO_TABLES: (results is None and not no_runs, "results"),
-            _COLLECTED: (results is not None and not methods, "explore criteria examples"),
-            _WORDS: (results is None and not no_runs and not methods, "explore criteria"),
+            _NO_DATA: (data is None, "index explore"),
+            _NO_RUNS: (no_runs, "index explore"),
+            _COLLECTED: (results is not None and not methods, "explore"),
+            _WORDS: (results is None and not no_runs and not methods, "explore"),
             _NO_IMAGES: (index is None, "index explore examples"),
             lost(absent): (index is not None and absent > 0, "index explore examples"),
-            _NO_CAPTIONS: (data is not None and data.captions is None, "index explore"),
-            _ONE_METHOD: (len(methods) == 1, "examples"),
-            _ONE_CRITERION: (kinds.count("ce") + kinds.count("gist") == 1, "examples"),
-            _NO_CE: (self.ce is None, "criteria"),
-            _NO_GIST: (self.gist is None, "criteria"),
-            no_embedding: (unknown, "criteria"),
         }
         missing = {
             page: [
@@ -375,10 +347,4 @@ class _ReportContent:
             for page in PAGES
         }
         missing["results"] += problems
-        missing["examples"] += [
-            f"{record.criterion}: {record.task} has no hard image in {record.split}."
-            for record in self.suite.header.sets
-            if record.split == self.sources.of_split
-            and not record.hard_positives + record.hard_negatives
-        ]
         return missing

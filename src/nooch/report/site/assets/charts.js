@@ -197,10 +197,8 @@ nooch.charts = (() => {
     xs.forEach((v, i) => i % 4 === 0 && svg.append(el("text", { class: "tick", x: left + (i + 0.5) * w, y: bottom + 14, "text-anchor": "middle" }, short(v))));
     ys.forEach((v, j) => (j + 1) % 5 === 0 && svg.append(el("text", { class: "tick", x: left - 6, y: bottom - (j + 0.5) * h + 4, "text-anchor": "end" }, short(v))));
     svg.append(el("text", { class: "axis", x: right, y: height - 8, "text-anchor": "end" }, nameX), el("text", { class: "axis", x: 2, y: 32 }, nameY));
-    if (marks) {
-      const i = xs.indexOf(marks[0]), j = ys.indexOf(marks[1]);
-      if (i >= 0 && j >= 0) svg.append(el("rect", { class: "own", x: left + i * w, y: bottom - (j + 1) * h, width: w, height: h }));
-    }
+    const i = xs.indexOf(marks[0]), j = ys.indexOf(marks[1]);
+    if (i >= 0 && j >= 0) svg.append(el("rect", { class: "own", x: left + i * w, y: bottom - (j + 1) * h, width: w, height: h }));
     const bar = right - 150;
     for (let k = 0; k < 24; k++) svg.append(el("rect", { class: `cell ${kind}`, x: bar + k * 4, y: 8, width: 4.2, height: 9, "fill-opacity": (0.06 + (0.94 * k) / 23).toFixed(3) }));
     svg.append(el("text", { class: "tick", x: bar - 6, y: 16, "text-anchor": "end" }, "0"), el("text", { class: "tick", x: bar + 102, y: 16 }, short(high)));

@@ -16,7 +16,9 @@
     document.querySelectorAll(".example-group").forEach((one) => { one.hidden = kind.value !== "" && one.dataset.kind !== kind.value; });
   }
   for (const one of [task, kind]) one.addEventListener("change", filter);
-  document.getElementById("pick").addEventListener("submit", (event) => event.preventDefault());
+  const form = document.getElementById("pick");
+  form.hidden = false;
+  form.addEventListener("submit", (event) => event.preventDefault());
   const wanted = new URLSearchParams(location.hash.slice(1)).get("task");
   if (wanted !== null && [...task.options].some((one) => one.value === wanted && one.dataset.page === page)) task.value = wanted;
   filter();

@@ -1,7 +1,7 @@
-// The page Results: hard against easy for each method, as the paper's Figs. 4 to 7.
+// The page Results: hard against easy for each method.
 "use strict";
 nooch.load("results").then((data) => {
-  const { el, plain, words, fill, charts } = nooch;
+  const { plain, words, fill, charts } = nooch;
   const names = { auc: "AUC (higher is better)", error: "Error (lower is better)", nll: "NLL (lower is better)", ece: "ECE (lower is better)",
     fpr: "False yes, FPR (lower is better)", recall: "Recall (higher is better)", dprime: "d' (higher is better)", response_criterion: "Response criterion (below 0: towards yes)" };
   const series = {
@@ -9,7 +9,7 @@ nooch.load("results").then((data) => {
     hard_positive: { name: "hard positives", kind: "positive" }, easy_positive: { name: "easy positives", kind: "positive hollow" },
     hard_negative: { name: "hard negatives", kind: "negative" }, easy_negative: { name: "easy negatives", kind: "negative hollow" },
   };
-  const rows = data.task ? data.task.map((_, i) => Object.fromEntries(Object.keys(data).map((key) => [key, data[key][i]]))) : [];
+  const rows = data.task.map((_, i) => Object.fromEntries(Object.keys(data).map((key) => [key, data[key][i]])));
   const unique = (key) => [...new Set(rows.map((row) => row[key]))];
   const select = document.getElementById("task"), box = document.getElementById("figures");
   const tasks = unique("task").sort((a, b) => (b === "average") - (a === "average"));
@@ -26,10 +26,12 @@ nooch.load("results").then((data) => {
         const over = part.length && part[0].over ? `, ${part[0].over} tasks` : "";
         if (methods.length) figures.push(charts.figure(`${names[metric]}, ${plain(criterion)}${over}`, charts.dots(`${names[metric]}, ${criterion}`, methods, subsets.map((s) => series[s]), words(metric).toUpperCase(), charts.column(box))));
       }
-    box.replaceChildren(...(figures.length ? figures : [el("p", { class: "hint" }, "There are no numbers to draw.")]));
+    box.replaceChildren(...figures);
   }
 
   select.addEventListener("change", draw);
-  document.getElementById("choose").addEventListener("submit", (event) => event.preventDefault());
+  const form = document.getElementById("choose");
+  form.hidden = false;
+  form.addEventListener("submit", (event) => event.preventDefault());
   draw();
 });
