@@ -8,15 +8,12 @@ from itertools import product
 from pathlib import Path
 
 import numpy as np
-import polars as pl
 import pytest
 from chromium import open_page, settle
 from made_runs import made_runs
-from sites import PAGES, report_of, site_data, site_suite
+from sites import PAGES, report_of, site_data, site_suite, yes_to_all
 
 from nooch.evaluation import Predictions
-from nooch.evaluation.answer_sample import answers_as_predictions
-from nooch.evaluation.answers import Answers
 
 PHONE = {"width": 390, "height": 844}
 # a width is looked at in one scheme, or in two with other pages
@@ -44,17 +41,6 @@ def _predictions(suite):
     )
 
 
-def _answers(suite):
-    """What a model says to all questions of two tasks: yes, at length."""
-    ids = suite.set(suite.criteria[0], TASKS[1], "test").image_ids
-    frame = pl.DataFrame({"image_id": ids}).join(pl.DataFrame({"task": TASKS[1:]}), how="cross")
-    texts = {"question": "Is there one in the image? " * 4, "answer": f"{RUN} yes. " * 9}
-    numbers = {"yes": 1.0, "weight": 1.0, "probability": None}
-    columns = {name: pl.lit(value) for name, value in (texts | numbers).items()}
-    frame = frame.with_columns(**columns).cast({"probability": pl.Float64})
-    return answers_as_predictions(Answers(f"{RUN}_in_words", frame, "word"))
-
-
 @pytest.fixture(scope="module")
 def sites(tmp_path_factory):
     """A report with runs and predictions, and one with predictions and answers alone; names are
@@ -68,7 +54,7 @@ def sites(tmp_path_factory):
     predictions = [_predictions(suite)]
     options = {"data": data, "predictions": predictions, "bootstrap": 20}
     report_of(suite, folder / "runs-site", runs=[runs.path], **options)
-    options["predictions"] = [*predictions, _answers(suite)]
+    options["predictions"] = [*predictions, yes_to_all(suite, TASKS[1:], RUN)]
     report_of(suite, folder / "alone-site", **options)
     return {"runs": folder / "runs-site", "alone": folder / "alone-site"}
 
