@@ -533,6 +533,27 @@ def test_named_columns_are_the_context_of_a_check(folder, tmp_path, run_cli, mon
     assert "the context is site, scanner, sex" in done.err
 
 
+def test_the_same_images_are_one_finding_of_the_rarer_class(tmp_path):
+    """What the model misses of one of two classes, it claims of the other."""
+    draw = np.random.default_rng(1)
+    ids, scanner = np.arange(900), draw.choice(["GE", "Siemens"], 900)
+    for rare, common in (("malignant", "normal"), ("flawed", "ok"), ("a", "b"), ("b", "a")):
+        ill = draw.random(900) < np.where(scanner == "GE", 0.2, 0.4)
+        table = pl.DataFrame({
+            "image_id": ids, "scanner": scanner, "diagnosis": np.where(ill, rare, common),
+        })  # fmt: skip
+        said = np.where(ill & (draw.random(900) > np.where(scanner == "GE", 0.5, 0.05)), 0.9, 0.1)
+        answers = pl.DataFrame({"image_id": ids, rare: said, common: 1 - said})
+        hints = Hints(class_column="diagnosis")
+        made = check(table, answers, tmp_path / rare, bootstrap=0, hints=hints, min_hard=1)
+        findings = [one for one in made.answer.findings if one.kind == "context"]
+        assert findings[0].sentence.startswith(f"The model misses {rare} images from GE scanners ")
+        missed = {(one.n_wrong, *one.rows.tolist()) for one in findings}
+        assert len(missed) == len(findings)
+        # both are in the tables
+        assert {*made.slices.table.filter("confirmed")["task"]} == {rare, common}
+
+
 def test_a_scanner_and_a_regression_on_context_are_named(tmp_path):
     """The sentence of a column names its value; a criterion as a whole names what drives it."""
     draw = np.random.default_rng(1)

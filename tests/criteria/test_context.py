@@ -282,7 +282,9 @@ def test_attribute_columns_are_context_where_labels_are_not():
     by_hospital = {name: support[1:][hospital[1:] == name].mean() for name in "ABC"}
     assert by_hospital["A"] > by_hospital["C"] > by_hospital["B"]
     row = np.flatnonzero(hospital == "A")[1:2]
-    assert "hospital=A (+" in fitted.explain(data.select(rows=row), "ill")
+    assert ": with hospital = A (+" in fitted.explain(data.select(rows=row), "ill")
+    row = np.flatnonzero(hospital == "B")[1:2]
+    assert "without hospital = A (-" in fitted.explain(data.select(rows=row), "ill")
     fails(lambda: Context(source="columns").fit(dataset(drawn())), "no attribute column")
 
 
@@ -339,7 +341,7 @@ def test_contributions_add_up_and_are_worded():
     support = fitted.support(data, "c0")
     text = fitted.explain(data.select(rows=np.array([support.argmax()])), "c0")
     assert text.startswith("c0 is expected: P = .")
-    assert "times the base rate, from c" in text
+    assert "times the base rate: c" in text
     text = fitted.explain(data.select(rows=np.array([support.argmin()])), "c0")
     assert text.startswith("c0 is not expected: P = .")
     assert text.endswith("is labeled" if train[support.argmin(), 0] else "is not labeled")

@@ -451,6 +451,7 @@ def answer_of(
         every += of_slices
     if confusions is not None:
         every += confusion_findings(confusions, sources)
+    every = _told_once(every, sources.judged.part)
     every.sort(key=lambda one: ([*KINDS].index(one.kind), one.composite, -one.low))
     title = verdict(every, findings.table, sources)
     if comparison is not None:
@@ -459,6 +460,24 @@ def answer_of(
     numbers = count(1)
     every = [one if one.kind == UNCHANGED else replace(one, number=next(numbers)) for one in every]
     return Answer(title, sources.judged.split, every, hints, baseline=sources.judged.baseline)
+
+
+def _told_once(findings: Sequence[ErrorFinding], part: Dataset) -> list[ErrorFinding]:
+    """Of findings with the same images, the plainer one of the rarer class: what one of two classes
+    misses, the other claims, and one group may be all that a criterion has.
+    """
+
+    def images(one: ErrorFinding) -> tuple[Any, ...]:
+        return one.kind, one.run, one.n_wrong, one.rows.tobytes()
+
+    first = dict[tuple[Any, ...], ErrorFinding]()
+    for one in sorted(findings, key=lambda one: (one.composite, len(part.rows_of(one.task)[0]))):
+        first.setdefault(images(one), one)
+    return [
+        one
+        for one in findings
+        if one is (kept := first[images(one)]) or (one.task == kept.task and not one.composite)
+    ]
 
 
 def suite_answer(sources: Sources) -> Answer | None:

@@ -143,7 +143,10 @@ _DEVICES = ("scanner", "camera", "device", "sensor", "microscope", "phone")
 """Columns of what took the image, whose values are read as names of it."""
 
 
-def value_words(column: str, value: object) -> str:
-    """A column's value in words: "from GE scanners", "with place = water"."""
-    named = column.lower() in _DEVICES and str(value)[:1].isalpha()
-    return f"from {value} {plural(column)}" if named else f"with {column} = {value}"
+def value_words(column: str, value: object, *, present: bool = True) -> str:
+    """A column's value in words: "from GE scanners", "with place = water"; if it is another "not
+    from GE scanners", "without place = water".
+    """
+    if column.lower() in _DEVICES and str(value)[:1].isalpha():
+        return f"{'' if present else 'not '}from {value} {plural(column)}"
+    return f"{'with' if present else 'without'} {column} = {value}"

@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 from scipy.special import expit, logit
 
 from nooch.base.errors import ParameterError, UndefinedError, check_one_of, some_of
+from nooch.base.words import value_words
 from nooch.criteria.context_fit import Names, Regression, SavedContext, Table, check_size
 from nooch.criteria.contract import (
     SupportFitted,
@@ -351,10 +352,16 @@ class FittedContext(SupportFitted):
         or against it (-1), in words such as ``no road``, and their log odds.
         """
         return [
-            (f"{'' if is_present else 'no '}{name}", value)
+            (self._words(name, present=is_present), value)
             for name, is_present, value in self.contributions(image, task)
             if value * sign > 0.05
         ][:3]
+
+    def _words(self, name: str, *, present: bool) -> str:
+        if self.criterion.source == COLUMNS:
+            column, _, value = name.partition("=")
+            return value_words(column, value, present=present)
+        return f"{'' if present else 'no '}{name}"
 
     def explain(self, image: Dataset, task: str) -> str:
         """P, its multiple of the base rate, and what speaks for it (or against it) most."""
@@ -369,7 +376,7 @@ class FittedContext(SupportFitted):
         unknown = image.unknown_labels(task)
         label = "is" if image.labels(task, unknown=False)[0] else "is not"
         seen = "" if unknown is not None else f"; {task} {label} labeled"
-        because = f", from {', '.join(parts)}" if parts else ""
+        because = f": {', '.join(parts)}" if parts else ""
         return (
             f"{task} {verb}: P = {_short(p)}, {_short(p / rate)} times the base rate{because}{seen}"
         )
