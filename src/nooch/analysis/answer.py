@@ -463,8 +463,8 @@ def answer_of(
 
 
 def _told_once(findings: Sequence[ErrorFinding], part: Dataset) -> list[ErrorFinding]:
-    """Of findings with the same images, the plainer one of the rarer class: what one of two classes
-    misses, the other claims, and one group may be all that a criterion has.
+    """The findings, of several with the same images only the plainer one of the rarer class: missed
+    images of one of two classes are claims of the other.
     """
 
     def images(one: ErrorFinding) -> tuple[Any, ...]:
