@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,6 +16,7 @@ from scipy.special import logit
 
 from nooch.analysis.answer import AnswerSources, answer_of, left_out, most_hard
 from nooch.analysis.confusions import Confusions, find_confusions
+from nooch.analysis.never_together import UNSEEN, never_together, unseen_note
 from nooch.analysis.slices import Slices, judged_slices
 from nooch.base.calls import Count, Progress, Seed, Share, checked, no_progress
 from nooch.base.display import DisplayTable
@@ -166,6 +167,9 @@ class Checked:
             ``dataset`` where annotations were imported.
         ids: of the images of the split, ascending.
         comparison: errors in misleading contexts against the baseline's, if one is named.
+        never_together: classes that training images never show together and those of the split do,
+            though chance would give some, with the errors there; see
+            ``nooch.analysis.never_together.UNSEEN``.
     """
 
     suite: Suite
@@ -177,6 +181,7 @@ class Checked:
     out: Path
     ids: pl.Series
     comparison: RunComparison | None = None
+    never_together: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=UNSEEN))
 
     @property
     def errors(self) -> DisplayTable | None:
@@ -190,8 +195,12 @@ class Checked:
 
     @property
     def comparison_json(self) -> dict[str, Any]:
-        """``comparison``: the rows of a comparison with a baseline, if there is one."""
-        return {} if self.comparison is None else {"comparison": self.comparison.table.to_dicts()}
+        """``comparison``: the rows of a comparison with a baseline; ``never_together``; if there
+        are any.
+        """
+        rows = {} if self.comparison is None else {"comparison": self.comparison.table.to_dicts()}
+        unseen = self.never_together.to_dicts()
+        return rows | ({"never_together": unseen} if unseen else {})
 
     @property
     def numbered(self) -> pl.DataFrame:
@@ -385,7 +394,8 @@ def check(
         scores = replace(scores, verdicts=shown.verdicts)
         judged, new = (replace(one, data=with_words) for one in (judged, new))
         where = judged_slices(new, predicted, progress=progress) if slices else None
-        notes = [*notes, chosen_tasks, *_near_alpha(suite)]
+        unseen = never_together(new, predicted)
+        notes = [*notes, chosen_tasks, *_near_alpha(suite), *unseen_note(unseen)]
         answer = answer_of(AnswerSources(suite, judged), findings, where, confusions, comparison)
         answer = replace(
             answer,
@@ -402,7 +412,7 @@ def check(
         )  # fmt: skip
         result = Checked(
             suite, scores, findings, confusions, where, answer, Path(out),
-            judged.part.images["image_id"], comparison,
+            judged.part.images["image_id"], comparison, unseen,
         )  # fmt: skip
         sources = Sources(
             suite=suite, data=data, predictions=judged, images=images, range=range,
