@@ -167,7 +167,7 @@ class Checked:
             ``dataset`` where annotations were imported.
         ids: of the images of the split, ascending.
         comparison: errors in misleading contexts against the baseline's, if one is named.
-        never_together: classes that training images never show together and those of the split do,
+        never_together: classes that images of the split show together and training images never,
             though chance would give some, with the errors there; see
             ``nooch.analysis.never_together.UNSEEN``.
     """
