@@ -26,6 +26,8 @@ from nooch.suites.find import find
 
 HOSTILE = "<script>window.hacked = 1</script>\"'&</script><img src=x onerror=hacked=1>\u2028"
 HOSTILE += "\u202eright-to-left \u05d0\u05d1"
+MARKUP = "ro|ad *of* `a` [b](c) ~~d~~ <i>e"
+"""A class whose name has what Markdown and HTML read."""
 LONG = "word " * 2000
 CLASSES = ["car", "cow", "lamp", "road", "person", "grass", "tree"]
 TASKS = ["car", "cow", "lamp"]

@@ -369,7 +369,7 @@ def test_check_opens_with_what_changed(tmp_path, run_cli):
     page = (tmp_path / "a/report/index.html").read_text()
     assert f"<h1>{title.replace('>', '&gt;')}" in page
     assert page.index("Worse than old: 1 comparison") < page.index("Context: 1 finding")
-    assert page.index("broken, wrong (") < page.index("fixed, right (")
+    assert page.index("right before, wrong (") < page.index("wrong before, right (")
     again = run_cli(f"{words} --out {tmp_path / 'a'} --overwrite --format json --junit {report}")
     assert again.code == 1
     assert [(one["run"], one["task"]) for one in again.json["failed"]] == [("new", "car")]

@@ -169,7 +169,7 @@ def _with_changed(
     others; and some images that changed, in the order of what the finding is.
     """
     broken, fixed = inside & wrong & ~before, inside & before & ~wrong
-    groups = [(broken, "broken"), (fixed, "fixed")]
+    groups = [(broken, "right before"), (fixed, "wrong before")]
     groups = groups if finding.kind == "worse" else groups[::-1]
     few = min(int(groups[1][0].sum()), IMAGES // 3)
     chosen = [
