@@ -276,7 +276,7 @@ def test_many_tasks_have_fewer_resamples_by_default(tmp_path):
     checked = check(data, answers, tmp_path / "out", baselines=False, **options)
     assert len(checked.suite.tasks) == 21
     assert checked.scores.settings["bootstrap"] == 200
-    assert "intervals of 200 resamples, for more than 20 tasks" in checked.notes
+    assert "intervals use 200 resamples (more than 20 tasks)" in checked.notes
 
 
 def _answers(data, *, share, seed=0):
@@ -377,7 +377,7 @@ def test_a_sample_is_compared_within_the_images_asked_about(folder, data, run_cl
     again = f"{bare} --questions {tmp_path / 'asked.json'} --out {tmp_path / 'again'}"
     files = [text | {"image": f"{text['image']}.jpg"} for text in texts]
     (tmp_path / "files.json").write_text("\n".join(map(json.dumps, files)))
-    run_cli(again.replace("asked.json", "files.json")).refused("the names of files are not known")
+    run_cli(again.replace("asked.json", "files.json")).refused("the file names are unknown")
     run_cli(again).ok()
     again = pl.read_parquet(tmp_path / "again/findings.parquet").filter(side="negative")
     assert again.drop("run").equals(table.drop("run"))
@@ -467,7 +467,7 @@ def test_worse_is_one_condition_of_check_and_evaluate_and_counts_findings(
     assert again.json["failed"] == [one]
     assert by_python == [("model", 1.0, True, one["reason"])]
     assert one["reason"].startswith("1 finding: The model misses cars without a road")
-    assert "is called context now" in again.err
+    assert "is now called context" in again.err
     assert (done.code, again.code) == (1, 1)
     # at a threshold that nothing is above, cars are missed in all contexts
     none = nooch.evaluate(out / "suite", model, fail_if=["worse"], threshold=1)

@@ -175,7 +175,7 @@ def test_a_first_try_predicts_only_the_images_that_it_edits(world, tmp_path):
     maps.mkdir()
     (maps / "classes.txt").write_text("0 void\n1 car\n2 road\n")
     fails(lambda: run(world, BY_CONTEXT, tmp_path / "no", annotations=[maps], limit=3),
-          "no image has a mask")  # fmt: skip
+          "no image has a usable mask")  # fmt: skip
     fails(lambda: run(world, BY_CONTEXT, tmp_path / "no", limit=0), "`limit`", kind=ParameterError)
 
 
@@ -222,7 +222,7 @@ def test_images_that_cannot_be_edited_are_counted_and_bad_input_is_refused(world
     for map_file in maps.glob("*.png"):
         map_file.unlink()
     out = tmp_path / "out"
-    fails(lambda: run(world, BY_CONTEXT, out, annotations=[maps]), "no image has a mask")
+    fails(lambda: run(world, BY_CONTEXT, out, annotations=[maps]), "no image has a usable mask")
     for options, words in (
         ({"edit": "hide"}, "'hide' is not a value of `edit`"),
         ({"annotations": []}, "needs the suite's dataset, and masks"),

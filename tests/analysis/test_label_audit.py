@@ -214,7 +214,7 @@ class TestFolder:
         data = _world(20)[0]
         few = data.select(rows=data.labels("car"))
         marked = find(few, {"own": Attribute("own")}, tasks=["car"])
-        fails(lambda: audit(marked, data=few), "all labels are alike")
+        fails(lambda: audit(marked, data=few), "all labels are the same")
 
 
 def test_of_detections_the_page_draws_objects_and_the_best_box_of_each_model(tmp_path):
@@ -279,4 +279,4 @@ def test_questions_and_annotations_in_place_of_a_suite(tmp_path):
     again = audit(None, tmp_path / "model.jsonl", overlay=tmp_path / "pope.json", **files).table
     assert again.equals(table)
     (tmp_path / "bare.json").write_text(json.dumps({**bare[0], "text": "Is there a cat here?"}))
-    fails(lambda: audit(None, tmp_path / "model.jsonl", **files), "no question is about")
+    fails(lambda: audit(None, tmp_path / "model.jsonl", **files), "the questions ask about none")

@@ -145,7 +145,7 @@ def test_a_baseline_is_a_model(models, tmp_path, run_cli):
               kind=ParameterError)  # fmt: skip
 
     kind("worse2", "did you mean worse?")
-    kind(models / "README.md", "is not the file of one of the models")
+    kind(models / "README.md", "is not the file of a model")
     (models / "better" / "model.yaml").write_text("name: the old one\nrevision: 2\n")
     kind("the old one", "'the old one' is better, worse")
     nooch.suites.save_suite(SUITE, tmp_path / "suite")
@@ -272,14 +272,14 @@ FORGED = {
         "% of the questions on ",
     ),
     "answered twice": (
-        lambda f: pl.concat([f, f.head(1)]), "has several answers to one question"
+        lambda f: pl.concat([f, f.head(1)]), "answers a question several times"
     ),
     "only answers": (
         lambda f: f.select("answer", question=pl.lit(None, pl.String)),
-        "names neither questions nor images: their order cannot be checked",
+        "names neither questions nor images, so answers cannot be matched",
     ),
     "no answers": (
-        lambda f: f.select("image_id", "label"), "contains no answers that are recognized"
+        lambda f: f.select("image_id", "label"), "contains no known field of answers"
     ),
 }  # fmt: skip
 
@@ -297,7 +297,7 @@ def test_shuffled_answers_are_refused(models):
     turned = frame.select("question_id", question="text").hstack(frame.select("answer").reverse())
     other = turned.with_columns(question=pl.lit("Is there a cow in the image?"))
     put(models, "forged", other)
-    fails(lambda: leaderboard(models, suite=SUITE), "answers are to other questions")
+    fails(lambda: leaderboard(models, suite=SUITE), "answers belong to other questions")
 
 
 def test_folders_that_are_no_models(models, tmp_path):
@@ -415,7 +415,7 @@ def test_captions_of_amber_mention_its_words_by_their_names(tmp_path):
         rates = scores.contexts[row["name"], "context"].estimates
         assert row["easy_negative"] == pytest.approx(rates["rate", "easy_negative"].value)
     validity = nooch.validity("nooch-amber", captions=files)
-    assert "tasks are mentioned by the words of names (`synonyms`)" in validity.notes
+    assert "captions mention a task by the words of names (`synonyms`)" in validity.notes
 
 
 def test_conditions_judge_models_by_their_folders(models, tmp_path, run_cli):

@@ -121,7 +121,9 @@ def test_images_that_the_dataset_has_are_left_out():
              for data in (DATA, pool)]  # fmt: skip
     found = nooch.collect_next(suite_of(named[0]), named[1], budget=200)
     assert found.table["image_id"].min() > 300
-    assert "100 images left out that the suite's dataset has (same id and file name)" in found.notes
+    assert (
+        "100 images left out, because the suite's dataset has them (same id and file name)"
+    ) in found.notes
     assert nooch.collect_next(SUITE, pool).table["image_id"].min() <= 300
     same = named[1].select(rows=np.arange(100))
     said = "100 images left out", "give them other ids or file names"
@@ -191,7 +193,9 @@ def test_other_refusals():
     missing = {"features": np.zeros((300, 2)), "pool_features": np.full((200, 2), np.nan)}
     fails(lambda: nooch.collect_next(SUITE, POOL, **missing), "200 images have no features")
     empty = POOL.select(rows=np.array([not hard_sides(POOL, row) for row in range(len(POOL))]))
-    fails(lambda: nooch.collect_next(SUITE, empty), "no image of the pool", kind=UndefinedError)
+    fails(
+        lambda: nooch.collect_next(SUITE, empty), "the pool has no new image", kind=UndefinedError
+    )
     gone = nooch.find(DATA, {"a & b": "a & b", "a": nooch.CE(cues=CUES), "b": nooch.CE(cues=CUES)})
     options = {"criterion": "a & b"}
     fails(lambda: nooch.collect_next(gone, POOL, **options), "statistics", kind=UndefinedError)

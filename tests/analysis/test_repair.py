@@ -108,9 +108,9 @@ GAIN = "better on hard positives (0.500 to 0.400)"
 @pytest.mark.parametrize(
     ("gaps", "verdict", "reason"),
     [
-        ({}, "inconclusive", "no error rate changes beyond its interval"),
+        ({}, "inconclusive", "no error rate changes by more than its interval"),
         ({"hard_positive": -1}, "better", GAIN),
-        ({"easy_positive": -1}, "inconclusive", "no error rate changes beyond its interval"),
+        ({"easy_positive": -1}, "inconclusive", "no error rate changes by more than its interval"),
         ({"easy_negative": 1}, "worse", "worse on easy negatives (0.500 to 0.600)"),
         (
             {"hard_negative": -1, "easy_positive": 1},

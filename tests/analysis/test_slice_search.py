@@ -412,7 +412,7 @@ def test_labels_that_exclude_each_other_are_no_conditions():
         if "camera" in images.columns:
             assert found.table.filter("confirmed").height
             assert all("camera" in one[0] for one in found.table["conditions"])
-            assert "slices are of attribute columns" in found.counts
+            assert "slices come from attribute columns" in found.counts
         else:
             assert not found.settings["tested"]["conditions"]
             assert "`add-attributes`" in found.counts

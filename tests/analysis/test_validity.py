@@ -142,7 +142,7 @@ def test_pairs_of_models_are_told_apart_with_correction(world):
 
 def test_refusals(world):
     data, suite, runs = world
-    fails(lambda: validity(suite, runs[:1], data=data), "two models at least")
+    fails(lambda: validity(suite, runs[:1], data=data), "at least two models")
     halves = [
         Predictions.from_arrays(
             runs[0].values[0, part], runs[0].image_ids[part], "car", scale="logit", run=name

@@ -85,7 +85,7 @@ def refused(fetched, root):
     def run(files, *parts):
         parts = ("cannot be downloaded", *files.urls, *parts)
         text = fails(lambda: fetched(files), *parts, kind=DownloadError)
-        assert "put the file there" in text
+        assert "download the file there" in text
         assert not (root / "file.bin").exists()
         return text
 

@@ -304,7 +304,7 @@ def test_a_missing_cluster_is_reported():
     if shutil.which("srun"):
         pytest.skip("there is a Slurm here")
     # the remedy is one of commands and functions that take an engine by name
-    with pytest.raises(NoochError, match="there is no Slurm here"):
+    with pytest.raises(NoochError, match="Slurm is not installed here"):
         engine("slurm")
 
 

@@ -179,7 +179,7 @@ def test_a_removal_that_is_cut_short_is_finished_by_the_next(tmp_path, monkeypat
 def test_a_file_that_is_no_lock_is_not_emptied(tmp_path):
     (tmp_path / ".out.lock").write_text("mine")
     _refused(
-        locked(tmp_path / ".out.lock", "writing", tmp_path).__enter__, "is not a lock of nooch"
+        locked(tmp_path / ".out.lock", "writing", tmp_path).__enter__, "is not a lock file of nooch"
     )
-    _refused(lambda: _write(tmp_path / "out", SUITE_MARKER), "is not a lock of nooch")
+    _refused(lambda: _write(tmp_path / "out", SUITE_MARKER), "is not a lock file of nooch")
     assert (tmp_path / ".out.lock").read_text() == "mine"

@@ -180,8 +180,8 @@ def test_file_names_are_matched_by_their_longest_common_end(run_cli, photos, tmp
 @pytest.mark.parametrize(
     ("table", "words"),
     [
-        ("photo,a\n003.jpg,1\n", "003.jpg is the name of several images: sea/003.jpg and land/"),
-        ("photo,a\nsea/003.jpg,1\nx/sea/003.jpg,2\n", "stand for one image"),
+        ("photo,a\n003.jpg,1\n", "003.jpg names several images: sea/003.jpg and land/"),
+        ("photo,a\nsea/003.jpg,1\nx/sea/003.jpg,2\n", "mean the same image"),
         ("photo,a\nsky/1.jpg,1\n", "or files such as sea/000.jpg"),
         (
             "image_id,file,a\n100,sea/001.jpg,1\n",

@@ -48,7 +48,7 @@ def test_the_longest_common_end_decides(files, name, windows):
     found = _slow(files, name)
     match = lambda: known.match(pl.Series([name]), "here")  # noqa: E731
     if len(found) > 1:
-        fails(match, f"{name} is the name of several images", "here")
+        fails(match, f"{name} names several images", "here")
     else:
         assert match().ids.to_list() == ([1000 + found.pop()] if found else [None])
 
@@ -63,7 +63,7 @@ def test_ids_and_file_names_of_other_images_are_never_confused(numbers, data):
         assert known.rule == "digits"
         assert known.match(texts, "here").ids.to_list() == numbers
     else:
-        words = "names are ids of other images", "with their endi"
+        words = "names mean one image as an id", "with their endi"
         fails(lambda: known.match(texts, "here"), *words)
     as_files = known.match(texts + ".jpg", "here")
     assert as_files.ids.to_list() == [numbers[order.index(n)] for n in numbers]
@@ -101,7 +101,7 @@ def test_what_matched_is_counted_and_the_rest_refused_where_all_names_are_known(
     assert matched.note == "2 of 3 images by file name"
     fails(lambda: known.match(names, "here", strict=True), "1 of 3 names", "nowhere.jpg")
     twice = pl.Series(["x.jpg", "a/x"])
-    fails(lambda: known.match(twice, "here"), "stand for one image: a/x, x.jpg")
+    fails(lambda: known.match(twice, "here"), "mean the same image: a/x, x.jpg")
     # numbers that are ids, and some that are not, are not names of files
     assert known.match(pl.Series(["1", "007"]), "here", strict=True).ids.to_list() == [1, None]
 
@@ -144,7 +144,7 @@ def test_names_that_only_look_alike_are_other_images():
 
 def test_names_are_refused_where_no_file_is_known_and_other_ids_are_not():
     known = ImageNames(pl.Series([12, 7]))
-    words = ("a.jpg, b.jpg are not image ids", "the names of files are not known", "12, 7")
+    words = ("a.jpg, b.jpg are not image ids", "the file names are unknown", "12, 7")
     fails(lambda: known.match(pl.Series(["a.jpg", "b.jpg"]), "x", strict=True), *words)
     for names in ([], ["99", "100"], ["99", "a.jpg"]):
         column = pl.Series(names, dtype=pl.String)

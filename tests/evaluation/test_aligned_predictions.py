@@ -59,7 +59,7 @@ def test_values_are_those_of_each_image(suite):
 def test_two_spellings_of_one_image_are_refused(suite, long):
     texts = long.with_columns(pl.col("image_id").cast(pl.String))
     twice = pl.concat([texts, texts[:1].with_columns(pl.col("image_id").str.zfill(12))])
-    fails(lambda: evaluate(suite, twice), "image names stand for one image: 000000000037, 37")
+    fails(lambda: evaluate(suite, twice), "image names mean the same image: 000000000037, 37")
 
 
 def test_missing_images_are_counted_and_named(suite, long):
@@ -130,5 +130,5 @@ def test_tasks_that_no_one_knows_are_a_note_and_missing_ones_a_warning(suite, lo
     assert "did you mean car by carr?" in evaluate(suite, run).notes[1]
     ids = suite.set("ce", "car", "test").image_ids
     array = Predictions.from_arrays(np.zeros(24), ids, "zebra", scale="logit", run="r")
-    words = ("no predictions for car, fire_hydrant, cow, but for zebra", "at least one task")
+    words = ("no predictions for car, fire_hydrant, cow, only for zebra", "at least one task")
     fails(lambda: nooch.evaluate(suite, array), *words)

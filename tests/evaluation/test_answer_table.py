@@ -166,12 +166,12 @@ def test_questions_in_popes_format_and_names_of_files(suite, questions, said, tm
     read = read_answers(_lines(tmp_path / "a.jsonl", answers), suite, questions=file)
     assert read.frame.height == len(said)
     assert abs(read.frame["label"].sum() - questions["label"].sum()) == 1
-    outside = "the suite does not have their image or object"
+    outside = "their image or object is not in the suite"
     differs = f"{questions['task'][7]} {questions['image_id'][7]}"
     assert read.notes == [
         "1,177 of 1,178 images by the number at the end of file names",
         f"2 of 1,202 answers are left out: {outside}",
-        f"1 labels of the questions are not the suite's, which stand: {differs}",
+        f"1 labels of the questions differ from the suite's, which are used: {differs}",
     ]
 
 
@@ -193,7 +193,7 @@ def test_several_phrasings_are_averaged_and_unknown_answers_counted(suite, tmp_p
     assert read.frame["probability"].to_list() == [pytest.approx(0.65), None, None]
     assert read.notes == [
         "4 answers are about 3 images and tasks",
-        "1 of 3 have answers of both kinds",
+        "1 of 3 have both yes and no",
         "1 of 3 answers are neither yes nor no (tolerant): 'perhaps'",
     ]
 
@@ -209,8 +209,8 @@ class TestRefusals:
     @pytest.mark.parametrize(
         ("change", "part"),
         [(lambda rows: [{"question_id": 99999, "answer": "no"}, *rows], "99999"),
-         (lambda rows: [{**rows[0], "answer": "?"}, *rows], "are answered twice: rows 1 and 2"),
-         (lambda _: [{"no": 1}], "no answers that are recognized"),
+         (lambda rows: [{**rows[0], "answer": "?"}, *rows], "two different answers: rows 1 and 2"),
+         (lambda _: [{"no": 1}], "no known field of answers"),
          (lambda _: [], "contains no record"),
          (lambda rows: [*rows, {"question_id": 3}], "has no field answer"),
          (lambda rows: [*rows, {"question_id": 3, "answer": 4}], "is int"),
@@ -227,7 +227,7 @@ class TestRefusals:
     def test_answers_to_other_questions(self, read, questions, said):
         rows = _pope(_rows(questions, said))
         rows[4]["question"] = "Is there a zebra in the image?"
-        fails(lambda: read(rows), "1 answers are to other questions", "zebra")
+        fails(lambda: read(rows), "1 answers belong to other questions", "zebra")
 
     def test_fewer_answers_without_ids(self, read, questions, said):
         rows = _pope(_rows(questions, said))[1:]
@@ -236,7 +236,10 @@ class TestRefusals:
     def test_missing_answers_are_named(self, read, questions, said, tmp_path):
         rows = _pope_by_id(_rows(questions, said))[:-2]
         fails(
-            lambda: read(rows), "1,198 answers", "drawn by default, which are 1,200", "`questions`"
+            lambda: read(rows),
+            "1,198 answers",
+            "drawn by default, of which there are 1,200",
+            "`questions`",
         )
         asked = zip(rows, questions["text"][::-1], strict=False)
         texts = [{**row, "question": text} for row, text in asked]
@@ -350,7 +353,7 @@ def test_rows_that_are_there_twice(suite, questions, said, tmp_path):
     once = read_answers(_lines(tmp_path / "a.jsonl", rows), suite)
     twice = read_answers(_lines(tmp_path / "b.jsonl", [*rows, *rows[3:5]]), suite)
     assert twice.frame.equals(once.frame)
-    assert "2 answers that are there twice count once: rows 4 and 1201" in twice.notes
+    assert "2 answers occur twice and count once: rows 4 and 1201" in twice.notes
     other = {**rows[3], "response": "Perhaps"}
     file = _lines(tmp_path / "c.jsonl", [*rows, other])
     fails(lambda: read_answers(file, suite), "rows 4 and 1201", "Perhaps", "remove one")

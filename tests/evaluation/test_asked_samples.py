@@ -227,7 +227,7 @@ def test_a_sample_of_everything_is_everything():
     asked = answers_as_predictions(_said(ids, values))
     first, second = (evaluate(suite, run, metrics=metrics, bootstrap=50) for run in (plain, asked))
     assert first.table.equals(second.table)
-    assert "asked about all 80 images and tasks; scores are of these" in second.notes
+    assert "asked about all 80 images and tasks; only these are scored" in second.notes
     # what tables show without being asked
     assert "d' hard" in tables_of(evaluate(suite, asked))[0].columns
 
@@ -278,7 +278,7 @@ def test_skipped_answers_are_not_asked_about():
         scores = evaluate(suite, answers_as_predictions(said, unknown), metrics=["error"])
         row = scores.table.filter(task="car", subset="all").row(0, named=True)
         error[unknown] = row["value"], row["n"]
-    note = "asked about a sample of 6 of 8 images and tasks; scores are of these"
+    note = "asked about a sample of 6 of 8 images and tasks; only these are scored"
     assert note in scores.notes
     assert error == {"wrong": (0.5, 4), "skip": (pytest.approx(1 / 3), 3)}
 
@@ -315,10 +315,10 @@ def test_what_is_refused():
     refused(lambda: evaluate(suite, run, fail_if=["auc@hard<0.5"]), "auc needs probabilities")
     refused(lambda: answers_as_predictions(said, "right"), "wrong")
     nothing = _said(ids, np.full((4, 2), np.nan))
-    refused(lambda: answers_as_predictions(nothing, "skip"), "no answer is left")
+    refused(lambda: answers_as_predictions(nothing, "skip"), "no answer is yes or no")
     weights = np.ones((4, 2))
     weights[2] = 2
     other = answers_as_predictions(_said(ids, np.zeros((4, 2)), weights, "other"))
     fails(lambda: evaluate(suite, [run, other]), "asked about different images", "model and other")
     far = answers_as_predictions(_said(ids + 100, np.zeros((4, 2))))
-    fails(lambda: evaluate(suite, far), "none of the images")
+    fails(lambda: evaluate(suite, far), "none of the questions")

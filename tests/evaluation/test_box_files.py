@@ -240,7 +240,7 @@ GOOD = [{"image_id": 1 + i % 4, "category_id": i % 3, "bbox": [300, 200, 320, 20
         ({"score": 55.0}, ["element 3, image 3", "as percentages are", "`percent`"]),
         ({"score": -0.1}, ["1 score not in 0 to 1, such as -0.1"]),
         ({"image_id": 77}, ["1 of 5 images are not in the dataset: 77"]),
-        ({"category_id": 9}, ["no class name is known for category ids 9", "`classes`"]),
+        ({"category_id": 9}, ["there are no class names for category ids 9", "`classes`"]),
     ],
 )
 def test_damaged_results(tmp_path, change, words):
@@ -312,9 +312,9 @@ def test_what_names_no_image_is_refused(tmp_path):
     assert (run.image_ids.to_list(), run.values.tolist()) == ([4, 1], [[0.5, 0]])
     other = [{**summary[0], "name": "zebra"}]
     fails(lambda: load_predictions(_json(tmp_path, {"a.jpg": other}), data=DATA),
-          "of a known class, but of zebra")  # fmt: skip
+          "known class; classes are zebra")  # fmt: skip
     (run,) = load_predictions(_json(tmp_path, {"a.jpg": summary + other}), data=DATA)
-    assert run.notes == ("1 box of classes that are not known are left out: zebra",)
+    assert run.notes == ("1 box of unknown classes are left out: zebra",)
 
 
 @pytest.mark.parametrize(
@@ -506,5 +506,7 @@ def test_numbers_of_classes_with_fractions_are_refused():
 def test_boxes_that_are_repeated_count_with_a_note(tmp_path):
     (run,) = load_predictions(_json(tmp_path, [GOOD[0]] * 3), data=DATA, classes=CLASSES)
     assert len(run.notes) == 1
-    assert "2 boxes have the image, class, score and place of another one: each" in run.notes[0]
+    assert (
+        "2 boxes repeat the image, class, score and position of another box: each"
+    ) in run.notes[0]
     assert len(run.boxes.boxes) == 3

@@ -221,7 +221,7 @@ def test_a_side_without_anything_is_null_with_its_reason(planted, side, empty):
     reading = {"ignore_unknown": True}
     scores = nooch.evaluate(some, run, boxes=True, dataset=part, bootstrap=0, reading=reading)
     (row,) = scores.box_effects.filter(side=side).rows(named=True)
-    assert row["reason"] == " and ".join(f"nothing on {kind} images" for kind in empty)
+    assert row["reason"] == " and ".join(f"no detections on {kind} images" for kind in empty)
     assert [row["effect"], *(row[f"rate_{kind}"] for kind in empty)] == [None] * (1 + len(empty))
     (line,) = [text for text in scores.headlines if ("and size" in text) == (side == "positive")]
     assert "nan" not in line.lower()
@@ -255,7 +255,7 @@ def test_a_threshold_and_conditions_apply_to_boxes(planted):
 
 def test_boxes_are_refused_where_they_cannot_be_scored(planted):
     data, suite, run, _ = planted
-    with pytest.raises(ParameterError, match="needs objects that boxes are matched to"):
+    with pytest.raises(ParameterError, match="needs objects to match the boxes to"):
         nooch.evaluate(suite, run, metrics=["missed"])
     with pytest.raises(ParameterError, match="have no boxes"):
         nooch.evaluate(suite, replace(run, boxes=None), boxes=True, dataset=data)
@@ -308,7 +308,7 @@ def test_an_image_set_without_objects_has_false_boxes(names, size, run_cli, tmp_
         scores = run(f"evaluate {number} found.json --boxes --format json").ok().json
         (claimed,) = [row for row in scores["box_effects"] if row["side"] == "negative"]
         assert claimed["rate_easy"] == pytest.approx(10 / 50 / len(names))
-        assert claimed["reason"] == "nothing on hard images"
+        assert claimed["reason"] == "no detections on hard images"
         assert not any("nan" in line for line in scores["headlines"])
     checked = run("check ds found.json --out checked").ok()
     assert "no context to compare the errors" in checked.out

@@ -116,7 +116,7 @@ def test_rates_and_absent_mentions_by_hand(suite, written, tmp_path):
     # three of three mentions are of absent objects, in two of six captions
     assert _value(scores, "mentions_i", "all") == (1.0, 3)
     assert _value(scores, "mentions_s", "all") == (pytest.approx(2 / 6), 6)
-    assert "model: 1 captions are of images that the suite lacks" in scores.notes
+    assert "model: 1 captions belong to images that are not in the suite" in scores.notes
     assert "mentions an absent object: 75.0%" in scores.headlines[0]
     assert "CaptionScores" in repr(scores)
     for ending, start in ((".csv", b"run,method"), (".json", b"{"), (".parquet", b"PAR1")):
@@ -158,7 +158,7 @@ def test_reasoning_is_no_part_of_a_caption(suite, written):
     assert _value(scores, "rate", "hard_negative") == (None, 4)
     rate = scores.contexts["model", "ce"].estimates["rate", "hard_negative"]
     assert (rate.least, rate.most, rate.value) == (0.25, 0.5, 0.5)
-    assert any("1 text without words, or with only reasoning" in note for note in scores.notes)
+    assert any("1 text without an answer (or only reasoning)" in note for note in scores.notes)
 
 
 @pytest.mark.parametrize(
@@ -333,7 +333,7 @@ def test_chair_is_the_definition(with_references, written, tmp_path):
     assert _value(own, "chair_i", "all") == _value(scores, "chair_i", "all")
     bare = data.build(data.images, data.classes, data.areas)
     without = score_captions(suite, file, data=bare, **options)
-    assert any("CHAIR is not scored: it needs `data`" in note for note in without.notes)
+    assert any("CHAIR is not computed: it needs `data`" in note for note in without.notes)
     assert "chair_i" not in without.table["metric"].to_list()
     other = data.select(rows=np.zeros(4, bool))
     fails(lambda: score_captions(suite, file, data=other, **options), "none of the images")

@@ -315,8 +315,8 @@ def test_worse_needs_a_baseline_else_it_is_context(compared):
     plain = [(v.run, v.task, v.value, v.fired, v.reason) for v in named.verdicts]
     assert plain == [(v.run, v.task, v.value, v.fired, v.reason) for v in former.verdicts]
     assert [v.condition.text for v in former.verdicts] == ["worse"] * 3
-    assert [note for note in former.notes if "is called context now" in note]
-    assert not [note for note in named.notes if "is called context now" in note]
+    assert [note for note in former.notes if "is now called context" in note]
+    assert not [note for note in named.notes if "is now called context" in note]
     assert parse_condition(" context ").text == "context"
 
 

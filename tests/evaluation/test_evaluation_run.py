@@ -371,7 +371,7 @@ def test_one_task_without_hard_positives_leaves_the_averages_of_the_others():
     enough = evaluate(suite, runs, min_hard=least[large])
     assert set(enough.table.filter(task=AVERAGE)["averaged_tasks"].drop_nulls()) == {large}
     (note,) = [text for text in enough.notes if "left out" in text]
-    assert f"{small} (fewer than {least[large]} hard images of a side)" in note
+    assert f"{small} (fewer than {least[large]} hard images on a side)" in note
     fails(lambda: evaluate(suite, runs, min_hard=81), "no task has 81 hard images", "min_hard",
           kind=ParameterError)  # fmt: skip
     # two runs are averaged over the tasks that both have

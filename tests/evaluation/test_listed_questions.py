@@ -199,7 +199,7 @@ def test_answers_that_could_be_to_several_files(pope, tmp_path):
         [row for row in rows if row["label"] == "yes"]))  # fmt: skip
     fails(
         lambda: read_answers(file, pope),
-        "all answers are to questions of adversarial, popular, random", "`questions`",
+        "all answers belong to questions of adversarial, popular, random", "`questions`",
     )  # fmt: skip
     few = [{"question": "Is there a dog?", "answer": "no"}] * 7
     fails(lambda: read_answers(written(tmp_path, few), pope), "1 of 7 answers are to theirs")

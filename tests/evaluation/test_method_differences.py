@@ -145,7 +145,7 @@ def test_a_method_is_equal_to_itself(world):
         ({"baselines": ["vrex"]}, "'vrex' is not a method"),
         ({"bootstrap": 0}, "`bootstrap`: is 0"),
         ({"metrics": ["f2"]}, "'f2' is not a value of `metrics`"),
-        ({"methods": ["erm"]}, "single method"),
+        ({"methods": ["erm"]}, "one method"),
         ({"draws": 3}, "'draws' is not a keyword of paired"),
     ],
 )

@@ -168,7 +168,7 @@ def test_numbers_that_are_ids_and_file_names_of_other_images(tmp_path):
     frame.write_csv(tmp_path / "p.csv")
     (typed,) = load_predictions(tmp_path / "p.parquet", suite)
     assert typed.image_ids.to_list() == list(range(36, 60))
-    fails(lambda: load_predictions(tmp_path / "p.csv", suite), "24 of 24 names are ids of other",
+    fails(lambda: load_predictions(tmp_path / "p.csv", suite), "24 of 24 names mean one image",
           "36 is the id 36, and the file 36.jpg belongs to image 39", "Parquet")  # fmt: skip
     # numbers with zeros in front are names
     padded = _data([f"{(number * 7 + 3) % 60:04d}.jpg" for number in NUMBERS])

@@ -214,7 +214,7 @@ WRONG_LONG = [
     (without("task"), ["2 tasks are missing"]),
     (with_column(logit=pl.lit(float("nan"))), ["48 values are NaN", "image 37, task car"]),
     (with_column(logit=-pl.lit(float("inf"))), ["48 values are NaN or infinite"]),
-    (with_column(seed=pl.lit("one")), ["wrong kind", "seed"]),
+    (with_column(seed=pl.lit("one")), ["wrong type", "seed"]),
     (with_column(label=pl.lit(2)), ["label contains more than 0 and 1"]),
     (with_column(label=pl.lit(None, pl.Int64)), ["label contains more than 0 and 1"]),
     (with_column(task=pl.lit(" ")), ["empty name"]),

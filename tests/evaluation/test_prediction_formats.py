@@ -72,7 +72,7 @@ def test_one_class_for_each_image_is_yes_of_it_and_no_of_the_others(name):
     (never,) = load_predictions(frame.with_columns(pl.lit(classes[0]).alias(name)), SUITE)
     assert never.values[never.tasks.index(classes[1])].tolist() == [0] * len(ids)
     unknown = frame.with_columns(pl.lit("unicorn").alias(name))
-    fails(lambda: load_predictions(unknown, SUITE), "names no known class: unicorn", classes[0])
+    fails(lambda: load_predictions(unknown, SUITE), "has no known class: unicorn", classes[0])
     twice = pl.concat([frame, frame.with_columns(pl.col(name).reverse())])
     fails(lambda: load_predictions(twice, SUITE), "one class for each image")
     bare = frame.drop("image")
@@ -112,7 +112,7 @@ def test_wide_tables_are_probabilities_where_all_values_can_be(n, images, seed, 
     assert run.scale == "probability"
     np.testing.assert_allclose(run.values.T, values, atol=1e-6)
     sums = [sum(row) for row in values.tolist()]
-    expected = ", each image's add up to 1 as of a softmax"
+    expected = ", each row adds up to 1, like a softmax"
     assert run.read.endswith(expected) == all(abs(total - 1) < 1e-3 for total in sums)
     assert "(a wide table with values from 0 to 1)" in run.read
     hundred = frame.with_columns(pl.col(names) * 50 + 3)
@@ -155,7 +155,7 @@ SHARE = pl.col("value")
     ("column", "values", "words"),
     [("logit", SHARE, ["logit contains only values from 0 to 1", "scale='probability'"]),
      ("score", SHARE * 3 - 1, ["column score contains values from", "scale='logit'"]),
-     ("prob", SHARE.round(), ["prob contains only 0 and 1", "two levels", "`scale`"]),
+     ("prob", SHARE.round(), ["prob contains only 0 and 1", "two values", "`scale`"]),
      ("logit", SHARE.round(), ["logit contains only 0 and 1"]),
      ("prob", SHARE * 100, ["prob contains values from", "as percentages do", "`percent`"]),
      ("score", SHARE * 100, ["as percentages do", "percent=True (", "; or, if", "scale='logit'"]),
@@ -164,10 +164,10 @@ SHARE = pl.col("value")
 def test_values_that_do_not_fit_their_name(column, values, words):
     frame = LONG.with_columns(value=values).rename({"value": column})
     fails(lambda: load_predictions(frame, SUITE), *words)
-    if "scale='probability'" in words or "two levels" in words:
+    if "scale='probability'" in words or "two values" in words:
         (run,) = load_predictions(frame, SUITE, scale="probability")
         assert run.scale == "probability"
-        assert ("two levels" in run.read) == ("two levels" in words)
+        assert ("are crude" in run.read) == ("two values" in words)
 
 
 NAMES = {
@@ -200,7 +200,7 @@ def test_without_known_file_names_digits_are_no_ids():
         image_id=pl.format("COCO_{}.jpg", pl.col("image_id").cast(pl.String).str.zfill(12))
     )
     fails(lambda: evaluate(SUITE, frame), "24 of 24 images are not in the suite",
-          "does not know the names of files", "where the dataset is given")  # fmt: skip
+          "has no file names", "if the dataset is given")  # fmt: skip
 
 
 def test_names_of_several_images_and_unknown_ones_are_refused():
@@ -208,10 +208,10 @@ def test_names_of_several_images_and_unknown_ones_are_refused():
     data = _named([f"{'ab'[i % 2]}/{i // 2}.jpg" for i in numbers])
     frame = pl.DataFrame({"image": ["18.jpg", "a/19.jpg"], "task": "car", "prob": [0.25, 0.5]})
     suite = small_suite(data)
-    fails(lambda: load_predictions(frame, suite, data), "18.jpg is the name of several images: a/18"
+    fails(lambda: load_predictions(frame, suite, data), "18.jpg names several images: a/18"
           ".jpg and b/18.jpg")  # fmt: skip
     two = frame.with_columns(image=pl.Series(["x/a/19.jpg", "a/19"]))
-    fails(lambda: load_predictions(two, suite, data), "stand for one image: a/19, x/a/19.jpg")
+    fails(lambda: load_predictions(two, suite, data), "mean the same image: a/19, x/a/19.jpg")
     one = frame.with_columns(image=pl.Series(["a/19.jpg", "a/99.jpg"]))
     unknown = "1 of 2 images are not in the suite: a/99.jpg"
     fails(lambda: load_predictions(one, suite, data), unknown)
@@ -310,7 +310,7 @@ def test_detections_give_the_largest_score_and_0_elsewhere(tmp_path, form):
     assert listed.values.max(axis=1).tolist() == [0.75, 0.5]
     fails(lambda: load_predictions(file, SUITE, classes=named, ids=[37]), "that are not listed: 38")
     fails(lambda: load_predictions(file, classes=named), "are not listed", "`ids`")
-    fails(lambda: load_predictions(file, SUITE), "no class name is known", "`classes`")
+    fails(lambda: load_predictions(file, SUITE), "there are no class names", "`classes`")
 
 
 @pytest.mark.parametrize(

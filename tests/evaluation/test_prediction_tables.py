@@ -71,7 +71,7 @@ def test_percentages_say_what_values_become():
     above = WIDE.with_columns(pl.lit(300.0).alias(TASKS[0]))
     fails(lambda: load_predictions(above, SUITE), "scale='logit' (all answers are yes)")
     (run,) = load_predictions(WIDE, SUITE, scale="logit")
-    assert "no value is negative, so that all answers are yes" in run.read
+    assert "no value is negative, so all answers are yes" in run.read
 
 
 def test_arrays_are_judged_by_the_columns_of_tasks(tmp_path):

@@ -121,7 +121,7 @@ def test_disagreement_is_counted(asked, suite, folder, tmp_path):
     assert "half of the probability, so the text is used" in " ".join(unsure.notes)
     assert unsure.in_words
     runs = nooch.load_predictions(tmp_path / "a.parquet", suite)
-    assert f"{split} of 48 have answers of both kinds" in runs[0].notes
+    assert f"{split} of 48 have both yes and no" in runs[0].notes
     assert not [note for note in runs[0].notes if "neither" in note]
 
 

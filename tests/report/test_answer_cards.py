@@ -195,7 +195,7 @@ def test_answers_alone_say_what_is_missing(bare, report, tmp_path):
     assert "Answers in words have no probabilities: there are no losses of images." in done.notes
     assert "No runs were given (`runs`): there are no losses" not in " ".join(done.notes)
     page = page_text(done, "results")
-    assert "old is not scored: none of the images asked about is in the sets" in page
+    assert "old is not scored: none of the questions is about an image" in page
     assert "asked about all" in page
 
 

@@ -182,7 +182,7 @@ def suite_of_questions(
     asked, _ = read_questions(questions, data, ignore_unknown=True)
     pairs = asked.drop_nulls(["image_id", "task"]).select("image_id", "task").unique()
     if not pairs.height:
-        problem = "no question is about an image and class of the labels"
+        problem = "the questions ask about none of the images and classes of the labels"
         raise InputError(problem, where=questions, remedy="give the annotations of these images")
     of_questions = pl.col("image_id").is_in(pairs["image_id"].implode())
     split = pl.when(of_questions).then(pl.lit("test")).otherwise(pl.lit("train"))
@@ -376,7 +376,9 @@ def _ranked(
     labels, units = pairs["label"].to_numpy() == 1, suite.units(pairs["image_id"])
     folds = fold_numbers(pairs["image_id"] if units is None else pl.Series(units), FOLDS)
     if labels.all() or not labels.any():
-        raise InputError("all labels are alike: nothing can be weighed", allowed="yes and no")
+        raise InputError(
+            "all labels are the same, so no evidence can be weighted", allowed="yes and no"
+        )
     names = [run.run for run in runs]
     if not names or len({*names, *_PAIR, "score"}) < len(names) + 4:
         problem = f"the sources of evidence are {', '.join(names) or 'none'}"

@@ -83,7 +83,7 @@ def largest_answers(
     whole = [len(run.tasks) > 1 and run.weights is None and run.boxes is None for run in runs]
     able = [several and not run.in_words for several, run in zip(whole, runs, strict=True)]
     if decision == "argmax" and not all(whole):
-        problem = "the largest output is asked for, but outputs are of one class, or answers"
+        problem = "argmax needs outputs, and of at least two classes"
         raise InputError(problem, where="predictions", allowed="outputs of at least two classes")
     takes_largest = decision == "argmax" or (decision is None and exclusive)
     if not (takes_largest and any(able)):
@@ -375,7 +375,7 @@ def check(
         if bootstrap is None:
             many = len(suite.tasks) > _MANY_TASKS
             bootstrap = 200 if many else 1000
-            notes += ["intervals of 200 resamples, for more than 20 tasks"] if many else []
+            notes += ["intervals use 200 resamples (more than 20 tasks)"] if many else []
         scored = [run for run in runs if set(run.tasks) & set(suite.tasks)]
         plain = baseline_runs(data, suite.tasks, split) if baselines else []
         scores = evaluate(
@@ -485,8 +485,8 @@ def _criteria(
         del made["ce"]
         notes.insert(
             0,
-            "areas are unknown: the context is the presence of other classes, and objects are not"
-            " compared at the same size",
+            "areas are unknown, so the context is the presence of other classes, and object size"
+            " is not considered",
         )
     if not data.embedding_names:
         del made["gist"]
@@ -534,7 +534,7 @@ def _compared(
         if judged.baseline is not None:
             comparison = compare_runs(suite, judged, keys, judged.baseline, progress)
     elif judged.baseline is not None:
-        problem = "runs are compared in misleading contexts, and there are none"
+        problem = "runs are compared on images out of context, and there are none"
         raise InputError(problem, where="`baseline`", remedy=_CONTEXT)
     of_context = [c for c in conditions if c.metric == CONTEXT.metric]
     verdicts = [verdict for c in of_context for verdict in findings.judged(c)]

@@ -108,7 +108,7 @@ def collect_next(
         runs = load_predictions(detections, data=pool, tasks=data.classes)
         if len(runs) > 1:
             names = some_of([run.run for run in runs])
-            raise InputError(f"detections are of several runs: {names}", allowed="one run")
+            raise InputError(f"the detections have several runs: {names}", allowed="one run")
         pool = annotated_by(runs[0], pool, data.classes, threshold)
     vectors = _vectors(features, pool_features, data, pool)
     name = criterion or suite.criteria[0]
@@ -129,15 +129,17 @@ def collect_next(
     notes = [f"{counted(duplicates, 'image')} left out as near-duplicates"] if vectors else []
     if in_dataset.any():
         theirs = counted(int(in_dataset.sum()), "image")
-        notes.append(f"{theirs} left out that the suite's dataset has (same id and file name)")
+        notes.append(
+            f"{theirs} left out, because the suite's dataset has them (same id and file name)"
+        )
     if not picked:
-        problem = "; ".join(["no image of the pool is hard for a task, and new", *notes])
+        problem = "; ".join(["the pool has no new image that is hard for a task", *notes])
         remedy = "give a larger pool, or other tasks"
         if in_dataset.any():
             remedy += "; if those are other images, give them other ids or file names"
         raise UndefinedError(problem, remedy=remedy)
     if len(picked) < budget:
-        notes.append(f"no more than {counted(len(picked), 'image')} of the pool are hard and new")
+        notes.append(f"no more than {counted(len(picked), 'image')} of the pool are new and hard")
     frame = pl.DataFrame(picked)
     images = pool.images[frame["row"]].select("image_id", "file_name")
     table = pl.concat([images, frame.drop("row")], how="horizontal")
@@ -196,7 +198,7 @@ def _vectors(features: Any, pool_features: Any, data: Dataset, pool: Dataset) ->
     ]
     if vectors[0].shape[1] != vectors[1].shape[1]:
         problem = f"features have {vectors[0].shape[1]} and {vectors[1].shape[1]} columns"
-        raise InputError(problem, allowed="features of one backbone")
+        raise InputError(problem, allowed="features from one backbone")
     return [v / np.maximum(np.linalg.norm(v, axis=1, keepdims=True), 1e-30) for v in vectors]
 
 

@@ -115,7 +115,7 @@ def shown_objects(
     assert detect is not None  # noqa: S101
     assert boxes is not None  # noqa: S101
     if any(Path(path).is_dir() for path in annotations):
-        problem = "a folder of label maps does not tell objects apart"
+        problem = "a folder of label maps does not separate objects of a class"
         raise ParameterError(problem, where="`annotations`", allowed="COCO files of instances")
     groups = objects.partition_by("image_id", maintain_order=True)
     masks = object_masks(data, annotations, {*objects["image_id"]}, model.tasks, with_boxes=False)

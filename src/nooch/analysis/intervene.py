@@ -323,7 +323,7 @@ def intervene(
     suite = as_suite(suite, group, data)
     check_output(out, overwrite=overwrite, marker=CHANGES)
     if edit == _BACKGROUND and model.detect is None:
-        problem = f"{model.name} is not a detector, whose objects can be shown by themselves"
+        problem = f"{model.name} is not a detector, which this edit needs"
         raise ParameterError(problem, where="`edit`", allowed=", ".join(EDITS[:-1]))
     dataset = suite.found_in() if data is None else suite.require_dataset(data)
     if dataset is None or not annotations:
@@ -331,7 +331,7 @@ def intervene(
         needed = {"data": dataset, "annotations": annotations or None}
         raise ParameterError(
             problem,
-            allowed="as annotations the dataset's COCO files, or a folder of label maps",
+            allowed="annotations: the dataset's COCO files, or a folder of label maps",
             give={name: ... for name, value in needed.items() if value is None},
         )
     tasks = tasks_to_predict(suite, model.tasks)
@@ -462,7 +462,7 @@ def _versions(
             edited[:, row, rows[number]] = True, has_control
     if not edited.any():
         raise InputError(
-            f"{edit}: no image has a mask that leaves some of the image",
+            f"{edit}: no image has a usable mask (the masks are missing or fill the image)",
             allowed="masks of a task's context cues or, to hide and to paste it, of the object",
         )
     with_edit, control = np.where(edited, values, before.values)
@@ -477,7 +477,9 @@ def _versions(
 def _left_out(planned: Sequence[TaskEdits]) -> Iterator[str]:
     """Notes on images and tasks without an edit."""
     if skipped := sum(len(edits.images) - len(edits.has_control) for edits in planned):
-        yield f"{counted(skipped, 'image')} left out: no mask, or one that fills the image"
+        yield (
+            f"{counted(skipped, 'image')} left out, because the mask is missing or fills the image"
+        )
     if idle := [edits.task for edits in planned if not edits.has_control]:
         yield f"no image is edited of {some_of(idle)}"
 

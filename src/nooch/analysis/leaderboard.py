@@ -248,7 +248,7 @@ def leaderboard(
     for entry, run in tracked([*zip(entries, runs, strict=True)], len(runs), "scoring", progress):
         answered = answers_in(_said(run), cells)
         if not len(answered):
-            problem = "has no answer about an image of the challenge sets"
+            problem = "has no answer about the images of the challenge sets"
             raise _refused(entry, problem, give=({"criterion": ...}, {"split": ...}))
         row = _row(entry, answered, least_coverage)
         of_models[entry.folder, criterion] = answered
@@ -342,7 +342,7 @@ def _baseline(baseline: str | Path, entries: Sequence[_RankedModel]) -> str:
     found = baseline_of(baseline, names, "the leaderboard")
     if found is None:
         remedy = f"give it a folder with {_ABOUT} among the models"
-        problem = "is not the file of one of the models"
+        problem = "is not the file of a model"
         raise ParameterError(problem, where=f"`baseline` {baseline}", remedy=remedy)
     return found
 
@@ -389,7 +389,7 @@ def _entry(folder: Path) -> _RankedModel:
     entry = _RankedModel(folder.name, card, others[0], sha256_of(others[0]))
     if card.sha256 and card.sha256.lower() != entry.sha256:
         problem = f"has SHA-256 {entry.sha256}, and {_ABOUT} says {card.sha256}"
-        raise _refused(entry, problem, "give the file that it is of, or the right hash")
+        raise _refused(entry, problem, "give the file with that hash, or the right hash")
     return entry
 
 
@@ -422,11 +422,11 @@ def _runs(
             continue
         raw = read_raw_answers(entry.file, of.answers).frame
         if all(raw[name].null_count() for name in ("question_id", "image", "question")):
-            problem = "names neither questions nor images: their order cannot be checked"
+            problem = "names neither questions nor images, so answers cannot be matched"
             raise _refused(entry, problem, "give question_id with each answer")
         named = raw.drop_nulls("image").select("image", "task", "question")
         if named.is_duplicated().any():
-            raise _refused(entry, "has several answers to one question", "give one of each")
+            raise _refused(entry, "answers a question several times", "give one of each")
         found = read_answers(
             entry.file, of.suite, answers=of.answers, questions=of.asked, ignore_unknown=True
         )
@@ -458,7 +458,7 @@ def _check_questions(entry: _RankedModel, said: pl.DataFrame, asked: pl.DataFram
         problem = f"has {counted(strange, 'answer')} to questions that were not asked"
         raise _refused(entry, problem, give={"questions": ...})
     if (joined["weight"] != joined["asked"]).any():
-        remedy = "leave weights as nooch ask and nooch export write them"
+        remedy = "keep the weights that nooch ask and nooch export wrote"
         raise _refused(entry, "has other weights than the questions", remedy)
 
 

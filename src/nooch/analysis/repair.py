@@ -105,7 +105,7 @@ def choose_heads(
     tasks = [task for task in suite.tasks if task in of_task and task in control]
     if not tasks:
         raise UndefinedError(
-            "no task has hard positives and hard negatives on valid",
+            "no task has both hard positives and hard negatives on valid",
             where=f"criterion {criterion}",
             remedy="find with other thresholds, or with more validation images",
         )
@@ -193,7 +193,7 @@ def verdict_of(changes: pl.DataFrame, task: str) -> dict[str, Any]:
     auc, both = whole.filter(subset="hard", metric="auc"), len(hard) == len(_HARD)
     worst = {f"worst_hard_{when}": hard[when].max() if both else None for when in (BEFORE, AFTER)}
     aucs = {f"auc_hard_{when}": auc[when].item() for when in (BEFORE, AFTER)}
-    none = "no error rate changes beyond its interval"
+    none = "no error rate changes by more than its interval"
     return {"task": task, "verdict": verdict, "reason": reason or none, **worst, **aucs}
 
 
@@ -289,7 +289,9 @@ def repair(
         repaired = _repaired(scores, selected, heads, source, Path(out))
         repaired.notes.extend([*read, *suite.unit_notes])
         if lacking:
-            repaired.notes.append(f"no hard images of both sides on valid: {some_of(lacking)}")
+            repaired.notes.append(
+                f"valid lacks hard positives or hard negatives: {some_of(lacking)}"
+            )
         about = {"suite": identity_of(suite), "dataset": data.fingerprint, "criterion": criterion}
         save_predictions(after, folder / "predictions.parquet")
         _write(repaired, about, folder)
@@ -320,8 +322,8 @@ def _repaired(
     )
     n = changes["change"].count()
     compared = (
-        f"{n:,} error rates compared, each by its own interval and exact test at 5%: by chance"
-        f" up to {0.025 * n:.1f} would be better, and as many worse"
+        f"{n:,} error rates compared, each by an exact test at 5%; by chance up to"
+        f" {0.025 * n:.1f} would be better, and as many worse"
     )
     return Repaired(table, changes, heads, [f"before: {source}", compared], out)
 

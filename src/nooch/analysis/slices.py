@@ -373,7 +373,7 @@ class Slices(TabularResult):
         text = f"{tested:,} tested, {len(self):,} listed, {confirmed:,} confirmed"
         if not self.settings.get("columns_alone"):
             return text
-        why = "labels exclude each other, so slices are of attribute columns"
+        why = "labels exclude each other, so slices come from attribute columns"
         return f"{text}; {why}{'' if tested else ', and none can be tested: `add-attributes`'}"
 
     @property
@@ -408,7 +408,7 @@ class Slices(TabularResult):
 def _sentence(row: Mapping[str, Any]) -> str:
     more, where = len(row["conditions"]) > 1, condition_words(row["conditions"])
     held = "confirmed" if row["confirmed"] else "not confirmed"
-    test = [f"{row['errors_test']} of {row['n_test']} on the half that tests"] if more else []
+    test = [f"{row['errors_test']} of {row['n_test']} on the test half"] if more else []
     if row["by_size"]:
         effect = row["effect"]
         points = "none to compare" if effect is None else f"{100 * effect:+.0f} points"

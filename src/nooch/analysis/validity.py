@@ -202,12 +202,10 @@ def validity(
         read = read_captions(captions, suite, (reading or {}).get("answers"))
         runs += asked_the_same([mentions(one, words, task_names) for one in read])
         notes = [f"{one.run}: {note}" for one in read for note in one.notes]
-        notes.append(f"tasks are mentioned by the words of {synonyms} (`synonyms`)")
+        notes.append(f"captions mention a task by the words of {synonyms} (`synonyms`)")
     if len(runs) < 2:
         problem = f"there is {counted(len(runs), 'model')}"
-        raise InputError(
-            problem, where="predictions", allowed="two models at least, whose errors are compared"
-        )
+        raise InputError(problem, where="predictions", allowed="at least two models to compare")
     every = suite.image_ids(list(keys))
     rows: list[dict[str, Any]] = []
     orders: dict[str, _Images] = {}

@@ -94,11 +94,13 @@ def locked(
     """
     # to lock a file empties it
     if file.is_file() and file.stat().st_size:
-        raise OutputError("is not a lock of nooch", where=file, remedy="rename it, or delete it")
+        raise OutputError(
+            "is not a lock file of nooch", where=file, remedy="rename it, or delete it"
+        )
     # not needed by workers, whose start it would delay
     from filelock import FileLock, Timeout
 
-    # a soft lock outlives a kill, and its file is not a lock of nooch
+    # a soft lock outlives a kill, and its file is not a lock file of nooch
     lock = FileLock(file, fallback_to_soft=False)
     try:
         lock.acquire(timeout=0)

@@ -83,7 +83,8 @@ class DisplayTable:
         )
         lines = "".join(f"<div>{_text(line)}</div>" for line in self._below)
         table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-        return f"<div><b>{_text(self.title)}</b>{table}{lines}</div>"
+        scrolled = f'<div style="overflow-x: auto">{table}</div>'
+        return f"<div><b>{_text(self.title)}</b>{scrolled}{lines}</div>"
 
 
 class Displayed:
@@ -128,7 +129,11 @@ def _parameter(value: object) -> str:
 
 
 def _cell(tag: str, value: object, is_left: bool) -> str:
-    return f'<{tag} style="{_LEFT if is_left else _RIGHT}">{_text(value)}</{tag}>'
+    style = _LEFT if is_left else _RIGHT
+    # short texts on one line: wide tables scroll
+    if tag == "td" and len(cell_text(value, _LONGEST)) <= _WIDEST:
+        style += "; white-space: nowrap"
+    return f'<{tag} style="{style}">{_text(value)}</{tag}>'
 
 
 def _text(value: object) -> str:

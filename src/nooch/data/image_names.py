@@ -124,7 +124,7 @@ class ImageNames:
         texts = names.drop_nulls().unique(maintain_order=True).alias("name")
         ids_matched, rule = self._decided(texts, where)
         if len(twice := texts.filter(ids_matched.is_duplicated() & ids_matched.is_not_null())):
-            problem = f"image names stand for one image: {some_of(twice.sort())}"
+            problem = f"image names mean the same image: {some_of(twice.sort())}"
             raise InputError(problem, where=where, allowed="one name for each image")
         unknown = texts.filter(ids_matched.is_null())
         if strict and rule == BY_FILE and len(unknown):
@@ -137,9 +137,9 @@ class ImageNames:
         unnamed = self.files is None and not self.digits and self.ids.dtype.is_integer()
         words = unknown.filter(unknown.cast(pl.Int64, strict=False).is_null())
         if strict and unnamed and len(words) == len(texts) > 0:
-            problem = f"{some_of(texts, 2)} are not image ids, and the names of files are not known"
+            problem = f"{some_of(texts, 2)} are not image ids, and the file names are unknown"
             allowed = f"ids such as {some_of(self.ids, 3)}"
-            remedy = "use ids, or find the suite in a dataset that has the names of files"
+            remedy = "use ids, or find the suite in a dataset with file names"
             raise InputError(problem, where=where, allowed=allowed, remedy=remedy)
         table = pl.DataFrame([texts, ids_matched.alias("image_id")])
         rows = names.alias("name").to_frame()
@@ -200,7 +200,7 @@ class ImageNames:
             return by_id, BY_ID
         for name, (first, other) in several.items():
             more = f" ({len(several):,} names have several)" if len(several) > 1 else ""
-            problem = f"{name} is the name of several images: {first} and {other}{more}"
+            problem = f"{name} names several images: {first} and {other}{more}"
             allowed = "file names with enough of their folders, or ids"
             raise InputError(problem, where=where, allowed=allowed)
         return by_file, BY_FILE
@@ -255,13 +255,13 @@ class ImageNames:
             number = int(differ.arg_max() or 0)
             of_file = self.ids.index_of(by_file[number])
             raise InputError(
-                f"{int(differ.sum()):,} of {len(texts):,} names are ids of other images than as"
-                f" file names: {texts[number]} is the id {by_id[number]}, and the file"
+                f"{int(differ.sum()):,} of {len(texts):,} names mean one image as an id and"
+                f" another as a file name: {texts[number]} is the id {by_id[number]}, and the file"
                 f" {self._names[of_file or 0]} belongs to image {by_file[number]}",
                 where=where,
                 allowed="ids, or file names",
-                remedy="write file names with their endings, or ids as integers of a file with"
-                " types (Parquet, JSON)",
+                remedy="write file names with their endings, or ids as integers in a typed file"
+                " (Parquet, JSON)",
             )
 
 

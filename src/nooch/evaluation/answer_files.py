@@ -188,7 +188,8 @@ def reply_field(
         )
         shown = " and ".join(f"{name} ({one.get(name)!r:.40})" for name in found)
         raise InputError(
-            f"columns {shown} could each be the words of the model; the others are the truth",
+            f"columns {shown} could each have the model's answers (the others have the true"
+            " answers)",
             where=where, remedy="name the model's: " + " or ".join(["{}"] * len(found)),
             give=[{"answers": name} for name in found],
         )  # fmt: skip
@@ -248,13 +249,13 @@ def read_raw_answers(
     if reply is None or (reply == "text" and image not in {None, "id"} and not fields & _ASKED):
         if fields & {*REPLIES}:
             raise InputError(
-                "contains questions or captions, which have an image, and no answers",
+                "contains questions or captions, but no answers",
                 where=path,
                 allowed="answers of a model",
-                remedy="for questions, name the answers too, and {}; for captions, {}",
+                remedy="for questions, also give the answers, and {}; for captions, {}",
                 give=({"questions": path}, Command("captions", captions=path)),
             )
-        problem = "contains no answers that are recognized: its first record has"
+        problem = "contains no known field of answers; its first record has"
         raise InputError(f"{problem} {', '.join(sorted(fields))}", where=path, allowed=_RECORDS)
     for number, record in enumerate(records, 1):
         if reply not in record:

@@ -39,7 +39,7 @@ def answers_as_predictions(answers: Answers, unknown: str = "wrong") -> Predicti
     said = said.with_columns(skipped=pl.col("unknown") & pl.lit(unknown == "skip"))
     frame = said.filter(~pl.col("skipped"))
     if not frame.height:
-        problem = "no answer is left without those that are neither yes nor no"
+        problem = "no answer is yes or no"
         raise ParameterError(problem, where="`unknown`", give=({"unknown": "wrong"}, {"rule": ...}))
     in_words = bool(frame["probability"].has_nulls())
     said = said.with_columns(value=decided.cast(pl.Float64) if in_words else probability)
@@ -348,7 +348,7 @@ class AskedSample:
                 sets[key] = challenge
         if not sets:
             raise InputError(
-                "none of the images asked about is in the sets that are scored",
+                "none of the questions is about an image of the sets that are scored",
                 allowed=f"answers about {some_of(dict.fromkeys(split for _, _, split in keys))}",
             )
         header = msgspec.structs.replace(
@@ -378,7 +378,7 @@ def _about(suite: Suite, keys: Sequence[Key], weights: Mapping[str, pl.DataFrame
     unequal = any((frame["weight"] != 1).any() for frame in weights.values())
     more = ", weighted to the challenge sets" if unequal else ""
     part = f"all {n_other:,}" if n_asked == n_other else f"a sample of {n_asked:,} of {n_other:,}"
-    return [f"asked about {part} images and tasks; scores are of these{more}"]
+    return [f"asked about {part} images and tasks; only these are scored{more}"]
 
 
 def _common_sample(runs: Sequence[Predictions], task: str) -> pl.DataFrame | None:
@@ -393,8 +393,8 @@ def _common_sample(runs: Sequence[Predictions], task: str) -> pl.DataFrame | Non
         first = first or (run.run, frame)
         if not frame.equals(first[1]):
             problem = (
-                f"runs {first[0]} and {run.run} were asked about different images, or these have"
-                " other weights"
+                f"runs {first[0]} and {run.run} were asked about different images, or with"
+                " different weights"
             )
             raise InputError(problem, where=f"task {task}", remedy="evaluate them separately")
     return first[1] if first else None

@@ -110,7 +110,7 @@ def read_answers(
         raise InputError("no answer is about an image and task of the suite", where=path)
     if identified.height < len(raw):
         outside = f"{len(raw) - identified.height:,} of {len(raw):,} answers are left out"
-        notes.append(f"{outside}: the suite does not have their image or object")
+        notes.append(f"{outside}: their image or object is not in the suite")
     unanswered = _unanswered(identified, asked)
     if unanswered.height:
         count = f"{unanswered.height:,} of {len(asked):,} questions have no answer"
@@ -201,10 +201,10 @@ def _by_question(
     numbers = _matched(raw, asked, path)
     if not listed and len(raw) < len(asked) and raw["question"].has_nulls():
         raise InputError(
-            f"{len(raw):,} answers, without the texts of their questions, may not be to those"
-            f" that are drawn by default, which are {len(asked):,}",
+            f"{len(raw):,} answers do not name their questions, and may not answer the questions"
+            f" that are drawn by default, of which there are {len(asked):,}",
             where=path,
-            remedy="{}, the file that the model was asked",
+            remedy="{}, the file of questions that the model was asked",
             give={"questions": ...},
         )
     return _numbered(raw, asked, numbers, note, listed=listed)
@@ -254,17 +254,17 @@ def _once(raw: pl.DataFrame, keys: pl.DataFrame, path: str | Path) -> tuple[pl.S
     if (differ := pairs.filter(other)).height:
         row = differ.row(0, named=True)
         raise InputError(
-            f"{differ.height:,} questions are answered twice: rows {row['row_first']} and"
-            f" {row['row']} are to one, and are {row['answer_first']!r:.60} and"
+            f"{differ.height:,} questions have two different answers: rows {row['row_first']} and"
+            f" {row['row']} answer one question with {row['answer_first']!r:.60} and"
             f" {row['answer']!r:.60}",
             where=path,
-            allowed="one answer for each question; of several wordings their question or"
-            " question_id",
+            allowed="one answer per question; for several wordings of a question, give question"
+            " or question_id",
             remedy="remove one",
         )
     row = pairs.row(0, named=True)
     example = f"rows {row['row_first']} and {row['row']}"
-    return ~first, f"{counted(again.height, 'answer')} that are there twice count once: {example}"
+    return ~first, f"{counted(again.height, 'answer')} occur twice and count once: {example}"
 
 
 def _drawn_alike(own: pl.DataFrame, about: Suite | Dataset) -> pl.DataFrame:
@@ -306,7 +306,7 @@ def _drawn(path: str | Path, about: Suite | Dataset) -> tuple[pl.DataFrame, str]
             "the answers do not name images and tasks", where=path, give={"questions": ...}
         )
     keys = about.select_keys(splits=about.splits_to_score())
-    note = "no file of questions is given: taken to answer those that are drawn by default"
+    note = "no file of questions is given, so these answer the questions that are drawn by default"
     return question_frame(draw_questions(about, keys, Draw())), note
 
 
@@ -323,7 +323,10 @@ def _unanswered(answers: pl.DataFrame, asked: pl.DataFrame) -> pl.DataFrame:
 
 def _matched(raw: pl.DataFrame, questions: pl.DataFrame, path: str | Path) -> pl.Series:
     """Position of each answer's question: by id, by category and id, or by order."""
-    cure: Any = {"remedy": "{}, the file that the model was asked", "give": {"questions": ...}}
+    cure: Any = {
+        "remedy": "{}, the file of questions that the model was asked",
+        "give": {"questions": ...},
+    }
     own, ids = raw["question_id"], questions["question_id"]
     has_ids, has_position = not own.has_nulls(), raw["position"][0] is not None
     nothing = own.null_count() == len(own) and not has_position
@@ -337,8 +340,8 @@ def _matched(raw: pl.DataFrame, questions: pl.DataFrame, path: str | Path) -> pl
         numbers = raw["position"]
     else:
         problem = (
-            f"{len(raw):,} answers do not fit {len(questions):,} questions: they have no ids, or"
-            " ids that repeat in the questions"
+            f"{len(raw):,} answers do not fit {len(questions):,} questions: the answers have no"
+            " ids, or ids that repeat in the questions"
         )
         raise InputError(problem, where=path, **cure)
     number = pl.int_range(1, pl.len() + 1).cast(pl.String)
@@ -353,7 +356,7 @@ def _matched(raw: pl.DataFrame, questions: pl.DataFrame, path: str | Path) -> pl
     if other.height:
         text, question_id, question = other.row(0)
         problem = (
-            f"{other.height:,} answers are to other questions: question {question_id} is"
+            f"{other.height:,} answers belong to other questions: question {question_id} is"
             f" {question!r}, its answer is to {text!r}"
         )
         raise InputError(problem, where=path, **cure)
@@ -385,7 +388,7 @@ def _about_labels(answers: pl.DataFrame, about: Suite | Dataset, read: RawAnswer
     wrong = rows.filter((pl.col("label") == 1) != pl.col("truth"))
     if wrong.height:
         differ = [f"{row['task']} {row['image_id']}" for row in wrong.to_dicts()]
-        text = f"{len(differ):,} labels of the questions are not the suite's, which stand"
+        text = f"{len(differ):,} labels of the questions differ from the suite's, which are used"
         notes.append(f"{text}: {some_of(differ)}")
     for name, truth in (("suite", "truth"), ("questions", pl.col("label") == 1)):
         labels = rows.select("yes", truth=truth).drop_nulls("truth")
@@ -396,7 +399,7 @@ def _about_labels(answers: pl.DataFrame, about: Suite | Dataset, read: RawAnswer
             and labels["truth"].n_unique() > 1
         ):
             text = f"warning: all {len(labels):,} answers (column {read.column}) are the labels"
-            notes.append(f"{text} of the {name}: is it the column of the model's answers?")
+            notes.append(f"{text} of the {name}: does this column have the model's answers?")
             break
     return notes
 
@@ -459,7 +462,7 @@ def _averaged(
     if n < answers.height:
         notes.append(f"{answers.height:,} answers are about {n:,} images and tasks")
     if split := groups["split"].sum():
-        notes.append(f"{split:,} of {n:,} have answers of both kinds")
+        notes.append(f"{split:,} of {n:,} have both yes and no")
     unknown = answered.sort("image_id", "task").filter(pl.col("yes").is_null())["answer"]
     if len(unknown):
         texts = unknown.fill_null("").unique(maintain_order=True)

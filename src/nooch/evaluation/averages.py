@@ -85,7 +85,7 @@ def left_out(
             names = [cell.replace("_", " ") for cell in CELLS if cell in empty]
             reason = f"no {' and no '.join(names)}" if empty else "not predicted by every run"
             if not empty and _hard(suite, key) < min_hard:
-                reason = f"fewer than {min_hard} hard images of a side"
+                reason = f"fewer than {min_hard} hard images on a side"
             why.append(f"{key[1]} ({reason})")
         (split,) = {key[2] for key in cells}
         notes.append(

@@ -145,12 +145,12 @@ def _read(
         )
     notes = [f"captions are column {text_field}", *filter(None, (note, matched.note))]
     if repeated:
-        notes.append(f"{repeated:,} captions that are there twice, with all fields, count once")
+        notes.append(f"{repeated:,} captions occur twice, with equal fields, and count once")
     if outside := matched.ids.null_count():
-        notes.append(f"{outside:,} captions are of images that the {owner} lacks")
+        notes.append(f"{outside:,} captions belong to images that are not in the {owner}")
     if unread.height:
         empty = counted(unread.height, "text")
-        notes.append(f"{empty} without words, or with only reasoning, counted as unknown")
+        notes.append(f"{empty} without an answer (or only reasoning), counted as unknown")
     return ModelCaptions(unpacked_stem(path), captions, unread[matched.ids.name].unique(), notes)
 
 
@@ -414,7 +414,7 @@ def score_captions(
                 tables.append(
                     rows.select(*(pl.lit(v).alias(k) for k, v in run_criterion.items()), pl.all())
                 )
-    notes.append(f"tasks are mentioned by the words of {synonyms} (`synonyms`)")
+    notes.append(f"captions mention a task by the words of {synonyms} (`synonyms`)")
     changes = [*scores.changes]
     for run in runs[1:]:
         pair = [
@@ -538,7 +538,7 @@ def _reference(
         return None, []
     reference = suite.found_in() if data is None else as_dataset(data)
     if reference is None or reference.captions is None:
-        return None, ["CHAIR is not scored: it needs `data`, a dataset with reference captions"]
+        return None, ["CHAIR is not computed: it needs `data`, a dataset with reference captions"]
     return reference, []
 
 

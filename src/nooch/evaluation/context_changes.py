@@ -255,7 +255,7 @@ def baseline_of(
         raise ParameterError(problem, where="`baseline`", allowed="one run")
     if fit or path.is_file():
         return fit[0] if fit else None
-    return check_one_of("run", given, runs, owner=owner, remedy="name a run, or a file of one")
+    return check_one_of("run", given, runs, owner=owner, remedy="name a run, or the file of a run")
 
 
 def with_baseline(
@@ -270,7 +270,7 @@ def with_baseline(
     found = read(path)
     if len(found) > 1:
         problem = f"has several runs: {some_of([run.run for run in found])}"
-        raise ParameterError(problem, where=f"`baseline` {path}", allowed="a file of one run")
+        raise ParameterError(problem, where=f"`baseline` {path}", allowed="a file with one run")
     same = next((run for run in runs if run.run == found[0].run), None)
     if same is None:
         return [*found, *runs], found[0].run

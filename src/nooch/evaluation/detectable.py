@@ -256,12 +256,12 @@ _COLUMNS: dict[str, Any] = {
 }  # fmt: skip
 
 
-_TITLE = "Smallest difference of error rates, in points, that is detected with a power of 80%"
+_TITLE = "Smallest difference of error rates, in points, that a test detects with a power of 80%"
 _NOTE = (
     "By the tests of check (hard - easy: two-sided, before the correction for several sets) and of"
     " evaluate (two models on the hard images, and the ratio of a model's rates), at 5%. Error rate"
-    " on easy images, and of the first model: {rate} (`rate`). Errors of two models are taken to be"
-    " independent, and images of a group to err alike."
+    " on easy images, and of the first model: {rate} (`rate`). This assumes that errors of two"
+    " models are independent, and that images of a group have the same errors."
 )
 
 

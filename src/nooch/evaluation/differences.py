@@ -93,7 +93,7 @@ def paired(
 
 def _check(methods: Mapping[str, Sequence[Predictions]], baselines: Sequence[str]) -> None:
     if len(methods) < 2:
-        raise ParameterError("a single method cannot be compared", allowed="at least two methods")
+        raise ParameterError("one method cannot be compared", allowed="at least two methods")
     for name in baselines:
         check_one_of("method", name, methods, owner="the results")
     for method, runs in methods.items():
@@ -144,5 +144,5 @@ def _plain(table: pl.DataFrame) -> pl.DataFrame:
     value = "difference" if "difference" in table.columns else "value"
     unknown = worst & (pl.col("task") != AVERAGE) & pl.col(value).is_null() & (pl.col("n") > 0)
     return table.filter(~worst | pl.col("metric").is_in(_WORST)).with_columns(
-        reason=pl.when(unknown).then(pl.lit("no image on one side")).otherwise("reason")
+        reason=pl.when(unknown).then(pl.lit("one side has no image")).otherwise("reason")
     )

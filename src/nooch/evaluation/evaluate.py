@@ -422,7 +422,7 @@ def _side_by_side(
 ) -> Scores:
     """Scores with the suite's labels, and with corrected ones: of a task next to each other."""
     if plan.objects is not None:
-        problem = "an overlay corrects labels of images, not objects"
+        problem = "an overlay corrects image labels, not objects"
         raise ParameterError(problem, give=({"boxes": None}, {"overlay": None}))
     before = _scored(suite, runs, replace(plan, conditions=()))
     names = {run.run: f"{run.run}, corrected" for run in runs}
@@ -604,7 +604,7 @@ def _with_conditions(
     judged = [c.metric for c in conditions if c.metric in METRIC_NAMES]
     names = list(dict.fromkeys([*default, *judged]))
     if of_boxes := [name for name in names if name in BOX_METRICS and not boxes]:
-        problem = f"{some_of(of_boxes)} needs objects that boxes are matched to"
+        problem = f"{some_of(of_boxes)} needs objects to match the boxes to"
         raise ParameterError(problem, where="`metrics`", give={"boxes": ...})
     wrong = [name for name in names if name not in ANSWER_METRICS]
     if in_words and wrong:

@@ -214,13 +214,13 @@ def _no_verdict(
     if data is not None:
         image = data.select(rows=np.array([data.row(image_id)]))
         if image.unknown_labels(task) is not None:
-            return f"no verdict: it was not annotated whether there is {task}"
+            return f"no verdict: {task} was not annotated"
         cues = [cue for cue, _ in suite.header.criteria[criterion].cues.get(task, [])]
         if missing := [cue for cue in cues if image.unknown(cue) is not None]:
-            return f"no verdict: it was not annotated how much {some_of(missing)} there is"
+            return f"no verdict: the area of {some_of(missing)} was not annotated"
     if suite.header.hard_only:
         return "no verdict: the image is not hard, and the suite contains only hard images"
-    return "no verdict: the criterion has no notion of this image's context"
+    return "no verdict: the criterion cannot judge this image's context"
 
 
 def _rule(

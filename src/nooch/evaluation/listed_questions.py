@@ -88,7 +88,10 @@ def listed_questions(raw: pl.DataFrame, suite: Suite, where: object) -> Listed |
         return fitting[0][1]
     if "image_id" in rows.columns:
         return listed_pairs(rows, suite, where)
-    cure: Any = {"remedy": "{}, the file that the model was asked", "give": {"questions": ...}}
+    cure: Any = {
+        "remedy": "{}, the file of questions that the model was asked",
+        "give": {"questions": ...},
+    }
     if fitting:
         several = some_of((" and ".join(kinds) for kinds, _ in fitting), 4)
         problem = f"{len(raw):,} answers fit several of the suite's lists of questions: {several}"
@@ -216,9 +219,9 @@ def listed_pairs(pairs: pl.DataFrame, suite: Suite, where: object = None) -> Lis
             fit.append((names, asked))
     if len(fit) > 1 and where is not None:
         problem = (
-            f"all answers are to questions of {some_of(' and '.join(names) for names, _ in fit)}"
+            f"all answers belong to questions of {some_of(' and '.join(names) for names, _ in fit)}"
         )
-        remedy = "{}, the file that the model was asked"
+        remedy = "{}, the file of questions that the model was asked"
         raise InputError(problem, where=where, remedy=remedy, give={"questions": ...})
     if len(fit) != 1:
         return None

@@ -167,9 +167,7 @@ def load_predictions(
         if isinstance(part, str | Path) and holds_answers(part):
             about = suite or images.data
             if about is None:
-                raise InputError(
-                    "contains answers, which need the suite that they are about", where=part
-                )
+                raise InputError("contains answers in words, which need their suite", where=part)
             said = read_answers(
                 parts or part,
                 about,

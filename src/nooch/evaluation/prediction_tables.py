@@ -45,7 +45,7 @@ _CONFIDENCES = {"conf", "score", "confidence"}
 
 _SCALE_OF = {"logit": "logit", "logits": "logit"}
 _SCALE_OF |= dict.fromkeys(("probability", "probabilities", "prob"), "probability")
-_LEFT_OUT = "columns that mean none of the tasks, and have other values, are left out"
+_LEFT_OUT = "columns that are not tasks are left out"
 _BLANK = ' \t"'
 _LONG = f"long: image_id, task, logit or probability, and any of {', '.join(RUN_KEYS)}, label"
 _WIDE = "wide: image_id and a column for each task"
@@ -178,7 +178,9 @@ def scale_of(
     problem, remedy = None, "{} or {}"
     give: list[Give] = [logit, probability]
     if hard and how.scale is None:
-        problem = "contains only 0 and 1: AUC, AUPRC and calibration would have two levels"
+        problem = (
+            "contains only 0 and 1: AUC, AUPRC and calibration would be meaningless with two values"
+        )
         remedy, give = "write scores; or, if there are none, {} or {}", [probability, logit]
     elif how.percent and 0 <= low <= high <= 0.01:
         problem = f"contains values from {low * 100:.6g} to {high * 100:.6g}, as probabilities do"
@@ -197,11 +199,11 @@ def scale_of(
         remedy, give = f"if they are logits, {{}}{yes}", [logit]
     if problem is not None or scale is None:
         raise InputError(f"{source} {problem}", where=where, remedy=remedy, give=give)
-    levels = "; only 0 and 1, so AUC, AUPRC and calibration have two levels" if hard else ""
+    levels = "; only 0 and 1, so AUC, AUPRC and calibration are crude" if hard else ""
     shown = f'{what} "{name}"' if name else source
     shown += "" if name or how.scale else " with values from 0 to 1"
     if scale == "logit" and values.size > 1 and low >= 0:
-        levels += "; no value is negative, so that all answers are yes"
+        levels += "; no value is negative, so all answers are yes"
     return scale, f"{plural(scale)} ({shown}{levels})"
 
 
@@ -214,7 +216,7 @@ def _spanned(low: float, high: float, spans: Mapping[str, _Span] | None) -> str:
     shown = f"from {low:.6g} to {high:.6g}"
     if spans is None or len(beyond) == len(spans):
         return shown
-    return f"{shown} (outside of 0 to 1 only {some_of(beyond)})"
+    return f"{shown} (outside 0 to 1: only {some_of(beyond)})"
 
 
 def table_predictions(
@@ -298,7 +300,7 @@ def _softmax(run: Predictions, read: str) -> str:
     """Text of what was recognized, with a remark where probabilities of tasks add up to 1."""
     several = run.scale == "probability" and len(run.tasks) > 1
     sums = several and np.allclose(run.values.sum(axis=0), 1, rtol=0, atol=1e-3)
-    return f"{read}, each image's add up to 1 as of a softmax" if sums else read
+    return f"{read}, each row adds up to 1, like a softmax" if sums else read
 
 
 def _one_each(frame: pl.DataFrame) -> bool:
@@ -354,7 +356,7 @@ def _answered(
             )
         never = [task for task in tasks if task not in run.tasks]
         if tasks and len(never) == len(tasks):
-            problem = f"column {column} names no known class: {some_of(run.tasks)}"
+            problem = f"column {column} has no known class: {some_of(run.tasks)}"
             raise InputError(problem, where=where, allowed=some_of(tasks))
         values = np.vstack([values, np.zeros((len(never), len(run.image_ids)))])
         read = "; ".join([f'one class for each image (column "{column}")', *read_as])
@@ -473,7 +475,7 @@ def checked_rows(
         problem = f"column {column} contains {strange.dtype}, {shown}"
         raise InputError(problem, where=where, allowed="numbers", **_text_hint(strange))
     errors = (pl.exceptions.PolarsError,)
-    with unreadable(where, _LONG, errors, problem="columns are of the wrong kind"):
+    with unreadable(where, _LONG, errors, problem="columns have the wrong type"):
         # integers in a column with empty cells are read as floats
         frame = frame.with_columns(id_column(frame["image_id"], where)).select(
             pl.col(c).cast(kind) if kind and (c, frame[c].dtype) != _HALF else pl.col(c)

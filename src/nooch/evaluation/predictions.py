@@ -378,7 +378,7 @@ def predicted_tasks(
     tasks = [task for task in candidates if task in predicted]
     if not tasks:
         raise InputError(
-            f"there are no predictions for {some_of(candidates, 12)}, but for"
+            f"there are no predictions for {some_of(candidates, 12)}, only for"
             f" {some_of(sorted(predicted))}",
             where="predictions",
             allowed=f"at least one {kind} of {owner}",
@@ -464,7 +464,7 @@ def one_each(given: pl.Series, ids: pl.Series, run: str) -> None:
     """Raise InputError if two of the given ids or names stand for one image; null is none."""
     twice = given.filter(ids.is_duplicated() & ids.is_not_null())
     if len(twice):
-        problem = f"image ids stand for one image: {some_of(twice.sort())}"
+        problem = f"image ids mean the same image: {some_of(twice.sort())}"
         raise InputError(problem, where=f"run {run}", allowed="each image once")
 
 
@@ -601,11 +601,11 @@ class KnownImages:
         if len(unknown):
             owner = "dataset" if self.suite is None else "suite"
             by_name = self.names.rule or not unknown.cast(pl.String).str.contains(r"[^0-9-]").any()
-            lacks = "" if by_name else f"; the {owner} does not know the names of files"
+            lacks = "" if by_name else f"; the {owner} has no file names"
             problem = f"{len(unknown)} of {len(run.image_ids)} images are not in the {owner}:"
             problem += f" {some_of(unknown.sort())}{lacks}"
             splits = "" if self.suite is None else f" of {', '.join(self.suite.splits)}"
-            allowed = f"images{splits}: their ids, or file names where the dataset is given"
+            allowed = f"images{splits}: ids, or file names if the dataset is given"
             give = {"ignore_unknown": True}
             raise InputError(problem, where=f"run {run.run}", allowed=allowed, give=give)
 

@@ -331,7 +331,7 @@ def _reason(resamples: int) -> pl.Expr:
         .when(pl.col("n") == 0)
         .then(pl.lit("no image"))
         .when(pl.col("subset").str.starts_with("avg:"))
-        .then(pl.lit("no image in a part that the distribution gives a share"))
+        .then(pl.lit("a subset with a share in the distribution has no image"))
         .when(pl.col("n_positive") == 0)
         .then(pl.lit("no positive"))
         .when(no_claim & (pl.col("n_positive") < pl.col("n")))
@@ -422,7 +422,7 @@ WORSE = Condition("worse", "comparison", "", None, None, ">", 0)
 """A run errs more often than the baseline in misleading contexts, see ``RunComparison.judged``."""
 CONTEXT = Condition("context", "findings", "", None, None, ">", 0)
 """Errors are more frequent in a misleading context, see ``Findings.judged``."""
-OLD_NAME = "the condition worse, of runs without a baseline, is called context now"
+OLD_NAME = "without a baseline, the condition worse is now called context"
 
 
 @dataclass(frozen=True)
@@ -562,7 +562,7 @@ def _verdict(
             f" interval is {beyond} {condition.bound:g}"
         )
         return ConditionVerdict(condition, *place, value, fired, reason)
-    why = "the mean is over at least two tasks" if place[2] == AVERAGE else "it was not scored"
+    why = "a mean needs at least two tasks" if place[2] == AVERAGE else "it was not scored"
     if isinstance(value, float) and not (row or {})["reason"]:
         problem = f"a difference of {condition.metric} has an interval only by resamples"
         raise ParameterError(problem, where=f"`fail_if` {condition.text}", give={"bootstrap": 1000})

@@ -65,7 +65,7 @@ class Vocabulary:
             for form in (phrase, plural(phrase)) if plurals else (phrase,):
                 words = tuple(words_of(form))
                 if not words or owners.setdefault(words, owner) != owner:
-                    problem = f"{form!r} stands for {owner} and {owners.get(words)}"
+                    problem = f"{form!r} means both {owner} and {owners.get(words)}"
                     problem = problem if words else f"{phrase!r} has no word"
                     raise InputError(problem, where="synonyms", allowed="words, each of one class")
         phrases: dict[str, list[tuple[tuple[str, ...], str | None]]] = {}

@@ -275,7 +275,7 @@ def _fetch(remote: Remote, final: Path, client: Client, tell: StepProgress) -> s
             else:
                 file.replace(final)
                 return url
-    remedy = "run the same command again later to resume; or put the file there yourself"
+    remedy = "run the same command again later to resume, or download the file there yourself"
     raise DownloadError(f"cannot be downloaded:{reasons}", where=remote.name, remedy=remedy)
 
 

@@ -182,7 +182,7 @@ def _check_room(nodes: Sequence[dict[str, float]], gpus: int) -> None:
         request = f"a CPU and {counted(gpus, 'GPU')}" if gpus else "a CPU"
         raise NoochError(
             f"none of the cluster's {len(nodes)} nodes has {request} for a job"
-            + (f"; {most} GPUs are the most that one has" if gpus else ""),
+            + (f"; {most} GPUs are the most that a node has" if gpus else ""),
             where="`engine` ray",
             remedy="start nodes with ray start --num-cpus N --num-gpus N",
             give={"device": "cpu"} if gpus else (),

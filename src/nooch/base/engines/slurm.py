@@ -60,7 +60,7 @@ class SlurmEngine:
 
     Raises:
         MissingExtraError: submitit is not installed.
-        NoochError: there is no Slurm here.
+        NoochError: Slurm is not installed here.
         ParameterError: a negative number of GPUs.
     """
 
@@ -95,7 +95,7 @@ class SlurmEngine:
             )
         except RuntimeError as error:
             raise NoochError(
-                f"there is no Slurm here: {error}",
+                f"Slurm is not installed here: {error}",
                 remedy="run on a login node",
                 give=({"engine": "local"}, {"engine": "ray"}),
             ) from error

@@ -94,7 +94,7 @@ class Found:
         if written is not None:
             if not box_format:
                 raise InputError(
-                    "columns x, y and sides can be a corner or the center", where=self.where,
+                    "columns x and y can be a corner or the center of the box", where=self.where,
                     remedy="{} (left, top, width, height) or {} (center)",
                     give=({"box_format": "xywh"}, {"box_format": "cxcywh"}),
                 )  # fmt: skip
@@ -127,7 +127,7 @@ class Found:
         else:
             names = {name: class_name(str(name), self.where) for name in numbers}
             meant = seen and seen.meant(as_known([*names.values()], known))
-            notes += [f"warning: boxes called otherwise overlap {meant[1]}"] if meant else []
+            notes += [f"warning: boxes under another number overlap {meant[1]}"] if meant else []
         names = dict(zip(names, as_known([*names.values()], known), strict=True))
         rows = rows.with_columns(_named(categories, names).alias("task")).drop("category")
         if tasks:
@@ -154,19 +154,19 @@ class Found:
         table = self.rows.hstack(pl.DataFrame(self.written))
         if not (n := len(table) - table.hash_rows().n_unique()):
             return ""
-        what = "have the image, class, score and place of another one"
+        what = "repeat the image, class, score and position of another box"
         return f"{counted(n, 'box')} {what}: each counts, as in pycocotools"
 
     def _unknown(self, tasks: pl.Series, known: Sequence[str], *, is_named: bool) -> str:
         """A note on names of classes that are not known. Raises InputError if all are unknown."""
         unknown = tasks.filter(~tasks.is_in(known))
         if len(unknown) and len(unknown) == len(tasks):
-            problem = f"no box is of a known class, but of {some_of(tasks.unique().sort())}"
+            problem = f"no box has a known class; classes are {some_of(tasks.unique().sort())}"
             raise InputError(problem, where=self.where, allowed=some_of(dict.fromkeys(known), 12))
         if not len(unknown) or not is_named:
             return ""
         names = some_of(unknown.unique().sort())
-        return f"{counted(len(unknown), 'box')} of classes that are not known are left out: {names}"
+        return f"{counted(len(unknown), 'box')} of unknown classes are left out: {names}"
 
     def _places(self, ids: pl.Series, images: KnownImages) -> Integers:
         """Row of each box's image in the dataset, int64 (n,), -1 for none."""
@@ -234,7 +234,7 @@ class Found:
         listed = images.table["image_id"] if listed is None else listed
         if not len(listed) or not tasks:
             raise InputError(
-                "contains no detection, and what the detector was run on is not known",
+                "contains no detection, and the images that the detector was run on are unknown",
                 where=self.where,
                 remedy="{}, all its images, and a suite or dataset with its classes",
                 give={"ids": ...},
@@ -356,7 +356,7 @@ def with_undetected(
         rows = rows[rows >= 0]
     if (rows < 0).any():
         raise InputError(
-            f"images were detected in that are not listed:"
+            f"detections are in images that are not listed:"
             f" {some_of(run.image_ids.filter(pl.Series(rows < 0)))}",
             where=f"run {run.run}",
             remedy="{}, all images, or {}",

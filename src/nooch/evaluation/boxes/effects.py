@@ -85,9 +85,9 @@ def _effect(
     gap = rate_gap(events > 0, hard, strata, units)
     rates = [float(events[side].mean()) if side.any() else np.nan for side in (hard, ~hard)]
     sizes = {"hard": gap.n_with, "easy": gap.n_without}
-    empty = [f"nothing on {name} images" for name, n in sizes.items() if not n]
+    empty = [f"no detections on {name} images" for name, n in sizes.items() if not n]
     if not empty and np.isnan(gap.effect):
-        empty = ["no class, and size of objects, is on both"]
+        empty = ["no class and object size occurs on both sides"]
     return {
         "n_hard": gap.n_with, "n_easy": gap.n_without, "rate_hard": rates[0],
         "rate_easy": rates[1], "effect": gap.effect, "low": gap.low, "high": gap.high, "p": gap.p,

@@ -250,11 +250,11 @@ def limits_of_largest_f1(
     """
     valid = data.images.filter(split="valid")["image_id"]
     if not len(valid):
-        problem = "the largest F1 is chosen on the split valid, which the dataset lacks"
+        problem = "f1 chooses the threshold on the split valid, which the dataset lacks"
         raise ParameterError(problem, give={"threshold": 0.5})
     for run in runs:
         if not run.run.image_ids.is_in(valid.cast(run.run.image_ids.dtype).implode()).any():
-            problem = "no threshold can be chosen on valid, of which there are no detections"
+            problem = "no threshold can be chosen on valid, because valid has no detections"
             raise InputError(problem, where=f"run {run.run.run}")
     by_run = {run.run.run: run.f1_limits(valid) for run in runs}
     part = data.select("valid")

@@ -258,7 +258,7 @@ def check_boxes(
         objects = nearest_objects(rows, boxes, scores, data)
         many, most = (0, 0) if objects is None else (len(objects[0]), objects[2])
         if many >= 2 * seen.total + _FEWEST and 2 * many >= most:
-            remedy = None if give else f"write them so that they are {words}, as all others are"
+            remedy = None if give else f"write them as {words}, like all others"
             raise InputError(
                 f"{told} overlap an object of any class, and {many:,} if they are {words}",
                 where=where, allowed="boxes that overlap objects",
@@ -296,7 +296,7 @@ def class_of_numbers(
         meant = None if seen is None else seen.meant([""] * len(found))
         lines = "" if meant is None else f"; by the objects that boxes overlap they are {meant[2]}"
         raise InputError(
-            f"no class name is known for category ids {some_of(unnamed)}{lines}",
+            f"there are no class names for category ids {some_of(unnamed)}{lines}",
             where=where,
             remedy="{}: a COCO file with categories, a data.yaml, or NUMBER NAME per line",
             give=_named_by_file(how),
@@ -309,7 +309,7 @@ def class_of_numbers(
         if chosen is not first and seen.is_far_better(own[best], own[0]) and first.is_stated:
             raise InputError(
                 f"{seen.told(first)}, and {seen.told(chosen)}, of {seen.total} {seen.words} are"
-                " of its class: the numbers of classes mean something else",
+                " of its class: the class numbers have another meaning",
                 where=where, allowed=_FITTING, give=chosen.give,
             )  # fmt: skip
         if not first.is_stated and seen.is_far_better(own[best], others):

@@ -123,7 +123,7 @@ def _no_pairs(results: Results, sources: Sequence[Path], bootstrap: int) -> str:
         return "no resamples were asked for"
     if not sources or not all((source / RUNS_MARKER).is_file() for source in sources):
         return "collected scores have no predictions to resample"
-    return "a single method cannot be compared" if results.cells["method"].n_unique() < 2 else ""
+    return "one method cannot be compared" if results.cells["method"].n_unique() < 2 else ""
 
 
 def chart_rows(cells: pl.DataFrame) -> pl.DataFrame:

@@ -55,7 +55,7 @@ nooch.inWords = (() => {
 
   function verdict(task, spec, found, row, settings, captions, split) {
     if (found.reason) return found.reason;
-    if (found.marks[row] === nooch.marks.NONE) return "no verdict: the criterion has no notion of this image's context";
+    if (found.marks[row] === nooch.marks.NONE) return "no verdict: the criterion cannot judge this image's context";
     const label = task.labels[row] === 1;
     const support = found.support ? found.support[row] : null;
     const threshold = found.thresholds ? found.thresholds[label ? 0 : 1] : null;
