@@ -367,7 +367,7 @@ def test_check_opens_with_what_changed(tmp_path, run_cli):
     )
     assert ET.fromstring(report.read_bytes()).get("failures") == "1"
     page = (tmp_path / "a/report/index.html").read_text()
-    assert f"<h1>{title.replace('>', '&gt;')}" in page
+    assert f"<h1>{title.replace(' -> ', chr(0xA0) + chr(0x2192) + chr(0xA0))}" in page
     assert page.index("Worse than old: 1 comparison") < page.index("Context: 1 finding")
     assert page.index("right before, wrong (") < page.index("wrong before, right (")
     again = run_cli(f"{words} --out {tmp_path / 'a'} --overwrite --format json --junit {report}")

@@ -85,8 +85,8 @@ class RunComparison(TabularResult):
 
     @property
     def runs(self) -> list[str]:
-        """The runs that are compared with the baseline."""
-        return self.table["run"].unique(maintain_order=True).sort().to_list()
+        """The runs that are compared with the baseline, those that are worse first."""
+        return self.table["run"].unique(maintain_order=True).to_list()
 
     @property
     def sentences(self) -> list[str]:
