@@ -233,3 +233,17 @@ def test_columns_are_labels_or_attributes_or_asked_about(tmp_path_factory, kinds
     assert sorted(data.attributes) == sorted(set(named) - {*bits})
     for name in bits:
         assert data.labels(name).tolist() == [True, False, True, False]
+
+
+def test_what_is_likely_labels_is_the_first_remedy():
+    """Columns of persons or devices are the last."""
+    n = range(60)
+    frame = pl.DataFrame({
+        "image": [f"{i}.png" for i in n], "patient": [f"p{i // 3}" for i in n],
+        "scanner": [("GE", "Siemens", "Philips")[i % 3] for i in n],
+        "diagnosis": [("normal", "malignant")[i % 2] for i in n],
+    })  # fmt: skip
+    words = fails(lambda: nooch.dataset(frame))
+    places = [words.index(f"class_column='{n}'") for n in ("diagnosis", "patient", "scanner")]
+    assert places == sorted(places)
+    assert places[0] < words.index("positive=") < places[1]

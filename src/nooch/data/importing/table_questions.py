@@ -238,19 +238,20 @@ def ask_positive(
             two |= {name: values.to_list()} if len(values) == 2 else {}
     if two:
         one = {name: values[0] for name, values in two.items()}
+        likely = [one for one in others if not is_fact(str(one[1]["class_column"]))]
         each = ", ".join(f"{name}={value}" for name, values in two.items() for value in values)
         raise question(
             f"are {some_of(two)} labels, or facts about the image?"
             if len(two) > 1
             else f"is {some_of(two)} a label, or a fact about the image?",
             where,
-            *(one for one in others if one[1].get("class_column") not in two),
+            *likely,
             (
                 f"{counted(len(two), 'class')}, each present or absent (or use the other text)",
                 {"positive": one},
             ),
             (f"{2 * len(two)} classes, {each}", {"positive": dict.fromkeys(two, "*")}),
-            *(one for one in others if one[1].get("class_column") in two),
+            *(one for one in others if one not in likely),
         )
     if others:
         problem = f"no column is certain to contain labels; columns: {columns_seen(table)}"
