@@ -78,13 +78,15 @@ $(TOOLS): requirements-tools.lock $(READY)
 docs: $(TOOLS)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build
 
-# source distribution and wheel in dist/, as a release has them
+# source distribution and wheel in dist/, as a release has them; the former unpacked in .venv-sdist
 package: $(TOOLS)
-	rm -rf dist
+	rm -rf dist .venv-sdist
 	$(BIN)/python -m hatchling build --target sdist
 	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation \
 		--wheel-dir dist dist/*.tar.gz
 	$(BIN)/python -m twine check --strict dist/*
+	mkdir .venv-sdist
+	tar -xzf dist/*.tar.gz -C .venv-sdist --strip-components 1
 
 bench: $(READY)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r benchmarks/requirements.txt

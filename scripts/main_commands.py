@@ -1,6 +1,7 @@
-"""Run the main commands of an installed nooch on small files: python main_commands.py SET WHAT
+"""Run the main commands of nooch on small files: python main_commands.py SET WHAT [PROGRAM...]
 
-The arguments are the first two of unlocked.sh. Exit code 75 where the newest packages fail in code
+The first two arguments are the same as of unlocked.sh; the others run nooch, where it is not
+installed in this environment. Exit code 75 where the newest packages fail in code
 of another package; where the lowest fail, a lower bound of pyproject.toml is wrong.
 """
 
@@ -35,15 +36,16 @@ info suite --check
 def main() -> int:
     """0, or the exit code of the first command that fails."""
     lowest = sys.argv[1] == "lowest"
+    nooch = sys.argv[3:] or [str(Path(sys.executable).with_name("nooch"))]
     # an extra may need more
-    if sys.argv[1:] == ["lowest", "core"] and (other := above_their_bounds()):
+    if sys.argv[1:3] == ["lowest", "core"] and (other := above_their_bounds()):
         print(f"lower bounds without a wheel for this Python: {', '.join(other)}")
         return 1
     with tempfile.TemporaryDirectory() as folder:
         for command in COMMANDS.strip().replace("\n  ", " ").splitlines():
             if command.startswith("evaluate"):
                 write_predictions(Path(folder))
-            program = [str(Path(sys.executable).with_name("nooch")), *shlex.split(command)]
+            program = [*nooch, *shlex.split(command)]
             done = subprocess.run(program, cwd=folder, capture_output=True, text=True, check=False)
             if done.returncode:
                 print(f"nooch {command}\n{done.stderr}")

@@ -41,6 +41,10 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the generated pages."""
     for source, page in PAGES.items():
         files.append(File.generated(config, page, content=(ROOT / source).read_text("utf-8")))
+    # a text, not a page: its links are rewritten here
+    text = (ROOT / "llms.txt").read_text("utf-8")
+    text = re.sub(r"\]\(docs/(\S+?)\.md\)", r"](\1.html)", text)
+    files.append(File.generated(config, "llms.txt", content=text))
     return files
 
 

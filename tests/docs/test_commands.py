@@ -10,7 +10,10 @@ import pytest
 from nooch.cli.main import EXIT_CODES, INTERNAL_ERROR, app
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "llms.txt")),
+    *sorted((ROOT / "docs").rglob("*.md")),
+]
 COMMANDS = dict(app.every())
 GROUPS = {path.partition(" ")[0] for path in COMMANDS if " " in path}
 OPTIONS = {

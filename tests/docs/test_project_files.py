@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 import nooch
+from nooch.cli.main import EXIT_CODES
 
 ROOT = Path(__file__).parents[2]
 REFERENCE = ROOT / "docs" / "reference"
@@ -40,6 +41,41 @@ def _listed(documented):
 def test_the_citation_is_of_this_version():
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))
     assert citation["version"] == nooch.__version__
+
+
+def test_a_release_is_refused_with_all_that_is_missing(tmp_path):
+    for name in ("CHANGELOG.md", "CITATION.cff", "pyproject.toml", "src/nooch/base/version.py"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes((ROOT / name).read_bytes())
+
+    def notes(tag):
+        command = [sys.executable, ROOT / "scripts" / "release_notes.py", tag, tmp_path]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        return done.returncode, done.stdout, done.stderr.splitlines()
+
+    (tmp_path / "CHANGELOG.md").write_text("# Changelog\n\n## 9.9.9 (unreleased)\n- a\n")
+    code, _, missing = notes("9.9.9")
+    assert code == 1
+    assert [line.split()[0] for line in missing[:4]] == [
+        "the", "version.py", "CITATION.cff", "CHANGELOG.md",
+    ]  # fmt: skip
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    assert len(missing) == 4 + ("urls" not in project)
+    (tmp_path / "pyproject.toml").write_text('[project.urls]\nHomepage = "https://a.example"\n')
+    (tmp_path / "CHANGELOG.md").write_text(
+        f"# Changelog\n\n## {nooch.__version__} (2026-01-31)\n- a\n\n### B\n- c\n\n## 0.0.1\n"
+    )
+    assert notes(f"v{nooch.__version__}") == (0, "- a\n\n### B\n- c\n", [])
+
+
+def test_the_page_for_programs_links_to_what_exists():
+    text = (ROOT / "llms.txt").read_text("utf-8")
+    links = re.findall(r"\]\((\S+)\)", text)
+    assert len(links) > 10
+    assert [link for link in links if not (ROOT / link).is_file()] == []
+    codes = {int(code) for code in re.findall(r"(\d+) (?:done|a condition|an)", text)}
+    assert codes <= EXIT_CODES.keys()
+    assert {0, 1, 2} <= codes
 
 
 def test_github_files_are_yaml():
@@ -114,7 +150,7 @@ def test_every_python_of_the_machine_is_tested(tmp_path):
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
         return done.returncode, [line for line in done.stdout.splitlines() if "3.1" in line]
 
-    make = "make test-fast PYTHON={} VENV=.venv-{}".format
+    make = "make -C .venv-sdist test-fast PYTHON={} VENV=.venv-{}".format
     expected = [
         "Python 3.11: tested above",
         make(hidden, 3.12),
