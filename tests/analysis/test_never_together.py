@@ -10,9 +10,11 @@ from oracles import collections, dataset_of
 
 import nooch
 from nooch.analysis.check import check
-from nooch.analysis.never_together import never_together, unseen_note, unseen_pairs
+from nooch.analysis.never_together import never_together
+from nooch.data import save_dataset
 from nooch.evaluation import Predictions
 from nooch.evaluation.judged import judge_runs
+from nooch.suites.find import unseen_note, unseen_pairs
 
 NAMES = ["car", "boat", "road"]
 
@@ -53,6 +55,17 @@ def data():
         kinds = ["car"] if i < 300 and len(kinds) == 2 else kinds
         images.append(dict.fromkeys([*kinds, *(["road"] if random.random() < 0.5 else [])], 0.2))
     return dataset_of(images, NAMES, ["train"] * 300 + ["test"] * 300)
+
+
+def test_find_has_a_line(data, tmp_path, run_cli):
+    save_dataset(data, tmp_path / "data")
+    asked = f"find {tmp_path}/data --criterion context --tasks car --out"
+    both = (data.select("test").labels("car") & data.select("test").labels("boat")).sum()
+    line = f"never together in training, though chance would give some: boat and car ({both} images"
+    assert line in run_cli(f"{asked} {tmp_path}/suite").ok().err
+    save_dataset(data.select("train"), tmp_path / "train")
+    other = run_cli(f"find {tmp_path}/train --criterion context --tasks car --out {tmp_path}/other")
+    assert "never together" not in other.err
 
 
 def test_errors_are_those_of_these_images(data, tmp_path):

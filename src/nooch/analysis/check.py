@@ -16,7 +16,7 @@ from scipy.special import logit
 
 from nooch.analysis.answer import AnswerSources, answer_of, left_out, most_hard
 from nooch.analysis.confusions import Confusions, find_confusions
-from nooch.analysis.never_together import UNSEEN, never_together, unseen_note
+from nooch.analysis.never_together import UNSEEN, never_together
 from nooch.analysis.slices import Slices, judged_slices
 from nooch.base.calls import Count, Progress, Seed, Share, checked, no_progress
 from nooch.base.display import DisplayTable
@@ -69,7 +69,7 @@ from nooch.report.answer import Answer, notebook_html
 from nooch.report.images.sources import Sources
 from nooch.report.site.site import write_report
 from nooch.suites import Suite, save_suite
-from nooch.suites.find import NO_CONTEXT, all_easy, find
+from nooch.suites.find import NO_CONTEXT, all_easy, find, unseen_note
 
 _SMALLEST = 1e-300
 

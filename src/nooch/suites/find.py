@@ -18,16 +18,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import msgspec
+import numpy as np
 import polars as pl
 from msgspec import Meta
 
 from nooch.base.calls import Map, Progress, checked, no_progress, tracked
-from nooch.base.errors import Command, InputError, ParameterError, check_one_of, giving
+from nooch.base.errors import Command, InputError, ParameterError, check_one_of, giving, some_of
 from nooch.base.files import (
     SUITE_MARKER,
     check_output,
 )
 from nooch.base.version import __version__
+from nooch.base.words import counted, plural, readable
 from nooch.base.work_folder import Steps, held, remove_leftovers, work_folder
 from nooch.criteria import (
     CE,
@@ -46,6 +48,7 @@ from nooch.criteria import (
 from nooch.criteria.by_name import parse_criteria
 from nooch.criteria.context import FOLDS
 from nooch.criteria.cue_stability import cue_stability
+from nooch.criteria.exact_sums import presence_of
 from nooch.criteria.presences import COLUMNS
 from nooch.data import Dataset, ImageNames, as_dataset
 from nooch.data.part_files import Header
@@ -618,3 +621,62 @@ def _stability(search: Search, work: _Work, resamples: int) -> dict[str, Any]:
             training = (part.select(split) for part in parts if split in part.splits)
             stable[name] = cue_stability(fitted, training, search.tasks, resamples=resamples)
     return stable
+
+
+_EXPECTED = 3
+"""Training images with both classes that chance would give: none is then a chance of 5%."""
+_NAMED = 3
+UNSEEN_PAIRS: dict[str, Any] = {
+    "task": pl.String, "other": pl.String, "n_test": pl.Int64, "expected_train": pl.Float64,
+}  # fmt: skip
+"""Columns of ``unseen_pairs``."""
+
+
+def unseen_pairs(data: Dataset, split: str) -> pl.DataFrame:
+    """Pairs of classes that images of a split show together and training images never do, though
+    chance would give some of these; both orders of each, the most images first.
+
+    A class with labels that are unknown in training is in none. Without training images, or on
+    them, there is no pair.
+    """
+    empty = pl.DataFrame(schema=UNSEEN_PAIRS)
+    if "train" not in data.splits or split == "train":
+        return empty
+    train = data.select("train")
+    before, now = (presence_of(part.areas) for part in (train, data.select(split)))
+    present = np.asarray(before.sum(axis=0)).ravel()
+    unknown = [task for task in data.classes if train.unknown_labels(task) is not None]
+    present[[data.classes.index(task) for task in unknown]] = 0
+    tests = (now.T @ now).tocoo()
+    first, second = (np.asarray(of) for of in tests.coords)
+    expected = present[first] * present[second] / max(len(train), 1)
+    kept = (first != second) & (expected >= _EXPECTED)
+    first, second, n = first[kept], second[kept], tests.data[kept]
+    seen = (before.T @ before).tocsr()
+    unseen = np.array([not seen[a, b] for a, b in zip(first, second, strict=True)], dtype=bool)
+    names = np.array(data.classes, dtype=object)
+    pairs = pl.DataFrame(
+        {
+            "task": names[first[unseen]].tolist(), "other": names[second[unseen]].tolist(),
+            "n_test": n[unseen].astype(np.int64), "expected_train": expected[kept][unseen],
+        },
+        schema=UNSEEN_PAIRS,
+    )  # fmt: skip
+    return pairs.sort("n_test", "task", "other", descending=[True, False, False])
+
+
+def unseen_note(pairs: pl.DataFrame) -> list[str]:
+    """A line with the first pairs, each once; none without pairs. ``pairs``: with the columns of
+    ``UNSEEN_PAIRS``, and rates if they are known.
+    """
+    texts: dict[frozenset[str], str] = {}
+    for row in pairs.iter_rows(named=True):
+        key = frozenset((row["task"], row["other"]))
+        text = f"{readable(row['task'])} and {readable(row['other'])}"
+        text += f" ({counted(row['n_test'], 'image')}"
+        if row.get("rate") is not None and row["rate_elsewhere"] is not None:
+            rates = f"{row['rate']:.0%}, elsewhere {row['rate_elsewhere']:.0%}"
+            text += f"; {plural(row['task'])} missed: {rates}"
+        texts.setdefault(key, f"{text})")
+    what = "never together in training, though chance would give some: "
+    return [what + some_of([*texts.values()], _NAMED)] if texts else []

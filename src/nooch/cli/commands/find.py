@@ -103,7 +103,7 @@ def find_command(
     from nooch.criteria.presences import COLUMNS
     from nooch.data import open_dataset
     from nooch.suites import load_suite
-    from nooch.suites.find import find
+    from nooch.suites.find import find, unseen_note, unseen_pairs
     from nooch.suites.search import check_thresholds, recorded_path, resolve_tasks
     from nooch.suites.thresholds import parse_tau
 
@@ -147,6 +147,10 @@ def find_command(
         map=builtins.map if engine is None else engine_of(engine, logs).map,
         progress=show_progress, **settings,
     )  # fmt: skip
+    if engine is None:
+        opened = open_dataset(dataset)
+        split = next((name for name in ("test", "valid") if name in opened.splits), "train")
+        note(*unseen_note(unseen_pairs(opened, split)))
     yield from print_suite(suite, out, f"show {shlex.quote(str(out))}")
 
 
