@@ -147,8 +147,8 @@ def find_command(
         map=builtins.map if engine is None else engine_of(engine, logs).map,
         progress=show_progress, **settings,
     )  # fmt: skip
-    if engine is None:
-        opened = open_dataset(dataset)
+    opened = open_dataset(dataset)
+    if opened.n_parts == 1:
         split = next((name for name in ("test", "valid") if name in opened.splits), "train")
         note(*unseen_note(unseen_pairs(opened, split)))
     yield from print_suite(suite, out, f"show {shlex.quote(str(out))}")
