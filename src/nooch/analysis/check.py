@@ -165,11 +165,11 @@ class Checked:
         out: the folder, with ``suite``, ``scores.parquet``, ``findings.md``, ``.parquet`` and
             ``.json``, ``numbered_findings.parquet``, ``slices.parquet``, ``report``, and
             ``dataset`` where annotations were imported.
-        ids: of the images of the split, ascending.
         comparison: errors in misleading contexts against the baseline's, if one is named.
         never_together: classes that images of the split show together and training images never,
             though chance would give some, with the errors there; see
             ``nooch.analysis.never_together.UNSEEN``.
+        ids: of the images of the split, ascending.
     """
 
     suite: Suite
@@ -179,9 +179,9 @@ class Checked:
     slices: Slices | None
     answer: Answer
     out: Path
-    ids: pl.Series
     comparison: RunComparison | None = None
     never_together: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=UNSEEN))
+    ids: pl.Series = field(default_factory=lambda: pl.Series("image_id", [], pl.Int64))
 
     @property
     def errors(self) -> DisplayTable | None:
@@ -411,8 +411,8 @@ def check(
             },
         )  # fmt: skip
         result = Checked(
-            suite, scores, findings, confusions, where, answer, Path(out),
-            judged.part.images["image_id"], comparison, unseen,
+            suite, scores, findings, confusions, where, answer, Path(out), comparison, unseen,
+            judged.part.images["image_id"],
         )  # fmt: skip
         sources = Sources(
             suite=suite, data=data, predictions=judged, images=images, range=range,

@@ -21,6 +21,7 @@ from nooch.base.words import cell_text, counted, printable, unbroken
 from nooch.data import encode_header
 from nooch.data.readers.image_files import ValueRange, range_text
 from nooch.report.images.cue_masks import COLORS, Masks, inner
+from nooch.report.images.poster import POSTER, draw_poster
 from nooch.report.images.thumbnails import (
     DrawnPicture,
     SplitImages,
@@ -231,6 +232,7 @@ def write_site(site: Site, out: str | Path, *, overwrite: bool, progress: Progre
         for picture in drawn:
             pictures[picture.wanted.split][picture.wanted.row] = picture.sizes
         shades = draw_shades(drawn, site.masks, folder)
+        poster = _write_poster(site, pictures, folder)
         _write_data(site, folder / "data", pictures, shades, progress)
         write_assets(folder / "assets")
         for name, text in render_pages(site, pictures, shades, wide).items():
@@ -248,13 +250,32 @@ def write_site(site: Site, out: str | Path, *, overwrite: bool, progress: Progre
         }
         (folder / SITE_MARKER).write_bytes(encode_header(header))
     problems = [picture.problem for picture in drawn if not picture.sizes]
-    notes = [f"no picture of {text}" for text in problems[:_MOST_PROBLEMS]]
+    notes = [f"no picture of {text}" for text in problems[:_MOST_PROBLEMS]] + poster
     if wide and site.range:
         what = f"{counted(len(wide), 'picture')} of more than 8 bits a channel"
         notes.insert(0, f"{what}: {range_text(site.range)}; `range` shows others")
     if len(problems) > _MOST_PROBLEMS:
         notes.append(f"{len(problems) - _MOST_PROBLEMS} more pictures could not be drawn")
     return notes
+
+
+def _write_poster(site: Site, pictures: Mapping[str, NDArray[np.uint8]], folder: Path) -> list[str]:
+    """Write ``poster.png`` of a check or report with findings; return why there is none, if names
+    cannot be drawn.
+    """
+    answer = site.overview["answer"]
+    if answer is None or not answer.numbered:
+        return []
+    sizes = pictures[answer.split]
+    files = [
+        (image, folder / picture_name(answer.split, image.row, large=sizes[image.row] == 2))
+        for image in answer.numbered[0].shown
+        if sizes[image.row]
+    ]
+    content, note = draw_poster(answer, files)
+    if content is not None:
+        (folder / POSTER).write_bytes(content)
+    return [note] if note else []
 
 
 def _write_data(
