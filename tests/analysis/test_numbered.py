@@ -47,7 +47,7 @@ def test_every_place_has_the_same_numbers(checks, run_cli, tmp_path):
         assert listed.height >= 2
         by_number = dict(listed.select("number", "sentence").iter_rows())
         # the page, and the data of its buttons
-        page = checked.page.read_text(encoding="utf-8")
+        page = checked.page.read_text(encoding="utf-8").replace("\xa0→\xa0", " -&gt; ")
         _, buttons = read_script(checked.page.parent / "data/findings.js")
         text, markdown = checked.answer.text(), (folder / "findings.md").read_text()
         assert {int(number) for number in buttons} == set(by_number)
