@@ -11,7 +11,7 @@ from pathlib import Path
 
 from PIL import Image, ImageDraw, ImageFont, ImageOps
 
-from nooch.base.words import printable
+from nooch.base.words import printable, unbroken
 from nooch.report.answer import IMAGES, Answer, ErrorFinding, ShownImage
 
 POSTER = "poster.png"
@@ -106,7 +106,7 @@ def _fill(
 
 
 def _below(image: ShownImage) -> list[str]:
-    """The context of an image, and the answer; what is wrong says so."""
+    """The lines below an image: its context, or else its label, and the answer."""
     where = image.where.partition(" (")[0]
     texts = where or f"labeled {image.labeled}", f"answered {image.answered}"
     return [printable(text) for text in texts]
@@ -114,7 +114,7 @@ def _below(image: ShownImage) -> list[str]:
 
 def _write(draw: Draw, text: str, font_of: Callable[[int], Font], wide: int, high: int) -> int:
     """Write a text at the top, as large as it fits and cut where it does not; where it ends."""
-    text = printable(text)[:_LONGEST]
+    text = unbroken(printable(text))[:_LONGEST]
     for size in _SIZES:
         font, most = font_of(size), int(high / (_LINE * size))
         lines = _wrapped(text, font, wide)
@@ -143,7 +143,7 @@ def _wrapped(text: str, font: Font, wide: int) -> list[str]:
 
 def _cut(text: str, font: Font, wide: int) -> str:
     """The start of a text that is not wider, with dots where it was cut."""
-    text = printable(text)[:_LONGEST]
+    text = unbroken(printable(text))[:_LONGEST]
     if font.getlength(text) <= wide:
         return text
     while text and font.getlength(f"{text}…") > wide:
@@ -163,7 +163,9 @@ def _fonts(characters: frozenset[str]) -> tuple[Path, Path] | None:
     import matplotlib as mpl
 
     own = Path(mpl.get_data_path()) / "fonts/ttf"
-    codes = {ord(one) for one in characters if unicodedata.category(one) != "Cf"} | {ord("…")}
+    codes = {ord(one) for one in characters if unicodedata.category(one) != "Cf"} | {
+        ord(one) for one in "…→\u00a0"
+    }
     if all(codes <= _codes(own / name) for name in (_BOLD, _PLAIN)):
         return own / _BOLD, own / _PLAIN
     from matplotlib.font_manager import fontManager
