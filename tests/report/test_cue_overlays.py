@@ -1,6 +1,7 @@
 """Cues shaded in pictures: where they are is what the annotations say, whatever form these have."""
 
 import json
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -10,7 +11,9 @@ from PIL import Image
 from refusals import fails
 
 from nooch.criteria import CE
-from nooch.report.images.cue_masks import cue_masks
+from nooch.data.readers.coco.rows import source_of
+from nooch.report.answer import Answer, ErrorFinding
+from nooch.report.images.cue_masks import cue_masks, outlines
 from nooch.report.images.thumbnails import SplitImages, Wanted, draw_pictures
 from nooch.report.site.folder import draw_shades, shade_name
 from nooch.suites.find import find
@@ -97,3 +100,23 @@ def test_files_and_ids_that_cannot_be_used_are_refused(tmp_path, content, words)
         file.write_text(content)
     act = partial(cue_masks, suite, data, images, [file], [Wanted("test", 0, tmp_path)])
     fails(act, words, helps=content == "text ids")
+
+
+def test_all_images_that_a_finding_leads_to_are_outlined(tmp_path):
+    (tmp_path / "images").mkdir()
+    square = [[2, 3, 8, 3, 8, 9, 2, 9]]
+    car = [{"image_id": i, "category_id": 1, "segmentation": square, "area": 36} for i in (3, 4)]
+    file = _file(tmp_path / "a.json", car)
+    data, suite, images = _collection([1, 2, 3, 4])
+    data = replace(
+        data,
+        provenance={
+            "sources": [{"role": "things", "file": "a.json", "blake3": source_of(file)["blake3"]}]
+        },
+    )
+    wanted = [Wanted("test", row, tmp_path / f"{row}.png") for row in range(2)]
+    given = ErrorFinding("context", "car", *[""] * 5, 0, outlined=["car"], rows=np.array([0, 1]))
+    answer = Answer("", "test", [given])
+    made = outlines(suite, data, images, tmp_path / "images", wanted, answer)
+    # none of them is shown on the overview
+    assert [[name for name, _ in made("test", row)] for row in range(2)] == [["car"]] * 2

@@ -127,6 +127,11 @@ class ErrorFinding:
         return {name: getattr(self, name) for name in names} | counts
 
     @property
+    def linked(self) -> list[int]:
+        """Rows that have pictures on the page Explore, those with an error first."""
+        return [int(row) for row in self.rows[:_LINKED_PICTURES]]
+
+    @property
     def markdown(self) -> str:
         """The finding and its shown images as an item of a list, by number; every name is
         escaped.
@@ -220,7 +225,7 @@ class Answer:
         parts = [*self.parts()]
         worst = [image.row for _, of_kind, _ in parts for one in of_kind for image in one.shown]
         # then those that a link to all images of a finding leads to
-        linked = [int(row) for one in self.findings for row in one.rows[:_LINKED_PICTURES]]
+        linked = [row for one in self.findings for row in one.linked]
         return [*worst, *linked]
 
     def text(self) -> str:

@@ -130,10 +130,8 @@ def outlines(
     classes: dict[tuple[str, int], dict[str, None]] = {}
     for _, worst, _ in answer.parts():
         for one in worst:
-            for image in one.shown:
-                classes.setdefault((answer.split, image.row), {}).update(
-                    dict.fromkeys(one.outlined)
-                )
+            for row in (*(image.row for image in one.shown), *one.linked):
+                classes.setdefault((answer.split, row), {}).update(dict.fromkeys(one.outlined))
     drawn = [picture for picture in pictures if (picture.split, picture.row) in classes]
     every = list(dict.fromkeys(name for names in classes.values() for name in names))
     try:

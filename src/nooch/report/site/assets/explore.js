@@ -326,7 +326,7 @@
     return {
       row, split: split.name, id: split.ids[row], task: task.task, label: task.labels[row], pictures: split.pictures[row], captions, verdicts, copy,
       name: about ? about.names[k] : "", size: about && about.widths && about.widths[k] ? `${about.widths[k]} × ${about.heights[k]} px` : "",
-      shades: shaded.map((name, j) => ({ name, src: `pictures/${split.name}/${Math.floor(row / 1000)}/${row}-cue${j}.png` })).filter((one) => names.includes(one.name)),
+      shades: shaded.map((name, j) => ({ name, color: j + 1, src: `pictures/${split.name}/${Math.floor(row / 1000)}/${row}-cue${j}.png` })).filter((one) => one.name === task.task || names.includes(one.name)),
       cues: names.map((name) => ({ name, area: marks.area(task, name)[row], color: shaded.indexOf(name) + 1 })),
       contributions: ([spec(), ...site.criteria].map((one) => nooch.inWords.contributions(task, one.name, row, split)).find((parts) => parts.length) || []).filter((one) => Math.abs(one.value) > 0.05).slice(0, 8),
       losses: site.methods.map((method) => ({ method, values: marks.losses(task, state.criterion, method) })).filter((one) => one.values && !Number.isNaN(one.values[row])).map((one) => ({ method: one.method, value: one.values[row] })),

@@ -53,7 +53,7 @@ nooch.viewer = (dialog, { describe, closed }) => {
     dialog.replaceChildren(
       el("div", { class: "viewer-top" }, step(-1, "←"), step(1, "→"), el("span", { class: "hint" }, `${count(at + 1)} of ${count(rows.length)}`), el("span", { class: "spring" }), el("button", { type: "button", class: "button quiet", "data-key": "copy", onclick: about.copy }, "Copy link"), el("button", { type: "button", class: "button quiet", "data-key": "close", onclick: () => dialog.close() }, "Close")),
       el("div", { class: "viewer-body" },
-        el("div", { class: "viewer-image" }, image(about), el("p", { class: "hint file-name" }, [about.name, about.size].filter(Boolean).map(plain).join(" · "))),
+        el("div", { class: "viewer-image" }, image(about), el("p", { class: "hint file-name" }, [about.name, about.size].filter(Boolean).map(plain).join(" · "), about.shades.filter((one) => one.name === about.task).map((one) => el("span", {}, " ", el("i", { class: `swatch c${one.color}` }), words(one.name))))),
         el("div", { class: "viewer-words" },
           el("h2", { tabindex: -1 }, `Image ${plain(about.id)}`),
           el("p", {}, `${words(about.task)} is ${about.label === 1 ? "present" : about.label === 0 ? "absent" : "unknown"}.`),
