@@ -14,7 +14,7 @@ import nooch
 from nooch.analysis.slices import find_slices
 from nooch.analysis.validity import validity
 from nooch.evaluation import context_rates, evaluate
-from nooch.evaluation.answer_sample import answers_as_predictions, asked_the_same
+from nooch.evaluation.answer_sample import answers_as_predictions, fill_unanswered
 from nooch.evaluation.answers import Answers, read_answers
 from nooch.evaluation.captions import score_captions
 from nooch.evaluation.findings import cue_findings
@@ -94,7 +94,7 @@ def test_findings_slices_and_validity_count_it_as_an_error(cheat):
     yes, left, _ = cheat
     twin = run_of("twin", np.where(left, ~SET.labels, yes))
     for run in (run_of("cheat", yes, left_out=left), run_of("cheat", yes, unread=left)):
-        runs = asked_the_same([twin, run])
+        runs = fill_unanswered([twin, run])
         found = cue_findings(SUITE, runs, data=DATA).table.sort("cue", "side")
         first, second = (found.filter(run=name) for name in ("twin", "cheat"))
         # wrong where the context misleads, right in the usual one: no finding is smaller
@@ -147,7 +147,7 @@ def test_runs_of_other_questions_are_not_asked_those_of_each_other():
     yes = SET.labels.copy()
     halves = [run_of(name, yes, left_out=rows) for name, rows in (
         ("first", np.arange(N) < N // 2), ("last", np.arange(N) >= N // 2))]  # fmt: skip
-    assert [len(run.said) for run in asked_the_same(halves)] == [len(run.said) for run in halves]
+    assert [len(run.said) for run in fill_unanswered(halves)] == [len(run.said) for run in halves]
 
 
 @pytest.mark.parametrize("text", [None, "", "<think>Is that a car?"])

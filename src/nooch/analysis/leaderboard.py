@@ -34,9 +34,9 @@ from nooch.evaluation.captions import ModelCaptions, equally_long, mentions, rea
 from nooch.evaluation.context_changes import (
     ContextChange,
     baseline_of,
-    both_asked,
     changes_tables,
     context_changes,
+    shared_answers,
 )
 from nooch.evaluation.context_rates import answer_rates
 from nooch.evaluation.evaluate import evaluate
@@ -529,7 +529,7 @@ def paired_gap(answers: pl.DataFrame, others: pl.DataFrame) -> dict[str, Any]:
     Weights and answers about one image, or one group in column ``unit``, are counted by the
     ``effective_number`` of questions.
     """
-    both = both_asked(answers.filter(pl.col("cell") == CELLS[1]), others)
+    both = shared_answers(answers.filter(pl.col("cell") == CELLS[1]), others)
     yes = both.select("yes_before", "yes").to_numpy().T
     unit = both["unit" if "unit" in both.columns else "image_id"].to_numpy()
     share = PairedAnswers(yes, both["weight"].to_numpy(), unit).share()

@@ -278,7 +278,7 @@ def print_tables(tables: Iterable[DisplayTable]) -> None:
         hint(with_flags(text))
 
 
-def print_shown(tables: Iterable[DisplayTable]) -> None:
+def print_results(tables: Iterable[DisplayTable]) -> None:
     """Print tables of scores or results; in a file, nothing is cut or folded."""
     screen = console()
     if not screen.is_terminal:

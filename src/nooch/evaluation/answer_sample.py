@@ -77,7 +77,7 @@ def said_as_predictions(
     )  # fmt: skip
 
 
-def asked_the_same(runs: Sequence[Predictions], unknown: str = "wrong") -> list[Predictions]:
+def fill_unanswered(runs: Sequence[Predictions], unknown: str = "wrong") -> list[Predictions]:
     """Runs of answers or captions ``with_unanswered``. A run without a list of questions
     was asked what any run answered that answered some of the same.
     """

@@ -26,7 +26,7 @@ from nooch.evaluation.answer_files import REPLIES, image_field, reply_field, rep
 from nooch.evaluation.answer_rules import answer_span
 from nooch.evaluation.answer_sample import (
     answers_of_runs,
-    asked_the_same,
+    fill_unanswered,
     said_as_predictions,
 )
 from nooch.evaluation.context_changes import baseline_of, changes_tables, context_changes
@@ -367,7 +367,7 @@ def score_captions(
     first = baseline_of(baseline, _runs(paths), "the captions")
     runs.sort(key=lambda run: run.run != first)
     said = [_said(run.captions, vocabulary, as_written) for run in runs]
-    asked = asked_the_same(
+    asked = fill_unanswered(
         [_predictions(run, own, task_names) for run, (own, _) in zip(runs, said, strict=True)]
     )
     scores = evaluate(
@@ -421,7 +421,7 @@ def score_captions(
             _predictions(cut, _said(cut.captions, vocabulary, as_written)[0], task_names)
             for cut in equally_long([runs[0], run])
         ]
-        answered = answers_of_runs(asked_the_same(pair), suite, keys, {})
+        answered = answers_of_runs(fill_unanswered(pair), suite, keys, {})
         changes += context_changes(answered, runs[0].run, equal_length=True)
     return CaptionScores(
         pl.concat(tables, how="diagonal"),

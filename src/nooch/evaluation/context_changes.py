@@ -149,7 +149,7 @@ def _from_to(change: Change, scale: float = 1, unit: str = "", digits: int = 1) 
     return f"{text} [{', '.join(shown)}]" if len(shown) > 1 else text
 
 
-def both_asked(answers: pl.DataFrame, baseline: pl.DataFrame) -> pl.DataFrame:
+def shared_answers(answers: pl.DataFrame, baseline: pl.DataFrame) -> pl.DataFrame:
     """Rows of ``answers`` that both runs were asked for, with the baseline's columns as
     ``yes_before`` and so on, and the larger weight of both. Frames: as of ``answers_in``.
     """
@@ -175,7 +175,7 @@ def context_changes(
         own = baseline + part_of(run)
         if run == own or (own, criterion) not in answers:
             continue
-        both = both_asked(rows, answers[own, criterion])
+        both = shared_answers(rows, answers[own, criterion])
         if both.height:
             n, changes = both["image_id"].n_unique(), _changes(both)
             found.append(ContextChange(run, baseline, criterion, changes, n, equal_length))

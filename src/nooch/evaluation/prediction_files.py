@@ -20,7 +20,7 @@ from nooch.data.image_names import UNTYPED
 from nooch.data.table_files import as_polars, unpacked, unpacked_stem
 from nooch.evaluation.answer_files import holds_answers
 from nooch.evaluation.answer_rules import RULES
-from nooch.evaluation.answer_sample import answers_as_predictions, asked_the_same
+from nooch.evaluation.answer_sample import answers_as_predictions, fill_unanswered
 from nooch.evaluation.answer_words import answer_words
 from nooch.evaluation.answers import read_answers
 from nooch.evaluation.boxes.detections import Found, with_undetected
@@ -197,7 +197,7 @@ def load_predictions(
         raise InputError(
             problem, where="predictions", remedy="give each file a column run, or other names"
         )
-    return asked_the_same(runs, unknown=unknown)
+    return fill_unanswered(runs, unknown=unknown)
 
 
 def described(runs: Sequence[Predictions]) -> str:

@@ -16,7 +16,7 @@ from nooch.cli.declared import takes
 from nooch.cli.gate import check_junit, conditions_json, end_if_met
 from nooch.cli.progress_log import logs_of
 from nooch.cli.runner import Output
-from nooch.cli.terminal import hint, note, print_shown, say, show_progress
+from nooch.cli.terminal import hint, note, print_results, say, show_progress
 
 if TYPE_CHECKING:
     from nooch.inference.endpoint import Endpoint
@@ -157,7 +157,7 @@ def captions_command(
     yield {**as_json(scores), **conditions}
     for line in scores.headlines:
         say(line)
-    print_shown(scores.tables)
+    print_results(scores.tables)
     note(*scores.notes)
     by_task = "scores and differences by task: nooch captions ... --out FILE, or --format json"
     hint(by_task if out is None else f"{out}: {len(scores.table):,} values")
@@ -183,6 +183,6 @@ def leaderboard_command(
     yield {**board.as_json(), **conditions}
     for change in board.changes:
         say(change.sentence)
-    print_shown([board.display, *changes_tables(board.changes)])
+    print_results([board.display, *changes_tables(board.changes)])
     hint(f"page: {out / 'index.html'}")
     end_if_met(conditions)

@@ -16,7 +16,7 @@ from nooch.cli import options as shared
 from nooch.cli.declared import takes
 from nooch.cli.progress_log import logs_of
 from nooch.cli.runner import Output
-from nooch.cli.terminal import hint, note, print_shown, print_table, show_progress
+from nooch.cli.terminal import hint, note, print_results, print_table, show_progress
 
 if TYPE_CHECKING:
     from nooch.training.bench.config import BenchConfig
@@ -121,7 +121,7 @@ def score_command(
     yield {"scores": str(files[0]), "selected": selected.to_dicts(), "notes": notes}
     for rule in selected["rule"].unique(maintain_order=True):
         results = read_results(out, [challenge_suite], rule=rule)
-        print_shown([shown(table) for table in auc_tables(results)])
+        print_results([shown(table) for table in auc_tables(results)])
     hint(f"{out}: scores.parquet, selected.csv")
 
 

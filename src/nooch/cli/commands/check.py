@@ -14,7 +14,7 @@ from nooch.cli.declared import takes
 from nooch.cli.gate import check_junit, conditions_json, end_if_met
 from nooch.cli.prediction_options import read_predictions, with_reading
 from nooch.cli.runner import Output
-from nooch.cli.terminal import hint, note, print_shown, say, show_progress
+from nooch.cli.terminal import hint, note, print_results, say, show_progress
 
 if TYPE_CHECKING:
     from nooch.analysis.check import Checked
@@ -66,7 +66,7 @@ def _print(checked: Checked) -> None:
     say(title, "bold")
     for line in lines:
         say(line)
-    print_shown([checked.errors] if checked.errors else [])
+    print_results([checked.errors] if checked.errors else [])
     hint(f"page: {checked.page}")
 
 
@@ -132,7 +132,7 @@ def audit_command(
     )
     note(*result.notes)
     yield {"labels": result.table.head(settings.get("most", MOST)).to_dicts()}
-    print_shown([result.display])
+    print_results([result.display])
     hint(f"page: {out / 'index.html'}")
 
 

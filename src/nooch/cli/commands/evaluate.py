@@ -15,7 +15,7 @@ from nooch.cli.declared import takes
 from nooch.cli.gate import check_junit, conditions_json, end_if_met
 from nooch.cli.prediction_options import read_predictions, with_reading
 from nooch.cli.runner import Output
-from nooch.cli.terminal import hint, note, print_shown, print_text, show_progress
+from nooch.cli.terminal import hint, note, print_results, print_text, show_progress
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -94,7 +94,7 @@ def _print(scores: Scores, metrics: Sequence[str], most: int | None) -> None:
     for line in scores.headlines:
         print_text(f"{line}\n")
     tables = tables_of(scores, metrics, most)
-    print_shown(tables)
+    print_results(tables)
     if cut := dict.fromkeys(text for table in tables for text in table.notes):
         more = "all rows: --out FILE.md, --format json; of some tasks: --tasks"
         hint(f"of more than {most} rows: {'; '.join(cut)} ({more})")

@@ -14,7 +14,7 @@ from nooch.cli import options as shared
 from nooch.cli.declared import takes
 from nooch.cli.prediction_options import with_reading
 from nooch.cli.runner import Output
-from nooch.cli.terminal import hint, note, print_shown, print_table, say, show_progress
+from nooch.cli.terminal import hint, note, print_results, print_table, say, show_progress
 
 
 @takes("nooch.analysis.intervene:intervene")
@@ -55,7 +55,7 @@ def intervene_command(
     )  # fmt: skip
     note(*result.notes)
     yield {"sentences": result.sentences, "changes": result.table.to_dicts()}
-    print_shown(tables_of(result.scores, ["yes_rate"]) if result.scores else [])
+    print_results(tables_of(result.scores, ["yes_rate"]) if result.scores else [])
     for text in result.sentences:
         say(text)
     files = " ".join(f"{out / name}" for name in ("before.parquet", "edit.parquet"))
@@ -115,7 +115,7 @@ def repair_command(
     repaired = repair(suite, features, out, reading=reading, progress=show_progress, **settings)
     yield {"tasks": repaired.table.to_dicts(), "notes": repaired.notes}
     note(*repaired.notes)
-    print_shown([repaired.display])
+    print_results([repaired.display])
     answers = out / "predictions.parquet"
     threshold = settings.get("threshold", "worst-side")
     hint(f"{out}: next: nooch evaluate {suite} {answers} --threshold {threshold}")
@@ -150,5 +150,5 @@ def collect_next_command(
     content = {"images": next_images.table.to_dicts(), "tasks": next_images.tasks.to_dicts()}
     yield {**content, "notes": next_images.notes}
     note(*next_images.notes)
-    print_shown([next_images.display])
+    print_results([next_images.display])
     hint(f"{out}: {counted(len(next_images.table), 'image')}")

@@ -11,7 +11,7 @@ from nooch.base.errors import check_one_of
 from nooch.cli import options as shared
 from nooch.cli.declared import takes
 from nooch.cli.runner import Output
-from nooch.cli.terminal import hint, note, print_shown, show_progress
+from nooch.cli.terminal import hint, note, print_results, show_progress
 
 _PAPER = "paper"
 
@@ -66,7 +66,7 @@ def tables_command(
     )  # fmt: skip
     written = save_results(sheet, out, overwrite=overwrite)
     yield sheet.json
-    print_shown(sheet.shown())
+    print_results(sheet.shown())
     note(*sheet.notes)
     if written:
         hint(", ".join(map(str, written)))
