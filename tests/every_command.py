@@ -56,6 +56,7 @@ slices suite p.csv --min-support 2 --out out.csv                  | suite, p.csv
 validity suite p.csv other.csv --out out.csv                      | suite, p.csv | file | 300
 audit suite --predictions p.parquet --out out                     | suite, p.parquet | folder | 1000
 audit suite --captions captions.jsonl --out out | suite, captions.jsonl | folder | 1000
+audit ds p.csv --columns weather --bootstrap 100 --out out.csv | ds, p.csv | file | 300
 check ds p.csv --criterion ce --alpha 0.001 --min-hard 1 --out out| ds, p.csv | folder | 1000
 train weights ds --task {car} --alpha 0.001 --out out.csv               | ds | file | 1000
 sweep ds {sweep} --out out                             | ds | folder | 700

@@ -12,6 +12,7 @@ from . import (
 from .analysis.audit import audit as audit
 from .analysis.check import check as check
 from .analysis.collect_next import collect_next as collect_next
+from .analysis.column_audit import audit_columns as audit_columns
 from .analysis.intervene import intervene as intervene
 from .analysis.repair import repair as repair
 from .analysis.slices import find_slices as find_slices

@@ -272,7 +272,7 @@ def repair(
     )  # fmt: skip
     old = None
     if predictions is not None:
-        old = _one_run(read_predictions(predictions, suite, data, reading))
+        old = one_run(read_predictions(predictions, suite, data, reading))
         tasks = [task for task in tasks if task in old.tasks]
         # what is wrong with it is refused before anything is trained
         score(old, tasks=tasks)
@@ -298,7 +298,8 @@ def repair(
     return repaired
 
 
-def _one_run(runs: Sequence[Predictions]) -> Predictions:
+def one_run(runs: Sequence[Predictions]) -> Predictions:
+    """The only run. Raises InputError if there are several."""
     if len(runs) > 1:
         names = some_of(run.run for run in runs)
         raise InputError(f"several runs: {names}", where="predictions", allowed="one run")

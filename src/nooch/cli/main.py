@@ -71,7 +71,7 @@ captions: suite captions.json | suite llava.json blip.json --synonyms words.yaml
 report: suite --out site | suite --predictions model.csv --images photos --out site
 gallery: suite --task car | suite --task car --predictions model.csv --out car.png
 slices: suite model.csv | suite model.csv --tasks car --min-support 20 --out slices.csv
-audit: suite a.csv --out audit | answers.json --questions q.json --labels val.json --out audit
+audit: suite a.csv --out audit | data a.csv --columns site,scanner --features features.npz
 validity: suite a.csv b.csv | suite --captions llava.json --captions blip.json --out v.csv
 intervene: suite --model clip --annotations a.json --out o | suite --model m --annotations d --out o
 repair: suite --features F --out repaired | suite --features f.npz --predictions p.csv --out r

@@ -69,7 +69,7 @@ class LogisticRegression(Refit):
     def __call__(self, trained: Trained, parameters: Parameters, streams: RandomStreams) -> Head:
         """On standardized features."""
         del streams
-        return _logistic(trained.features, trained.labels, penalty="l2", C=parameters["C"])
+        return logistic_head(trained.features, trained.labels, penalty="l2", C=parameters["C"])
 
 
 @dataclass(frozen=True)
@@ -145,7 +145,7 @@ class DFR(Refit):
         streams = RandomStreams(int(random.integers(1 << 31)), "balanced")
         taken = rows[np.flatnonzero(Balance("environments").counts(groups, {}, streams))]
         features, labels = trained.features[taken], trained.labels[taken]
-        return _logistic(features, labels, scaling, penalty="l1", C=strength)
+        return logistic_head(features, labels, scaling, penalty="l1", C=strength)
 
 
 @dataclass(frozen=True)
@@ -233,7 +233,7 @@ def _scaling(features: NDArray[np.float32]) -> _Scaling:
     return mean, np.where(std > 0, std, 1.0)
 
 
-def _logistic(
+def logistic_head(
     features: NDArray[np.float32],
     labels: NDArray[np.bool_],
     scaling: _Scaling | None = None,

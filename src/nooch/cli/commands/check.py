@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from nooch.base.errors import ParameterError
 from nooch.cli import options as shared
 from nooch.cli.commands.import_data import hints_of, with_hints
-from nooch.cli.declared import takes
+from nooch.cli.declared import settings_of, takes
 from nooch.cli.gate import check_junit, conditions_json, end_if_met
 from nooch.cli.prediction_options import read_predictions, with_reading
 from nooch.cli.runner import Output
-from nooch.cli.terminal import hint, note, print_results, say, show_progress
+from nooch.cli.terminal import hint, note, print_results, say, show_progress, with_flags
 
 if TYPE_CHECKING:
     from nooch.analysis.check import Checked
@@ -108,23 +109,41 @@ def slices_command(
 
 
 @takes("nooch.analysis.audit:audit", labels={"type": list[Path]})
+@takes(
+    "nooch.analysis.column_audit:audit_columns",
+    "of_columns",
+    only=["columns", "features", "bootstrap", "seed"],
+    group="Columns",
+    features={"type": str},
+    bootstrap={"default": None},
+    seed={"default": None},
+)
 @with_reading
 def audit_command(
     settings: Any,
+    of_columns: Any,
     reading: Any,
     files: list[Path] = typer.Argument(
         ...,
         metavar="SUITE [PREDICTIONS...]",
-        help="Suite and predictions; with --labels, only predictions or answers.",
+        help="Suite and predictions; with --labels, only predictions or answers; with --columns,"
+        " a dataset or suite, and predictions.",
     ),
     predictions: list[Path] = typer.Option(
         [], "--predictions", help="Predictions or answers; repeat for several models."
     ),
-    out: Path = typer.Option(..., help="Folder to write; it must not exist."),
+    out: Path = typer.Option(
+        None,
+        help="Folder to write, with a page; with --columns a file: .parquet, .csv or .json.",
+    ),
 ) -> Output:
-    """Rank labels that disagree with the models and the context. Writes a page to review them."""
+    """Rank labels that disagree with the models and the context; or audit columns (--columns)."""
     from nooch.analysis.audit import MOST, audit
 
+    if of_columns:
+        yield from _audit_columns(files[0], [*files[1:], *predictions], out, settings, of_columns,
+                                  reading)  # fmt: skip
+        return
     suite = None if settings.get("labels") else files[0]
     predictions = [*files[0 if suite is None else 1 :], *predictions]
     result = audit(
@@ -133,7 +152,46 @@ def audit_command(
     note(*result.notes)
     yield {"labels": result.table.head(settings.get("most", MOST)).to_dicts()}
     print_results([result.display])
-    hint(f"page: {out / 'index.html'}")
+    if out is not None:
+        hint(f"page: {out / 'index.html'}")
+
+
+def _audit_columns(
+    place: Path, predictions: list[Path], out: Path | None, settings: Any, of_columns: Any,
+    reading: Any,
+) -> Output:  # fmt: skip
+    """``nooch audit --columns``."""
+    from nooch.analysis.column_audit import audit_columns
+    from nooch.data.table_files import result_files
+    from nooch.suites import load_suite
+    from nooch.suites.summary import suite_or_dataset
+
+    overwrite, given = settings.pop("overwrite", False), settings.pop("data", None)
+    if "columns" not in of_columns:
+        raise ParameterError(f"`{next(iter(of_columns))}` has no effect on labels",
+                             give=(dict.fromkeys(of_columns), {"columns": ...}))  # fmt: skip
+    usual, shared_names = settings_of("nooch.analysis.audit:audit"), {"split", "tasks", "group"}
+    of_labels = [n for n, v in settings.items() if n not in shared_names and v != usual[n].default]
+    if of_labels:
+        raise ParameterError(f"`{of_labels[0]}` has no effect on columns",
+                             give=(dict.fromkeys(of_labels), {"columns": None}))  # fmt: skip
+    if out is not None:
+        result_files(out, "column audit", overwrite=overwrite)
+    suite, data = suite_or_dataset(place, given)
+    if data is None:
+        data = load_suite(place).require_dataset(None)
+    runs = read_predictions(predictions, reading, suite, data) or None
+    result = audit_columns(
+        data, runs, reading=reading, progress=show_progress, **of_columns,
+        **{name: value for name, value in settings.items() if name in shared_names},
+    )  # fmt: skip
+    if out is not None:
+        result.save(out, overwrite=overwrite)
+    note(*result.notes)
+    yield result.as_json()
+    print_results([result.display])
+    for sentence in result.sentences():
+        say(with_flags(sentence))
 
 
 @takes("nooch.analysis.validity:validity")
