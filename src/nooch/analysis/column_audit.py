@@ -32,6 +32,7 @@ from nooch.base.display import DisplayTable, TabularResult
 from nooch.base.errors import InputError, ParameterError, check_one_of, some_of
 from nooch.base.limits import limited_threads
 from nooch.base.words import counted, plural, readable, unit_notes
+from nooch.criteria.conditions import MOST_VALUES
 from nooch.criteria.phi import KINDS
 from nooch.data import Dataset, as_dataset
 from nooch.data.splits import unit_numbers
@@ -68,8 +69,6 @@ SURE = 0.01
 LARGEST_AUC, LARGEST_DROP = 0.6, 0.03
 """Below these are both intervals of a clean column."""
 _FOLDS = 5
-_MOST_VALUES = 20
-"""Different numbers beyond which a column is divided at its quartiles."""
 _SHUFFLES, _BATCH, _ENOUGH = 1000, 100, 20
 """Shuffles, at a time; they end once so many reach the AUC (Besag and Clifford 1991)."""
 _LEAST = 1e-6
@@ -122,7 +121,7 @@ class AuditedColumn:
         if n < 2:
             problem = f"has {counted(n, 'value')} in {counted(len(part), 'image')}"
             raise InputError(problem, where=where, allowed="at least two values")
-        if n <= _MOST_VALUES or not values.dtype.is_numeric():
+        if n <= MOST_VALUES or not values.dtype.is_numeric():
             known = values.drop_nulls().unique().sort()
             place = values.replace_strict(known, range(n), default=-1, return_dtype=pl.Int64)
             return cls(name, place.to_numpy(), [str(value) for value in known])
