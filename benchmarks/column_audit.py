@@ -1,4 +1,4 @@
-"""How often ``nooch.audit_columns`` has which word, where the truth is known.
+"""Words of ``nooch.audit_columns``, where the truth is known.
 
     python benchmarks/column_audit.py [DRAWS] [SEED] [METADATA of Waterbirds]
 

@@ -2,7 +2,7 @@
 
 Of a column c, a task's labels y and features x, with folds and resamples that keep groups together:
 
-    label      AUC of y by P(y | c) of the other folds       can y be read from c alone?
+    label      AUC of y by P(y | c) of the other folds       can y be read from only c?
     features   AUC of c by x within y = 0 and within y = 1   can c be read from the image?
     drop       balanced error of heads that saw no image with the same value of c, less the one
                of heads that saw as many images without regard to c, on the same images
@@ -63,7 +63,7 @@ Measured = tuple[float | None, float | None, float | None]
 
 INFLATED, CONFOUNDED, CLEAN, TOO_FEW = "INFLATED", "CONFOUNDED", "CLEAN", "TOO FEW"
 WORDS = (INFLATED, CONFOUNDED, CLEAN, TOO_FEW)
-"""Of several that fit, the first one."""
+"""The first one that fits is used."""
 SURE = 0.01
 """Largest p, by Holm, of a confounded column."""
 LARGEST_AUC, LARGEST_DROP = 0.6, 0.03
@@ -179,7 +179,7 @@ class Case:
         for many columns: float64 (k, n) and (k,). ``code``: int64 (k, n).
 
         Half an image of the mean label is added to each value, so that one without images in the
-        other folds says nothing.
+        other folds is neutral.
         """
         k, v = len(code), int(self.code.max()) + 1
         cell = ((np.arange(k)[:, None] * _FOLDS + fold) * v + code) * 2 + self.labels
@@ -284,10 +284,10 @@ def held_out_errors(
 
 
 def drop_of(wrong: Booleans, case: Case, half: Integers) -> tuple[Floats, Measured]:
-    """Balanced error rates of the three heads, float64 (3,), and the drop: that of the first less
+    """Balanced error rates of the three heads, float64 (3,), and the drop: the first one's less
     the mean of the others.
 
-    The interval is that of paired differences, of fewer images by what heads differ by chance,
+    The interval is for paired differences, of fewer images by what heads differ by chance,
     which the other two show: a head's errors have it in common. The first head is one for both
     halves of a value, whose chance adds up; the others' is averaged.
 
@@ -337,7 +337,7 @@ _SCHEMA: dict[str, Any] = {
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ColumnAudit(TabularResult):
-    """What columns tell about labels, and what that costs.
+    """Labels that can be read from columns, and the errors that it costs.
 
     Attributes:
         table: a row for each column and task, each measure with the ends of its 95% interval,
@@ -449,7 +449,7 @@ def audit_columns(
     features show them, and how much a model loses on values that it was not trained on.
 
     Heads are logistic regressions on standardized features, with both labels weighted alike. Words:
-    ``CONFOUNDED``: the interval of the label's AUC is above 0.5, and the AUC is above those of
+    ``CONFOUNDED``: the interval of the label's AUC is above 0.5, and the AUC is larger than for
     columns with shuffled groups (p at most .01 by Holm over all rows); ``INFLATED``: also the
     interval of the drop is above 0; else ``CLEAN``: the interval of the AUC is below 0.6, and the
     one of the drop below 3 points; else ``TOO FEW``.
@@ -530,7 +530,7 @@ def _features(
 
 @dataclass(frozen=True, eq=False)
 class _Audit:
-    """What every row is measured with."""
+    """Shared by all rows: images, features, predictions and resamples."""
 
     part: Dataset
     features: NDArray[np.float32] | None
@@ -568,7 +568,7 @@ class _Audit:
                     [(labels, rates[0], masks)], [self._weights(rows)], case.sizes
                 )
                 row["p"] = case.chance(float(area[0]), fold)
-                # what a column that says nothing speaks against is chance
+                # what an uninformative column speaks against is chance
                 if (found["label"][1] or 0) > 0.5:
                     found["model"] = self._model(task, rows, case, rates[0])
             found["features"], found["drop"] = self._of_features(row, rows, case, reasons)
@@ -577,11 +577,11 @@ class _Audit:
         return row | {"reason": "; ".join(filter(None, reasons)) or None}
 
     def _weights(self, rows: NDArray[np.intp]) -> Floats:
-        """How often each resample draws these images, float64 (n, k)."""
+        """Number of times that each resample draws these images, float64 (n, k)."""
         return np.concatenate([w for _, w in self.draws.weights(rows)], axis=1).astype(np.float64)
 
     def _model(self, task: str, rows: NDArray[np.intp], case: Case, rates: Floats) -> Measured:
-        """How much more often the run errs where the column speaks against the label."""
+        """Difference of the run's error rates, where the column speaks against the label."""
         if self.run is None or task not in self.run.tasks:
             return _NONE
         ids = self.part.images["image_id"][rows]
