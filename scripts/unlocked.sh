@@ -28,7 +28,8 @@ install() { # THE ENVIRONMENT'S PYTHON
   esac
   "$1" -m pip install uv || return
   case "$set $what" in
-    "newest core") "$1" -m pip install pipx && "$1" -m pip wheel --wheel-dir "${1%/bin/*}/wheels" "${WHEEL:-.}" ;;
+    "newest core") "$1" -m pip install pipx &&
+      "$1" -m pip wheel --wheel-dir "${1%/bin/*}/wheels" "${WHEEL:-.}" ;;
     newest*) "$1" -m pip install "${nooch[@]}" ;;
     lowest*) "$1" -m uv pip install --quiet --python "$1" "${lowest[@]}" "${nooch[@]}" ;;
   esac || return
