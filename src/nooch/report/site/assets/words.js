@@ -49,7 +49,7 @@ nooch.inWords = (() => {
     const two = (value) => short(value, 2).replace(/^0(?=.)/, "");
     const p = 1 / (1 + Math.exp(-support));
     const named = contributions(task, spec.name, row, split).filter((one) => one.value * sign > 0.05).slice(0, 3);
-    const because = named.length ? `, from ${named.map((one) => `${one.there ? "" : "no "}${one.name} (${signed(one.value)})`).join(", ")}` : "";
+    const because = named.length ? `: ${named.map((one) => `${one.there ? "" : "no "}${one.name} (${signed(one.value)})`).join(", ")}` : "";
     return `${task.task} ${sign > 0 ? "is expected" : "is not expected"}: P = ${two(p)}, ${two(p / rate)} times the base rate${because}; ${task.task} ${task.labels[row] ? "is" : "is not"} labeled`;
   }
 
