@@ -143,7 +143,7 @@ def test_tampering_and_foreign_versions_are_refused(tmp_path):
     fails(lambda: load_suite(folder), "was altered", kind=FormatError)
     table.unlink()
     fails(lambda: load_suite(folder), "is missing", kind=FormatError)
-    fails(lambda: load_suite(tmp_path), "is not a suite", kind=FormatError)
+    fails(lambda: load_suite(folder.parent / "none"), "is not a suite", kind=FormatError)
 
 
 def test_existing_output_is_not_touched(tmp_path):
