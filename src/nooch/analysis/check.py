@@ -27,6 +27,7 @@ from nooch.criteria.context_fit import no_context
 from nooch.data import Dataset, load_dataset, parquet_bytes
 from nooch.data.dataset import no_dataset
 from nooch.data.importing.broken_images import LIST
+from nooch.data.importing.image_properties import measured
 from nooch.data.importing.import_dataset import import_dataset
 from nooch.data.importing.recognition import recognize
 from nooch.data.importing.table_roles import HINTS, Hints, refuse_hints
@@ -252,6 +253,7 @@ def check(
     baselines: bool = True,
     slices: bool = True,
     captions: Sequence[str | Path] = (),
+    image_properties: bool = False,
     images: str | Path | None = None,
     range: tuple[float, float] | None = None,
     group: str | None = None,
@@ -299,6 +301,8 @@ def check(
         slices: search slices.
         captions: files of captions, as for ``nooch captions``, or a column of text, whose words
             slices are searched by; by default the dataset's own.
+        image_properties: measure brightness, contrast, sharpness, saturation, entropy, aspect,
+            megapixels and JPEG quality of the images; slices are searched by their quartiles.
         images: folder of images for the page, where the dataset records none.
         range: values that become black and white in pictures, of images of more than 8 bits a
             channel; by default what the dataset records, else percentiles of a sample.
@@ -339,8 +343,10 @@ def check(
             dataset, folder, Path(out), images, range, hints, context, progress
         )
         data = data.grouped(group).with_context(context)
-        with_words = captioned(data, captions)
-        split = checked_split(data, split)
+        split, described_data = checked_split(data, split), captioned(data, captions)
+        if image_properties:
+            described_data, missing = measured(described_data, split, images, progress)
+            notes += missing
         judged = judge_runs(
             predictions, data, split, tasks=tasks, reading=reading, threshold=threshold, iou=iou,
             recall=True, baseline=baseline,
@@ -392,7 +398,7 @@ def check(
         notes += comparison.notes if comparison else []
         shown = replace(shown, verdicts=[*shown.verdicts, *whole_sets])
         scores = replace(scores, verdicts=shown.verdicts)
-        judged, new = (replace(one, data=with_words) for one in (judged, new))
+        judged, new = (replace(one, data=described_data) for one in (judged, new))
         where = judged_slices(new, predicted, progress=progress) if slices else None
         unseen = never_together(new, predicted)
         notes = [*notes, chosen_tasks, *_near_alpha(suite), *unseen_note(unseen)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
@@ -22,6 +22,7 @@ from nooch.criteria.conditions import ImageCondition, ImageConditions
 from nooch.criteria.phi import identifier
 from nooch.criteria.presences import fold_numbers
 from nooch.data import Dataset, as_dataset
+from nooch.data.importing.image_properties import measured
 from nooch.data.splits import unit_names, unit_numbers
 from nooch.data.table_files import write_result
 from nooch.evaluation import Predictions
@@ -432,6 +433,8 @@ def find_slices(
     reading: Mapping[str, Any] | None = None,
     min_support: Annotated[int, Meta(ge=2)] = 10,
     captions: Sequence[str | Path] = (),
+    image_properties: bool = False,
+    images: str | Path | None = None,
     group: str | None = None,
     threshold: BoxThreshold | None = None,
     iou: Annotated[float, Meta(gt=0, le=1)] = IOU,
@@ -458,6 +461,9 @@ def find_slices(
         captions: files of captions, as for ``nooch captions``, or a column of text; by default
             the dataset's own. Words in the captions of at least 20 images are conditions, except
             the class's own names and words of grammar.
+        image_properties: measure brightness, contrast, sharpness, saturation, entropy, aspect,
+            megapixels and JPEG quality of the images; their quartiles are conditions.
+        images: folder of the images, where the dataset records none.
         group: column, or pattern of file names, of images that count as one in intervals and tests,
             such as ``scene``; by default the dataset's.
         threshold: score above which a detected box counts, as for ``nooch.check``.
@@ -475,10 +481,12 @@ def find_slices(
     """
     data = captioned(as_dataset(data).grouped(group), captions)
     split = checked_split(data, split)
+    data, notes = measured(data, split, images, progress) if image_properties else (data, [])
     judged = judge_runs(
         predictions, data, split, tasks=tasks, reading=reading, threshold=threshold, iou=iou
     )
     names = predicted_tasks(judged.runs, data.classes, tasks, owner="the dataset", kind="class")
+    judged = replace(judged, notes=[*judged.notes, *notes])
     return judged_slices(judged, names, min_support, progress)
 
 

@@ -78,7 +78,7 @@ class ImageConditions:
         images, whole = self.data.images, self.whole.images
         return [
             condition
-            for column in self.whole.context_columns
+            for column in self.whole.condition_columns
             for condition in _of_column(images[column], whole[column])
         ]
 

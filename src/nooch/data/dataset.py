@@ -83,6 +83,11 @@ def _is_id(values: pl.Series) -> bool:
     return n_values > 20 and values.count() < least * n_values
 
 
+def _is_measured(values: pl.Series) -> bool:
+    """True for decimal numbers of more than 20 values."""
+    return (values.dtype.is_float() or values.dtype.is_decimal()) and values.n_unique() > 20
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Dataset(Displayed):
     """An annotated image collection.
@@ -408,14 +413,23 @@ class Dataset(Displayed):
             return "has the groups of images"
         if values < 2:
             return "has one value" if values else "has no value"
+        if _is_measured(column):
+            return f"has {values:,} decimal numbers, and each would be a context"
         few = f"has {values:,} values for {counted(column.count(), 'image')}, like ids"
         return few if _is_id(column) else None
 
     @property
     def context_columns(self) -> tuple[str, ...]:
-        """Attribute columns that are context: those declared, or all that can be: not the groups',
-        nor like ids, which have more than 20 values: texts of fewer than 10 images each, or whole
-        numbers of fewer than 3.
+        """Attribute columns whose values are context: those declared, or all that can be: as
+        ``condition_columns``, but for decimal numbers of more than 20 values.
+        """
+        return tuple(n for n in self.condition_columns if not _is_measured(self.images[n]))
+
+    @property
+    def condition_columns(self) -> tuple[str, ...]:
+        """Attribute columns that conditions are made of: those declared as context, or all but the
+        groups' and those like ids, which have more than 20 values: texts of fewer than 10 images
+        each, or whole numbers of fewer than 3.
         """
         columns = self.context or [n for n in self.attributes if n not in self._id_columns]
         return tuple(n for n in columns if n != self.group)

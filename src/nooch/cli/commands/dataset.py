@@ -29,17 +29,25 @@ def add_attributes_command(
     captions: list[str] = Option(
         None, help="Files of captions, or a column of text, which become the dataset's captions."
     ),
+    image_properties: bool = Option(
+        False,
+        "--image-properties",
+        help="Add brightness, contrast, sharpness, saturation, entropy, aspect, megapixels and"
+        " jpeg_quality of the images.",
+    ),
+    images: Path = Option(None, help="Folder of the images, where the dataset records none."),
     overwrite: bool = shared.OverwriteOption,
 ) -> Output:
-    """Add columns of a table to a dataset as attributes, or captions."""
+    """Add columns of a table, captions, or properties of image files to a dataset."""
     *tables, out = places
-    if len(tables) > 1 or not (tables or captions):
+    if len(tables) > 1 or not (tables or captions or image_properties):
         problem = f"{counted(len(tables), 'table')} given"
-        ways = {"captions": ...} if not tables else ()
-        raise ParameterError(problem, allowed="one TABLE, then OUT; or captions", give=ways)
+        ways = ({"captions": ...}, {"image_properties": True}) if not tables else ()
+        raise ParameterError(problem, allowed="one TABLE, then OUT", give=ways)
     check_output(out, overwrite=overwrite, marker=DATASET_MARKER)
     from nooch.data import open_dataset, save_dataset
     from nooch.data.image_names import IMAGE_COLUMNS
+    from nooch.data.importing import image_properties as image_files
     from nooch.data.importing.attributes import attribute_table, joined
     from nooch.data.table_files import read_table
     from nooch.evaluation.captions import captioned
@@ -50,23 +58,28 @@ def add_attributes_command(
         given = read_table(table, names=IMAGE_COLUMNS)
         columns = shared.split_names(attributes) or None
         added = attribute_table(data, given, id, columns, where=table)
+    listed = added.height
+    if image_properties:
+        properties = image_files.image_properties(joined(data, added), images, show_progress)
+        note(*image_files.unread_notes(properties))
+        added = properties.join(added, on="image_id", how="left", maintain_order="left")
     said = captioned(joined(data, added), captions or ()).captions if captions else None
     parts = (joined(data.part(number), added, said) for number in range(data.n_parts))
     told = lambda done: show_progress("writing parts", done, data.n_parts)  # noqa: E731
     save_dataset(parts, out, overwrite=overwrite, progress=told)
-    names, left = added.columns[1:], given.height - added.height
+    names, left = added.columns[1:], given.height - listed
     yield {
         "dataset": str(out),
         "attributes": names,
         "images": len(data),
-        "images_listed": added.height,
+        "images_listed": listed,
         "rows_left_out": left,
     }
-    if absent := len(data) - added.height:
+    if absent := len(data) - listed:
         note(f"{absent:,} images are not in the table: they have no value")
     if left:
         note(f"{left:,} rows are of images that are not in the dataset")
     if said is not None:
         names = [*names, "captions"]
         note(f"{said['image_id'].n_unique():,} of {len(data):,} images have captions")
-    say(f"{out}: {', '.join(names)} for {added.height:,} of {len(data):,} images")
+    say(f"{out}: {', '.join(names)} for {listed:,} of {len(data):,} images")
