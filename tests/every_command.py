@@ -78,7 +78,7 @@ export suite out --to hf                                          | suite | fold
 export suite out --to pope                                        | suite | folder | 300
 tools add-attributes ds weather.csv out | ds, weather.csv | data | 1000
 tools add-attributes ds out --captions captions.jsonl | ds, captions.jsonl | data | 1000
-tools add-attributes ds out --image-properties | ds | data | 300
+tools add-attributes ds out --image-properties | ds | data | 1000
 tools embed ds --encoder vectors.npz                                    | ds, vectors.npz |  |
 import table areas.parquet {table} out                            | areas.parquet | data | 2500
 import coco --things train.json {captions} out | train.json, captions.json | data | 700

@@ -31,7 +31,7 @@ from nooch.data.coverage import areas_table, exceptions_table
 from nooch.data.dataset import Dataset
 from nooch.data.fingerprint import fingerprint_of
 from nooch.data.part_files import FORMAT_VERSION, FileRecord, Header, file_record, open_parts
-from nooch.data.table_files import sealed_header
+from nooch.data.table_files import parquet_bytes, sealed_header
 from nooch.data.table_schema import ALL, SPLITS, is_ascending
 
 
@@ -160,9 +160,9 @@ def write_table(table: pl.DataFrame, folder: Path, kind: str, number: int, n_par
     make_folder(file.parent)
     # as a new file: a dataset that was just imported may share the one that is here
     with replacing(file) as partial:
-        table.write_parquet(
-            partial, compression="zstd" if kind == "captions" and n_parts == 1 else "lz4"
-        )
+        # not by polars, whose error on a full disk does not always have the reason
+        packed = "zstd" if kind == "captions" and n_parts == 1 else "lz4"
+        partial.write_bytes(parquet_bytes(table, packed))
     return file
 
 

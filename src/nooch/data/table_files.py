@@ -469,10 +469,10 @@ def are_exact_integers(values: pl.Series) -> pl.Series:
     return values.is_finite() & (values == values.round()) & (values.abs() <= 2**53)
 
 
-def parquet_bytes(table: pl.DataFrame) -> bytes:
+def parquet_bytes(table: pl.DataFrame, compression: Any = "zstd") -> bytes:
     """A table as the content of a Parquet file."""
     buffer = io.BytesIO()
-    table.write_parquet(buffer)
+    table.write_parquet(buffer, compression=compression)
     return buffer.getvalue()
 
 

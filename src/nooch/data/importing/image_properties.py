@@ -45,8 +45,8 @@ def image_properties(
     luma, 0 to 1), ``contrast`` (its standard deviation, 0 to .5), ``sharpness`` (variance of the
     Laplacian of the luma of 0 to 255; small if blurred), ``saturation`` (mean of HSV's, 0 to 1),
     ``entropy`` (of the luma's 256 values, in bits, 0 to 8; small if there is little to see),
-    ``aspect`` (width over height), ``megapixels`` and ``jpeg_quality`` (1 to 100: of libjpeg with the
-    nearest table; null for other formats). Null where a file is missing or cannot be read.
+    ``aspect`` (width over height), ``megapixels`` and ``jpeg_quality`` (1 to 100: of libjpeg with
+    the nearest table; null for other formats). Null where a file is missing or cannot be read.
 
     Args:
         data: the dataset.
