@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 
 _IRREGULAR = {
     "person": "people",
@@ -48,6 +49,11 @@ _TOKEN = re.compile(r"[^\W_]+")
 def words_of(text: str) -> list[str]:
     """The words of a text, in small letters."""
     return _TOKEN.findall(text.casefold())
+
+
+def padded_words(text: str) -> str:
+    """The words of a text in small letters, with a blank before and after each."""
+    return f" {' '.join(words_of(unicodedata.normalize('NFKC', text)))} "
 
 
 def readable(name: str) -> str:

@@ -13,9 +13,9 @@ import numpy as np
 import polars as pl
 
 from nooch.base.errors import Command, InputError, ParameterError, some_of
+from nooch.base.words import padded_words
 from nooch.criteria.phi import Phi, identifier, json_values
 from nooch.data import Dataset
-from nooch.data.dataset import padded_words
 
 LABELS = ("y", "label")
 """Names of the task's label in phi; the task's own name is a third."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
@@ -25,7 +24,7 @@ from nooch.base.errors import (
     some_of,
     wrong_type,
 )
-from nooch.base.words import counted, words_of
+from nooch.base.words import counted, padded_words
 from nooch.data.coverage import (
     Gaps,
     check_kinds,
@@ -50,6 +49,8 @@ from nooch.data.table_schema import (
     check_images,
     check_split,
     complete_columns,
+    is_id,
+    is_measured,
 )
 
 _STORED = ("images", "areas", "captions", "embeddings", "exceptions", "confidences", "objects")
@@ -67,25 +68,6 @@ def replaced_columns(table: csr_array, by: csr_array, columns: NDArray[np.int64]
 
 
 ImageId = int | str
-
-
-def padded_words(text: str) -> str:
-    """The words of a text in small letters, with a blank before and after each."""
-    return f" {' '.join(words_of(unicodedata.normalize('NFKC', text)))} "
-
-
-def _is_id(values: pl.Series) -> bool:
-    """True for more than 20 texts, of fewer than 10 images each, or whole numbers of fewer than 3:
-    a year also has few images.
-    """
-    kind, n_values = values.dtype, values.drop_nulls().n_unique()
-    least = 3 if kind.is_integer() else 10 if kind in (pl.String, pl.Categorical, pl.Enum) else 0
-    return n_values > 20 and values.count() < least * n_values
-
-
-def _is_measured(values: pl.Series) -> bool:
-    """True for decimal numbers of more than 20 values."""
-    return (values.dtype.is_float() or values.dtype.is_decimal()) and values.n_unique() > 20
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -413,17 +395,17 @@ class Dataset(Displayed):
             return "has the groups of images"
         if values < 2:
             return "has one value" if values else "has no value"
-        if _is_measured(column):
+        if is_measured(column):
             return f"has {values:,} decimal numbers, and each would be a context"
         few = f"has {values:,} values for {counted(column.count(), 'image')}, like ids"
-        return few if _is_id(column) else None
+        return few if is_id(column) else None
 
     @property
     def context_columns(self) -> tuple[str, ...]:
         """Attribute columns whose values are context: those declared, or all that can be: as
         ``condition_columns``, but for decimal numbers of more than 20 values.
         """
-        return tuple(n for n in self.condition_columns if not _is_measured(self.images[n]))
+        return tuple(n for n in self.condition_columns if not is_measured(self.images[n]))
 
     @property
     def condition_columns(self) -> tuple[str, ...]:
@@ -436,7 +418,7 @@ class Dataset(Displayed):
 
     @property
     def _id_columns(self) -> list[str]:
-        return [n for n in self.attributes if n != self.group and _is_id(self.images[n])]
+        return [n for n in self.attributes if n != self.group and is_id(self.images[n])]
 
     @property
     def id_notes(self) -> list[str]:

@@ -346,3 +346,17 @@ def check_captions(captions: pl.DataFrame, images: pl.DataFrame) -> pl.DataFrame
             "out",
         )
     return captions.drop_nulls("caption").sort("image_id", maintain_order=True)
+
+
+def is_id(values: pl.Series) -> bool:
+    """True for more than 20 texts, of fewer than 10 images each, or whole numbers of fewer than 3:
+    a year also has few images.
+    """
+    kind, n_values = values.dtype, values.drop_nulls().n_unique()
+    least = 3 if kind.is_integer() else 10 if kind in (pl.String, pl.Categorical, pl.Enum) else 0
+    return n_values > 20 and values.count() < least * n_values
+
+
+def is_measured(values: pl.Series) -> bool:
+    """True for decimal numbers of more than 20 values."""
+    return (values.dtype.is_float() or values.dtype.is_decimal()) and values.n_unique() > 20
