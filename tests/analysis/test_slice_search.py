@@ -29,6 +29,7 @@ from nooch.criteria.conditions import ImageCondition, ImageConditions
 from nooch.data import Dataset
 from nooch.evaluation.findings import Outcomes, size_strata
 from nooch.evaluation.metrics.rate_gaps import rate_gap
+from nooch.evaluation.rate_words import condition_words
 from nooch.suites import ChallengeSet
 
 
@@ -456,6 +457,16 @@ def test_words_of_captions_are_conditions():
     assert "boat" not in {one.name for one in others}
     about = {name for row in found.table["about"] for name in row}
     assert not about & {"boat", "boats", "the", "on", "a"}
+
+
+def test_two_words_share_their_caption():
+    pairs = {
+        ("with 'a' in the caption", "with 'b' in the caption"): "with 'a' and 'b' in the caption",
+        ("with a road", "with 'b' in the caption"): "with a road and 'b' in the caption",
+        ("with 'b' in the caption",): "with 'b' in the caption",
+        ("with 'b' in the caption", "without a road"): "with 'b' in the caption and without a road",
+    }
+    assert {conditions: condition_words(conditions) for conditions in pairs} == pairs
 
 
 def test_noise_in_words_is_rarely_confirmed():

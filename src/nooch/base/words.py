@@ -145,6 +145,8 @@ def unit_notes(group: str | None) -> list[str]:
     return [f"images are in groups by {group}, which count as one each"] if group else []
 
 
+CAPTIONED = " in the caption"
+"""Ending of a condition on a word."""
 _DEVICES = ("scanner", "camera", "device", "sensor", "microscope", "phone")
 """Columns of what took the image, whose values are read as names of it."""
 

@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from nooch.base.words import plural, readable, value_words, with_article
+from nooch.base.words import CAPTIONED, plural, readable, value_words, with_article
 from nooch.criteria.phi import KINDS, identifier, literal_text
 from nooch.data import Dataset
 from nooch.data.splits import unit_numbers
@@ -186,4 +186,4 @@ def _of_words(
         inside[places] = True
         call = f"word({identifier(word)})"
         phi = _guarded(call, call, holes=holes)
-        yield ImageCondition(word, f"with '{word}' in the caption", phi, inside, of_word=True)
+        yield ImageCondition(word, f"with '{word}'{CAPTIONED}", phi, inside, of_word=True)

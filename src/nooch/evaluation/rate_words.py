@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from nooch.base.words import plural, printable, readable, with_article
+from nooch.base.words import CAPTIONED, plural, printable, readable, with_article
 
 _LARGEST_RATIO = 20
 _LEAST_RATIO = 1.1
@@ -105,7 +105,9 @@ def claims_in(row: Mapping[str, Any], where: str) -> str:
 
 
 def condition_words(conditions: Sequence[str]) -> str:
-    """Conditions of a slice in words: "with a road and sky"."""
+    """Conditions of a slice in words: "with a road and sky", "with 'a' and 'b' in the caption"."""
+    if all(text.endswith(CAPTIONED) for text in conditions):
+        conditions = [*(text.removesuffix(CAPTIONED) for text in conditions[:-1]), conditions[-1]]
     first, *more = conditions
     short = first.startswith("with ")
     return first + "".join(f" and {text.removeprefix('with ') if short else text}" for text in more)
