@@ -437,6 +437,27 @@ def with_captions(planted, *, seed=0, n=500):
     return Dataset.build(images, ["boat", "dock"], areas, table), answers, has
 
 
+def test_bins_of_sizes_take_the_place_of_quantiles(data):
+    area = data.area("car")
+    answers = answers_that_miss(data, (area >= 0.1) & (area < 0.2))
+    row = find_slices(data, answers, sizes=(0.1, 0.2)).table.row(0, named=True)
+    assert row["conditions"] == ["among cars on at least 10.00% and less than 20.00% of the image"]
+    assert (row["confirmed"], row["by_size"]) == (True, False)
+    assert row["phi"] == "present(car) AND area(car) >= 0.1 AND area(car) < 0.2"
+    found = ImageConditions(data, data, sizes=(0.1, 0.2)).of_task("car", size=True)
+    bins = [one for one in found if one.name == "car"]
+    assert sum(one.holds.astype(int) for one in bins).tolist() == [1] * len(data)
+    for one in bins:
+        marks = Attribute(one.phi).fit(data).phi(data, "car")
+        assert marks.tolist() == one.holds.tolist()
+    for sizes in ((0.2, 0.1), (0.1, 0.1), (0.0,), (1.0,)):
+        fails(
+            lambda sizes=sizes: find_slices(data, answers, sizes=sizes),
+            "ascending fractions",
+            kind=ParameterError,
+        )
+
+
 def test_words_of_captions_are_conditions():
     data, answers, has = with_captions(planted=True)
     found = find_slices(data, answers)

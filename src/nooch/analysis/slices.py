@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from nooch.base.calls import Progress, checked, no_progress, tracked
 from nooch.base.display import DisplayTable, TabularResult
+from nooch.base.errors import ParameterError, some_of
 from nooch.base.words import plural, readable, unit_notes, words_of
 from nooch.criteria.conditions import ImageCondition, ImageConditions
 from nooch.criteria.phi import identifier
@@ -432,6 +433,7 @@ def find_slices(
     tasks: Sequence[str] | None = None,
     reading: Mapping[str, Any] | None = None,
     min_support: Annotated[int, Meta(ge=2)] = 10,
+    sizes: Sequence[float] = (),
     captions: Sequence[str | Path] = (),
     image_properties: bool = False,
     images: str | Path | None = None,
@@ -458,6 +460,8 @@ def find_slices(
         tasks: names of tasks; by default all that have predictions.
         reading: how files of predictions are read: keywords of ``nooch.load_predictions``.
         min_support: minimum number of images (or groups) in a slice.
+        sizes: areas of the target, ascending fractions of the image, between which misses are
+            compared, such as 0.01 and 0.1; by default its smallest and largest quarter and half.
         captions: files of captions, as for ``nooch captions``, or a column of text; by default
             the dataset's own. Words in the captions of at least 20 images are conditions, except
             the class's own names and words of grammar.
@@ -481,13 +485,16 @@ def find_slices(
     """
     data = captioned(as_dataset(data).grouped(group), captions)
     split = checked_split(data, split)
+    if (sizes and not 0 < sizes[0] <= sizes[-1] < 1) or sorted({*sizes}) != [*sizes]:
+        problem = f"is {some_of(sizes)}"
+        raise ParameterError(problem, where="`sizes`", allowed="ascending fractions of the image")
     data, notes = measured(data, split, images, progress) if image_properties else (data, [])
     judged = judge_runs(
         predictions, data, split, tasks=tasks, reading=reading, threshold=threshold, iou=iou
     )
     names = predicted_tasks(judged.runs, data.classes, tasks, owner="the dataset", kind="class")
     judged = replace(judged, notes=[*judged.notes, *notes])
-    return judged_slices(judged, names, min_support, progress)
+    return judged_slices(judged, names, min_support, progress, sizes)
 
 
 def judged_slices(
@@ -495,19 +502,20 @@ def judged_slices(
     tasks: Sequence[str],
     min_support: int = 10,
     progress: Progress = no_progress,
+    sizes: Sequence[float] = (),
 ) -> Slices:
     """As ``find_slices``, of runs that are judged in a dataset."""
     part, data = judged.part, judged.data
     assert data is not None  # noqa: S101 - they have its part
     alone = judged.one_label
     stop_words = _stop_words(part)
-    shared = HalvedConditions(ImageConditions(part, data, alone, stop_words), _half(part))
+    shared = HalvedConditions(ImageConditions(part, data, alone, stop_words, sizes), _half(part))
     families = slice_families(words=stop_words is not None)
     for task in tracked(tasks, len(tasks), "searching slices, tasks", progress):
         labeled, everything = judged.labeled(task)
         conditions = shared
         if labeled is not part:
-            of_labeled = ImageConditions(labeled, data, alone, stop_words)
+            of_labeled = ImageConditions(labeled, data, alone, stop_words, sizes)
             conditions = HalvedConditions(of_labeled, _half(labeled))
         if len(labeled):
             _of_task(everything, judged.runs, conditions, min_support, families)

@@ -6,10 +6,10 @@ by value or quartile, and words of captions. Slices search them, and phi takes a
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain
+from itertools import chain, pairwise
 
 import numpy as np
 import polars as pl
@@ -61,12 +61,15 @@ class ImageConditions:
         whole: all images that phi has to have a value for.
         columns_alone: classes are not conditions: labels exclude each other.
         stop_words: words that are not conditions; None: none is.
+        sizes: areas between which the target's is a condition, ascending fractions of the image;
+            by default its quarters and halves.
     """
 
     data: Dataset
     whole: Dataset
     columns_alone: bool = False
     stop_words: Collection[str] | None = None
+    sizes: Sequence[float] = ()
 
     @cached_property
     def _of_classes(self) -> dict[str, list[ImageCondition]]:
@@ -100,7 +103,10 @@ class ImageConditions:
         also of the target's area.
         """
         others = [c for name, some in self._of_classes.items() if name != task for c in some]
-        sizes = _of_size(self.data, task, self.whole) if size and self.data.has_areas else ()
+        sizes: Iterable[ImageCondition] = ()
+        if size and self.data.has_areas:
+            sizes = _of_size(self.data, task, self.whole)
+            sizes = _of_bins(self.data, task, self.whole, self.sizes) if self.sizes else sizes
         words = [condition for condition in self._of_words if condition.name not in own_words]
         return [*others, *sizes, *self._of_columns, *words]
 
@@ -140,6 +146,23 @@ def _of_size(data: Dataset, task: str, whole: Dataset) -> Iterator[ImageConditio
         with np.errstate(invalid="ignore"):
             yield ImageCondition(task, smallest, _area(task, f"< {low!r}", whole), areas < low)
             yield ImageCondition(task, largest, _area(task, f"> {high!r}", whole), areas > high)
+
+
+def _of_bins(
+    data: Dataset, task: str, whole: Dataset, sizes: Sequence[float]
+) -> Iterator[ImageCondition]:
+    areas = data.area(task, unknown=np.nan)
+    area = f"area({identifier(task)})"
+    for low, high in pairwise((None, *sizes, None)):
+        words = [] if low is None else [f"at least {low:.2%}"]
+        tests = [] if low is None else [f"{area} >= {low!r}"]
+        words += [] if high is None else [f"less than {high:.2%}"]
+        tests += [] if high is None else [f"{area} < {high!r}"]
+        with np.errstate(invalid="ignore"):
+            holds = (areas >= (low or 0)) & (areas < (np.inf if high is None else high))
+        text = f"among {plural(task)} on {' and '.join(words)} of the image"
+        known = [f"{area} IS NOT NULL"] if whole.gaps is not None or not whole.has_areas else []
+        yield ImageCondition(task, text, " AND ".join([*known, *tests]), holds)
 
 
 def _of_column(values: pl.Series, whole: pl.Series) -> Iterator[ImageCondition]:
