@@ -12,6 +12,7 @@ import nooch
 from nooch.base.errors import ParameterError
 from nooch.evaluation import prediction_files
 from nooch.evaluation.boxes.matched import MatchedRun
+from nooch.evaluation.boxes.matching import Boxes, Detections
 from nooch.evaluation.judged import judge_runs
 from nooch.evaluation.metrics.proportions import wilson_of_groups
 from nooch.evaluation.metrics.rate_gaps import rate_gap
@@ -109,6 +110,29 @@ def test_slices_count_objects(planted):
     assert row["of_boxes"]
     assert row["rate_rest"] == pytest.approx(truth["missed"][1])
     assert f"{sum(missed):,} of {len(missed):,} missed" in found.sentences()[0]
+
+
+def test_false_boxes_are_counted_and_name_what_to_collect(planted):
+    """A second box next to each claim: boxes are counted, not only images."""
+    data, run, truth = planted
+    boxes = run.boxes.boxes
+    empty = np.flatnonzero(~data.labels("car")[boxes.image])
+    more = Boxes(boxes.image[empty], boxes.label[empty], boxes.box[empty] + [200, 0, 0, 0])
+    both = Boxes(*(np.concatenate([getattr(b, name) for b in (boxes, more)])
+                   for name in ("image", "label", "box")))  # fmt: skip
+    run = replace(run, boxes=Detections(both, np.full(len(both), 0.9)))
+    found = nooch.find_slices(data, run)
+    row = found.table.row(by_predicate=pl.col("side") == "negative", named=True)
+    per_image = [2 * rate / 1000 for rate in truth["false_boxes"]]
+    assert [row["false_boxes"], row["false_boxes_rest"]] == pytest.approx(per_image)
+    here, elsewhere = (f"{1000 * rate:.0f}" for rate in per_image)
+    words = f"{here} false cars per 1,000 images, {elsewhere} elsewhere"
+    (sentence,) = found.to_collect
+    assert sentence == (
+        f"to collect: images with a road but no car: {words} (phi: NOT present(car) AND"
+        " present(road))"
+    )
+    assert any(words in text for text in found.sentences())
 
 
 def test_objects_of_one_image_that_err_together_widen_the_interval():

@@ -23,6 +23,7 @@ from nooch.criteria.phi import identifier
 from nooch.data import Dataset
 from nooch.evaluation import Predictions
 from nooch.evaluation.answer_sample import AskedSample
+from nooch.evaluation.boxes.image_metrics import OBJECT
 from nooch.evaluation.comparison import RunComparison, change_rates, change_sentence
 from nooch.evaluation.detectable import too_few, units_of_cells
 from nooch.evaluation.findings import (
@@ -48,6 +49,7 @@ from nooch.evaluation.rate_words import (
     compared,
     condition_words,
     error_words,
+    false_box_words,
     model_name,
     objects_of,
     percent,
@@ -322,7 +324,8 @@ def _of_slice(row: Mapping[str, Any], sources: AnswerSources) -> ErrorFinding:
     points = row["effect"] if row["by_size"] else None
     finding = ErrorFinding(
         "size" if task in row["about"] else "context", task, row["run"], row["side"], errors,
-        compared(errors, rates, points, task), size_effect(row), row["low"], rates,
+        compared(errors, rates, points, task), size_effect(row) or false_box_words(row),
+        row["low"], rates,
         [*dict.fromkeys([*(n for n in row["about"] if n in sources.judged.part.classes), task])],
         phi=row["phi"],
     )  # fmt: skip
@@ -420,7 +423,7 @@ def left_out(
             few = f" ({too_few(found, task)})"
             add(f"too few {what} with or without its context to tell", task, few)
     for task in data.classes:
-        if task not in predicted:
+        if task not in predicted and OBJECT not in predicted:
             add("no predictions", task)
     return list(reasons.items())
 

@@ -40,6 +40,7 @@ from nooch.evaluation import (
     evaluate,
     run_notes,
 )
+from nooch.evaluation.boxes.image_metrics import OF_ANY_CLASS
 from nooch.evaluation.boxes.matched import IOU
 from nooch.evaluation.captions import captioned
 from nooch.evaluation.comparison import RunComparison, compare_runs
@@ -146,6 +147,7 @@ _CONTEXT = (
     "for findings by context import more labels per image, add columns such as the place (nooch"
     " tools add-attributes), or predict areas (nooch annotate)"
 )
+_ANY_CLASS = "counts are of any class: slices are searched; criteria need boxes with classes"
 _MOST_ERRORS = 12
 _MANY_TASKS = 20
 
@@ -343,14 +345,17 @@ def check(
             dataset, folder, Path(out), images, range, hints, context, progress
         )
         data = data.grouped(group).with_context(context)
-        split, described_data = checked_split(data, split), captioned(data, captions)
-        if image_properties:
-            described_data, missing = measured(described_data, split, images, progress)
-            notes += missing
+        split = checked_split(data, split)
         judged = judge_runs(
             predictions, data, split, tasks=tasks, reading=reading, threshold=threshold, iou=iou,
             recall=True, baseline=baseline,
         )  # fmt: skip
+        # with classes for counts of any class
+        data = judged.data or data
+        described_data = captioned(data, captions)
+        if image_properties:
+            described_data, missing = measured(described_data, split, images, progress)
+            notes += missing
         runs = judged.runs
         names = [run.run for run in runs]
         conditions = [parse_condition(c).of_runs(names, judged.baseline) for c in fail_if]
@@ -359,7 +364,11 @@ def check(
         predicted = predicted_tasks(runs, data.classes, tasks, owner="the dataset", kind="class")
         # classes without predictions are listed as left out
         notes += task_notes(runs, data.classes, "dataset", tasks, all_needed=tasks is not None)
-        criteria, reasons = _criteria(data, criterion, CE(alpha=alpha, beta=beta))
+        any_class = predicted == [*OF_ANY_CLASS]
+        criteria, reasons = (
+            (all_easy(data), [_ANY_CLASS]) if any_class
+            else _criteria(data, criterion, CE(alpha=alpha, beta=beta))
+        )  # fmt: skip
         notes += reasons + data.id_notes
         answers = largest_answers(runs, decision, exclusive=judged.one_label)
         if answers is not runs:
@@ -383,7 +392,7 @@ def check(
             bootstrap = 200 if many else 1000
             notes += ["intervals use 200 resamples (more than 20 tasks)"] if many else []
         scored = [run for run in runs if set(run.tasks) & set(suite.tasks)]
-        plain = baseline_runs(data, suite.tasks, split) if baselines else []
+        plain = baseline_runs(data, suite.tasks, split) if baselines and not any_class else []
         scores = evaluate(
             suite, replace(judged, runs=[*scored, *plain]), split=split, bootstrap=bootstrap,
             seed=seed, fail_if=[c.text for c in conditions if c.metric in METRIC_NAMES],

@@ -27,6 +27,7 @@ from nooch.data.importing.image_properties import measured
 from nooch.data.splits import unit_names, unit_numbers
 from nooch.data.table_files import write_result
 from nooch.evaluation import Predictions
+from nooch.evaluation.boxes.image_metrics import OF_ANY_CLASS
 from nooch.evaluation.boxes.matched import IOU
 from nooch.evaluation.captions import captioned
 from nooch.evaluation.clauses import LANGUAGES, language_words
@@ -42,7 +43,7 @@ from nooch.evaluation.metrics.pointwise import worst_case
 from nooch.evaluation.metrics.proportions import wilson, wilson_of_groups
 from nooch.evaluation.metrics.rate_gaps import RateGap, rate_gap
 from nooch.evaluation.predictions import predicted_tasks
-from nooch.evaluation.rate_words import claims_in, condition_words, objects_of
+from nooch.evaluation.rate_words import claims_in, condition_words, false_box_words, objects_of
 from nooch.evaluation.vocabulary import COCO, load_vocabulary
 from nooch.suites import ChallengeSet
 
@@ -280,7 +281,8 @@ class SliceSide:
         wrong = self.outcomes.wrong
         with np.errstate(divide="ignore", invalid="ignore"):
             rest = (wrong.sum() - hits) / (len(wrong) - support)
-        for index in np.flatnonzero(hits / support - rest >= LEAST_DROP).tolist():
+            far = hits / support - rest >= LEAST_DROP
+        for index in np.flatnonzero(far).tolist():
             yield self.conditions[index]
 
     def _pairs(
@@ -335,7 +337,8 @@ _SCHEMA: dict[str, Any] = {
     "run": pl.String, "task": pl.String, "side": pl.String, "split": pl.String,
     "conditions": pl.List(pl.String), "about": pl.List(pl.String), "n": pl.Int64,
     "errors": pl.Int64, "rate": pl.Float64, "rate_low": pl.Float64, "rate_high": pl.Float64,
-    "rate_rest": pl.Float64, "n_test": pl.Int64, "errors_test": pl.Int64, "effect": pl.Float64,
+    "rate_rest": pl.Float64, "false_boxes": pl.Float64, "false_boxes_rest": pl.Float64,
+    "n_test": pl.Int64, "errors_test": pl.Int64, "effect": pl.Float64,
     "low": pl.Float64, "high": pl.Float64, "p": pl.Float64, "p_adjusted": pl.Float64,
     "confirmed": pl.Boolean, "by_size": pl.Boolean, "of_boxes": pl.Boolean,
     "one_label": pl.Boolean, "phi": pl.String,
@@ -353,6 +356,8 @@ class Slices(TabularResult):
             the images that test it (all of them for one condition, of a pair the half that did not
             find it), images, errors, the ``effect`` (difference of the rates) with an interval, the
             one-sided p-value, and ``p_adjusted`` (Holm), both corrected for all slices tested.
+            ``false_boxes`` and ``false_boxes_rest``: boxes of no object, per image, in images of
+            the slice and in the others without the class, where boxes are matched; else null.
             ``confirmed``: the interval excludes 0, and ``p_adjusted`` is at most 0.05.
             ``by_size``: the test compares objects of the same size; ``of_boxes``: objects are
             counted. ``phi``: the slice as the
@@ -387,7 +392,19 @@ class Slices(TabularResult):
         rows = self.table.with_columns(conditions).select(columns).rows()
         title = f"Slices({self.counts})"
         words = [name.replace("_", " ") for name in columns]
-        return DisplayTable(title, words, rows, left=3, notes=self.sentences(5))
+        notes = [*self.sentences(5), *self.to_collect]
+        return DisplayTable(title, words, rows, left=3, notes=notes)
+
+    @property
+    def to_collect(self) -> list[str]:
+        """A sentence: the confirmed slice in which boxes of no object are the most."""
+        rows = self.table.filter("confirmed", pl.col("false_boxes") > 0)
+        rows = rows.sort("false_boxes", descending=True, maintain_order=True).head(1)
+        return [
+            f"to collect: {images}: {false_box_words(row)} (phi: {row['phi']})"
+            for row in rows.iter_rows(named=True)
+            for images in [claims_in(row, condition_words(row["conditions"])).partition(" in ")[2]]
+        ]
 
     def sentences(self, most: int = 10) -> list[str]:
         """The first slices in words, each run's name before them if there are several."""
@@ -421,6 +438,7 @@ def _sentence(row: Mapping[str, Any]) -> str:
     else:
         claimed, _, images = claims_in(row, where).partition(" in ")
         what = f"{images.capitalize()}: {claimed} claimed in {row['errors']:,} of {row['n']:,}"
+        test += filter(None, [false_box_words(row)])
     return f"{what}, {100 * row['rate_rest']:.0f}% elsewhere ({'; '.join([*test, held])})"
 
 
@@ -492,6 +510,7 @@ def find_slices(
     judged = judge_runs(
         predictions, data, split, tasks=tasks, reading=reading, threshold=threshold, iou=iou
     )
+    data = judged.data or data
     names = predicted_tasks(judged.runs, data.classes, tasks, owner="the dataset", kind="class")
     judged = replace(judged, notes=[*judged.notes, *notes])
     return judged_slices(judged, names, min_support, progress, sizes)
@@ -571,7 +590,9 @@ def _of_task(
     units = None if groups is None else unit_numbers(groups)
     for side, of_side in (("positive", labels), ("negative", ~labels)):
         missed = side == "positive"
-        known = conditions.all.of_task(task, size=missed, own_words=own)
+        any_class = task in OF_ANY_CLASS
+        known = conditions.all.of_task(task, size=missed and not any_class, own_words=own)
+        known = [condition for condition in known if condition.name not in OF_ANY_CLASS]
         kept = _distinct(known, of_side, least, units)
         n = conditions.counts(kept, of_side) if kept else []
         for run in (run for run in runs if kept and task in run.tasks):
@@ -582,7 +603,8 @@ def _of_task(
             slice_side = SliceSide(task, kept, of_side, outcomes, conditions.halves, n, units)
             for piece in slice_side.tested(least, families):
                 label = f"present({identifier(task)})"
-                phi = [label if missed else f"NOT {label}", *(c.phi for c in piece.conditions)]
+                own_label = [] if any_class else [label if missed else f"NOT {label}"]
+                phi = [*own_label, *(c.phi for c in piece.conditions)]
                 row = {
                     "run": run.run, "task": task, "side": side, "phi": " AND ".join(phi),
                     "of_boxes": run.objects is not None, "one_label": conditions.all.columns_alone,
@@ -616,6 +638,7 @@ def _counts(piece: FoundSlice, side: SliceSide, everything: ChallengeSet) -> dic
     outcomes = side.outcomes
     inside, other = piece.inside[outcomes.row], piece.other[outcomes.row]
     events, groups = outcomes.wrong[inside], outcomes.groups
+    boxes = outcomes.false_boxes
     low, high = wilson_of_groups(events, None if groups is None else groups[inside])
     wrong = piece.inside & outcomes.images_with_errors(len(everything))
     return {
@@ -623,6 +646,8 @@ def _counts(piece: FoundSlice, side: SliceSide, everything: ChallengeSet) -> dic
         "about": [c.name for c in piece.conditions], "n": len(events), "errors": int(events.sum()),
         "rate": float(events.mean()) if len(events) else None, "rate_low": low, "rate_high": high,
         "rate_rest": float(outcomes.wrong[other].mean()) if other.any() else None,
+        **{name: float(boxes[of].mean()) if boxes is not None and of.any() else None
+           for name, of in (("false_boxes", inside), ("false_boxes_rest", other))},
         "by_size": side.strata(piece.conditions) is not None,
         "images": some_images(everything.image_ids, wrong),
     }  # fmt: skip

@@ -339,6 +339,7 @@ class Outcomes:
         row: row in the set of the image, intp (n,).
         strata: of the object's size, integers (n,); None where it is not compared.
         groups: integers (n,), outcomes that are alike; None where each is one.
+        false_boxes: int64 (n,), of images in which boxes are matched, those of no object; or None.
     """
 
     wrong: NDArray[np.bool_]
@@ -346,6 +347,7 @@ class Outcomes:
     row: NDArray[np.intp]
     strata: NDArray[np.integer[Any]] | None
     groups: NDArray[np.integer[Any]] | None
+    false_boxes: NDArray[np.int64] | None = None
 
     def images_with_errors(self, n: int) -> NDArray[np.bool_]:
         """Images of the set in which anything is wrong, bool (n,)."""
@@ -364,19 +366,25 @@ def outcomes_of(
     """
     is_missed = side == SIDES[0]
     of_side = challenge.labels if is_missed else ~challenge.labels
+    at, ids = np.empty(0, np.int64), challenge.image_ids
+    if run.objects is not None:
+        at = positions(run.image_ids.cast(ids.dtype, strict=False), ids)
+        at = np.where((at >= 0) & of_side[at], at, -1)
     if run.objects is None or not is_missed:
         row = np.flatnonzero(of_side)
         values = values_of(run, challenge)
         wrong = are_wrong(challenge.labels, values, run.scale)[row]
         strata = sizes[row] if sizes is not None and is_missed else None
         groups = None if units is None else units[row]
-        return Outcomes(wrong, np.isnan(values)[row], row, strata, groups)
-    ids = challenge.image_ids
-    at = positions(run.image_ids.cast(ids.dtype, strict=False), ids)
-    at = np.where((at >= 0) & of_side[at], at, -1)
+        false = None
+        if run.objects is not None:
+            image = run.objects.false_of(run.tasks.index(challenge.task), at)
+            false = np.bincount(image, minlength=len(ids))[row]
+        return Outcomes(wrong, np.isnan(values)[row], row, strata, groups, false)
     missed, row, size = run.objects.missed(run.tasks.index(challenge.task), at)
     known = np.zeros(len(row), np.bool_)
-    return Outcomes(missed, known, row, size, row if units is None else units[row])
+    strata = None if run.boxes is None else size
+    return Outcomes(missed, known, row, strata, row if units is None else units[row])
 
 
 def errors_of(run: Predictions, challenge: ChallengeSet) -> NDArray[np.bool_]:

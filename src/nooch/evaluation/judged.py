@@ -16,6 +16,7 @@ from scipy.special import logit
 from nooch.base.errors import InputError, ParameterError
 from nooch.criteria.context_fit import no_context
 from nooch.data import Dataset
+from nooch.evaluation.boxes.image_metrics import with_any_class
 from nooch.evaluation.boxes.matched import (
     IOU,
     OF_BOXES,
@@ -148,13 +149,16 @@ def judge_runs(
     runs, named = read(predictions), None
     if baseline is not None:
         runs, named = with_baseline(runs, baseline, read)
+    notes = list[str]()
+    if data is not None and suite is None:
+        data, notes = with_any_class(data, runs)
     matched = {
         run.run: MatchedRun.match(run, data, iou, recall=recall)
         for run in runs
         if run.boxes is not None and data is not None and data.objects is not None
     }
     if not matched or data is None:
-        return JudgedRuns(runs, data, split, baseline=named)
+        return JudgedRuns(runs, data, split, notes=notes, baseline=named)
     by_run: RunThresholds = {}
     if threshold == OF_BOXES or (threshold is None and split != "valid"):
         try:

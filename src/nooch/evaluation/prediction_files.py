@@ -32,6 +32,7 @@ from nooch.evaluation.boxes.files import (
     text_detections,
     text_folder,
 )
+from nooch.evaluation.boxes.image_metrics import METRICS, image_metrics
 from nooch.evaluation.listed_questions import parts_of_one
 from nooch.evaluation.metrics import SCALES
 from nooch.evaluation.prediction_format import UNKNOWN, FileFormat
@@ -248,6 +249,9 @@ def _read(
         notes = [text for text in (layout[1], note) if text]
         boxes_of_table = table_detections(frame, where)
         if boxes_of_table is None:
+            columns = {column.strip().lower() for column in frame.columns}
+            if any(columns >= {*names} for names in METRICS):
+                return [image_metrics(frame, name, where)], False
             of_table = table_predictions(frame, name, tasks, how, where)
             return [replace(run, notes=(*run.notes, *notes)) for run in of_table], False
         layout = boxes_of_table

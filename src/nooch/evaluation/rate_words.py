@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from nooch.base.words import CAPTIONED, plural, printable, readable, with_article
+from nooch.evaluation.boxes.image_metrics import FALSE_BOX, OF_ANY_CLASS
 
 _LARGEST_RATIO = 20
 _LEAST_RATIO = 1.1
@@ -91,7 +92,9 @@ def compared(errors: str, rates: Sequence[Rate], points: float | None, task: str
 
 def objects_of(row: Mapping[str, Any]) -> str:
     """Words for what is missed: "cars"; "malignant images" if an image has one label."""
-    return f"{readable(row['task'])} images" if row["one_label"] else plural(row["task"])
+    if row["one_label"]:
+        return f"{readable(row['task'])} images"
+    return plural(row["task"]) + (" in images" if row["task"] in OF_ANY_CLASS else "")
 
 
 def claims_in(row: Mapping[str, Any], where: str) -> str:
@@ -101,7 +104,22 @@ def claims_in(row: Mapping[str, Any], where: str) -> str:
     task = readable(row["task"])
     if row["one_label"]:
         return f"{task} in images {where} that are not {task}"
+    if task == FALSE_BOX:
+        return f"{plural(task)} in images {where}"
     return f"{plural(task)} in images {where} but no {task}"
+
+
+def false_box_words(row: Mapping[str, Any]) -> str:
+    """The boxes of no object of a row of slices: "31 false cars per 1,000 images, 2 elsewhere"; ""
+    of other rows.
+    """
+    here, elsewhere = row["false_boxes"], row["false_boxes_rest"]
+    if here is None:
+        return ""
+    what = plural(row["task"]) if row["task"] == FALSE_BOX else f"false {plural(row['task'])}"
+    times, unit = (1, "image") if here >= 1 else (1000, "1,000 images")
+    rest = "" if elsewhere is None else f", {times * elsewhere:.{int(here >= 1)}f} elsewhere"
+    return f"{times * here:.{int(here >= 1)}f} {what} per {unit}{rest}"
 
 
 def condition_words(conditions: Sequence[str]) -> str:

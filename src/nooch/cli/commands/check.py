@@ -105,6 +105,8 @@ def slices_command(
     for sentence, phi in zip(slices.sentences(len(slices)), slices.table["phi"], strict=True):
         say(sentence)
         hint(f"  --phi {quote(phi)}")
+    for sentence in slices.to_collect:
+        say(sentence)
     note(*slices.settings["notes"], f"slices: {slices.counts}")
 
 

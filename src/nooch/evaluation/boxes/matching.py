@@ -79,7 +79,7 @@ class FoundObjects:
 
     Attributes:
         boxes: rows of images and columns of classes are the run's images and tasks.
-        sizes: int64 (n,), 0 for the smallest to 5.
+        sizes: int64 (n,), 0 for the smallest to 5; of runs without boxes 0.
         found: bool (n,).
         false: boxes that count and found none of them, in the same units.
     """
@@ -104,6 +104,11 @@ class FoundObjects:
         row = places[self.boxes.image[own]]
         own, row = own[row >= 0], row[row >= 0]
         return ~self.found[own], row, self.sizes[own]
+
+    def false_of(self, label: int, places: Integers) -> Integers:
+        """The row of each false box of a class in some images, int64 (n,), as for ``missed``."""
+        row = places[self.false.image[self.false.label == label]]
+        return np.asarray(row[row >= 0])
 
 
 @dataclass(frozen=True, eq=False)

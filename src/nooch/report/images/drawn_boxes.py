@@ -58,7 +58,7 @@ def drawn_boxes(run: Predictions, task: str, images: pl.DataFrame, row: int) -> 
     ``images``: with ``image_id, width, height``; ``row``: of the image.
     """
     width, height, image_id = images.select("width", "height", "image_id").row(row)
-    if run.objects is None or task not in run.tasks or not width or not height:
+    if run.objects is None or run.boxes is None or task not in run.tasks or not width or not height:
         return None
     ids = run.image_ids.cast(images["image_id"].dtype, strict=False)
     at, label, objects = (ids == image_id).arg_max(), run.tasks.index(task), run.objects

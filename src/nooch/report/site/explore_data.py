@@ -19,6 +19,7 @@ from nooch.report.answer import ErrorFinding
 from nooch.report.images.choice import UNKNOWN, TaskView, labels_of
 from nooch.report.images.thumbnails import SplitImages
 from nooch.suites import ChallengeSet, Suite
+from nooch.suites.find import NO_CONTEXT
 from nooch.suites.sweep import ALPHAS, BETAS, POOLED, TAUS, area_sums, hard_sums, sweep_thresholds
 
 # what ends a script element or a line of a script in the middle of a text
@@ -295,7 +296,7 @@ def swept(suite: Suite, data: Dataset, embedding: str | None) -> dict[str, Any]:
         grids |= {"alpha": ALPHAS, "beta": BETAS}
     if embedding is not None and embedding in data.embeddings:
         grids |= {"tau": TAUS, "embedding": embedding}
-    if not grids:
+    if not grids or data.fitting_split not in data.splits or NO_CONTEXT in suite.criteria:
         return {}
     # a suite that was found although few images are annotated is shown with all of them
     sweep = sweep_thresholds(

@@ -251,7 +251,7 @@ class _ReportContent:
                 limit = None
             usual = None if limit == 0.5 else limit
             given = judge_runs(self.sources.outputs, data, split, threshold=usual)
-        return next((run for run in given.runs if run.objects is not None), None)
+        return next((run for run in given.runs if run.objects and run.boxes), None)
 
     def losses_of(self, task: str, split: str) -> Mapping[str, Mapping[str, tuple[str, Any]]]:
         images = self.images[split]
