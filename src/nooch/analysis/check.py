@@ -40,7 +40,7 @@ from nooch.evaluation import (
     evaluate,
     run_notes,
 )
-from nooch.evaluation.boxes.image_metrics import OF_ANY_CLASS
+from nooch.evaluation.boxes.image_metrics import OBJECT
 from nooch.evaluation.boxes.matched import IOU
 from nooch.evaluation.captions import captioned
 from nooch.evaluation.comparison import RunComparison, compare_runs
@@ -351,8 +351,7 @@ def check(
             recall=True, baseline=baseline,
         )  # fmt: skip
         # with classes for counts of any class
-        data = judged.data or data
-        described_data = captioned(data, captions)
+        described_data = captioned(data := judged.data or data, captions)
         if image_properties:
             described_data, missing = measured(described_data, split, images, progress)
             notes += missing
@@ -364,9 +363,8 @@ def check(
         predicted = predicted_tasks(runs, data.classes, tasks, owner="the dataset", kind="class")
         # classes without predictions are listed as left out
         notes += task_notes(runs, data.classes, "dataset", tasks, all_needed=tasks is not None)
-        any_class = predicted == [*OF_ANY_CLASS]
         criteria, reasons = (
-            (all_easy(data), [_ANY_CLASS]) if any_class
+            (all_easy(data), [_ANY_CLASS]) if OBJECT in predicted
             else _criteria(data, criterion, CE(alpha=alpha, beta=beta))
         )  # fmt: skip
         notes += reasons + data.id_notes
@@ -392,7 +390,9 @@ def check(
             bootstrap = 200 if many else 1000
             notes += ["intervals use 200 resamples (more than 20 tasks)"] if many else []
         scored = [run for run in runs if set(run.tasks) & set(suite.tasks)]
-        plain = baseline_runs(data, suite.tasks, split) if baselines and not any_class else []
+        plain = (
+            baseline_runs(data, suite.tasks, split) if baselines and OBJECT not in predicted else []
+        )
         scores = evaluate(
             suite, replace(judged, runs=[*scored, *plain]), split=split, bootstrap=bootstrap,
             seed=seed, fail_if=[c.text for c in conditions if c.metric in METRIC_NAMES],
