@@ -339,7 +339,7 @@ class Outcomes:
         row: row in the set of the image, intp (n,).
         strata: of the object's size, integers (n,); None where it is not compared.
         groups: integers (n,), outcomes that are alike; None where each is one.
-        false_boxes: int64 (n,), of images in which boxes are matched, those of no object; or None.
+        false_boxes: int64 (n,), boxes of no object in each image; or None, where none is matched.
     """
 
     wrong: NDArray[np.bool_]

@@ -23,7 +23,7 @@ OBJECT, FALSE_BOX = OF_ANY_CLASS = ("annotated object", "false box")
 of which an image is right to have none.
 """
 METRICS = _RATES, _COUNTS = ("precision", "recall", "f1"), ("tp", "fp", "fn")
-"""Columns, of which either are those of ``image_metrics``."""
+"""Columns that a table of ``image_metrics`` has, either three."""
 _MANY = 3
 """False boxes for each object, above which the confidence was probably not chosen."""
 
