@@ -12,6 +12,7 @@ from scipy.sparse import csr_array
 
 import nooch
 from nooch.base.errors import UndefinedError
+from nooch.base.words import counted
 
 NAMES = ["car", "boat", "road", "water"]
 CUES = {"car": ["road"], "boat": ["water"]}
@@ -141,6 +142,20 @@ def test_a_criterion_of_marks(tmp_path):
     assert all(row % 3 == 0 for row in rows)
 
 
+@pytest.mark.parametrize(
+    "phi", ["NOT present(car) AND present(road)", "present(car) AND area(road) < 0.1"]
+)
+def test_a_condition_takes_the_place_of_a_criterion(phi):
+    """As of a suite that was found by it, which the suite given does not have."""
+    found = nooch.collect_next(SUITE, POOL, phi=phi, tasks=["car"], budget=9)
+    other = nooch.find(DATA, nooch.Attribute(phi), tasks=["car"])
+    assert found.table.equals(nooch.collect_next(other, POOL, budget=9).table)
+    missed, train = phi.startswith("present"), (DATA.images["split"] == "train").to_numpy()
+    car, road = (DATA.labels(name)[train] for name in ("car", "road"))
+    n = int((car & ~road if missed else road & ~car).sum())
+    assert found.notes == [f"images with {phi}: {counted(n, 'image')} in training, 9 added"]
+
+
 @pytest.mark.parametrize("name", ["next.csv", "next.parquet"])
 def test_command(run_cli, tmp_path, name):
     nooch.save_dataset(DATA, tmp_path / "data")
@@ -167,6 +182,8 @@ REFUSED = {
     "one kind": ({"features": np.zeros((300, 2))}, "or neither"),
     "task": ({"tasks": ["bus"]}, "bus"),
     "criterion": ({"criterion": "gist"}, "gist"),
+    "two conditions": ({"criterion": "ce", "phi": "present(road)"}, "`criterion` and `phi`"),
+    "phi": ({"phi": "present(bus)"}, "bus"),
 }
 
 

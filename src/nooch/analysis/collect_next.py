@@ -17,7 +17,7 @@ from nooch.base.calls import Count, Share, checked
 from nooch.base.display import DisplayTable, TabularResult
 from nooch.base.errors import InputError, ParameterError, UndefinedError, check_one_of, some_of
 from nooch.base.words import counted
-from nooch.criteria import Fitted
+from nooch.criteria import Attribute, Fitted
 from nooch.data import Dataset, as_dataset
 from nooch.evaluation import load_predictions
 from nooch.evaluation.boxes.matched import annotated_by
@@ -68,6 +68,7 @@ def collect_next(
     budget: Count = 500,
     tasks: Sequence[str] = (),
     criterion: str | None = None,
+    phi: str | None = None,
     similarity: Annotated[float, Meta(gt=0, le=1)] = 0.95,
     detections: Any = None,
     threshold: Share = 0.5,
@@ -88,6 +89,8 @@ def collect_next(
         budget: largest number of images.
         tasks: names of tasks; by default all that have sets under the criterion.
         criterion: criterion of the suite with its own thresholds; by default the first.
+        phi: condition on images, in place of a criterion: those where it is true are collected,
+            such as the ``phi`` of a slice or of a finding (see ``nooch.Attribute``).
         similarity: cosine of features above which two images are near-duplicates.
         detections: boxes of a detector in the pool's images (see ``nooch.load_predictions``), which
             take the place of its annotations.
@@ -95,7 +98,7 @@ def collect_next(
 
     Raises:
         ParameterError: no dataset, no split ``train``, the pool is that dataset, unknown names, one
-            kind of features without the other.
+            kind of features without the other, a criterion and ``phi``.
         UndefinedError: a criterion without statistics; no hard image in the pool.
         InputError: features of other images, of another width, or missing.
     """
@@ -111,14 +114,9 @@ def collect_next(
             raise InputError(f"the detections have several runs: {names}", allowed="one run")
         pool = annotated_by(runs[0], pool, data.classes, threshold)
     vectors = _vectors(features, pool_features, data, pool)
-    name = criterion or suite.criteria[0]
-    tasks = list(dict.fromkeys(key[1] for key in suite.select_keys([name], tasks)))
+    fitted, tasks = _fitted(suite, data, criterion, phi, tasks)
     for task in tasks:
         check_one_of("class", task, pool.classes, owner="the pool")
-    fitted = suite.header.criteria[name].restored()
-    if fitted is None:
-        problem = f"the suite has no statistics of {name}"
-        raise UndefinedError(problem, allowed="neither combinations nor custom criteria")
     training = _hard_marks(data, ["train"], fitted, tasks)
     in_dataset = _known(pool, data)
     marks = csr_array(
@@ -127,6 +125,9 @@ def collect_next(
     before = np.asarray(training.sum(axis=0), dtype=np.float64).reshape(-1, 2)
     picked, duplicates = _chosen(marks, before, tasks, budget, similarity, vectors)
     notes = [f"{counted(duplicates, 'image')} left out as near-duplicates"] if vectors else []
+    if phi is not None:
+        n, new = np.count_nonzero(np.diff(training.indptr)), len(picked)
+        notes.insert(0, f"images with {phi}: {counted(n, 'image')} in training, {new:,} added")
     if in_dataset.any():
         theirs = counted(int(in_dataset.sum()), "image")
         notes.append(
@@ -145,6 +146,25 @@ def collect_next(
     table = pl.concat([images, frame.drop("row")], how="horizontal")
     added = marks[frame["row"].to_numpy()].sum(axis=0).reshape(-1, 2)
     return NextImages(table, _counted(tasks, before, added), notes)
+
+
+def _fitted(
+    suite: Suite, data: Dataset, criterion: str | None, phi: str | None, tasks: Sequence[str]
+) -> tuple[Fitted, list[str]]:
+    """What decides which images are collected, and the tasks that are asked for or have sets."""
+    if criterion is not None and phi is not None:
+        raise ParameterError("both say what is collected", where="`criterion` and `phi`",
+                             allowed="one of them")  # fmt: skip
+    name = criterion or suite.criteria[0]
+    names = [name] if phi is None else suite.criteria
+    tasks = list(dict.fromkeys(key[1] for key in suite.select_keys(names, tasks)))
+    if phi is not None:
+        return Attribute(phi).fit(data.select("train"), tasks), tasks
+    fitted = suite.header.criteria[name].restored()
+    if fitted is None:
+        problem = f"the suite has no statistics of {name}"
+        raise UndefinedError(problem, allowed="neither combinations nor custom criteria")
+    return fitted, tasks
 
 
 def _counted(tasks: Sequence[str], before: NDArray[Any], added: NDArray[Any]) -> pl.DataFrame:

@@ -227,7 +227,7 @@ def annotated_by(
     areas = csr_array((np.prod(box[:, 2:] / sizes, axis=1), (image, label)), shape)
     areas.data = np.minimum(areas.data, 1.0)
     objects = objects_table(images["image_id"], classes, image, label, box)
-    return Dataset.build(images, list(classes), areas, objects=objects)
+    return Dataset.build(images, list(classes), areas, data.captions, objects=objects)
 
 
 FALSE = ("false_boxes", "misplaced", "duplicates")
