@@ -126,7 +126,7 @@ def collect_next(
     picked, duplicates = _chosen(marks, before, tasks, budget, similarity, vectors)
     notes = [f"{counted(duplicates, 'image')} left out as near-duplicates"] if vectors else []
     if phi is not None:
-        n, new = np.count_nonzero(np.diff(training.indptr)), len(picked)
+        n, new = int(np.count_nonzero(np.diff(training.indptr))), len(picked)
         notes.insert(0, f"images with {phi}: {counted(n, 'image')} in training, {new:,} added")
     if in_dataset.any():
         theirs = counted(int(in_dataset.sum()), "image")
