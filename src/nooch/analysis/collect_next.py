@@ -151,9 +151,9 @@ def collect_next(
 def _fitted(
     suite: Suite, data: Dataset, criterion: str | None, phi: str | None, tasks: Sequence[str]
 ) -> tuple[Fitted, list[str]]:
-    """What decides which images are collected, and the tasks that are asked for or have sets."""
+    """The criterion that decides, and the tasks that are asked for or have sets."""
     if criterion is not None and phi is not None:
-        raise ParameterError("both say what is collected", where="`criterion` and `phi`",
+        raise ParameterError("two conditions of what is collected", where="`criterion` and `phi`",
                              allowed="one of them")  # fmt: skip
     name = criterion or suite.criteria[0]
     names = [name] if phi is None else suite.criteria
