@@ -449,3 +449,25 @@ def test_conditions_judge_models_by_their_folders(models, tmp_path, run_cli):
     assert (bad.code, bad.json["failed"][0]["run"]) == (1, "again")
     fails(lambda: leaderboard(models, suite=SUITE, fail_if=["none error@hard<1"]), "none",
           kind=ParameterError)  # fmt: skip
+
+
+def test_conditions_judge_answers_and_captions_each_among_themselves(models):
+    """They are about other images: the value of a condition is the rate that is ranked."""
+    ids = QUESTIONS["image_id"].unique(maintain_order=True)
+    for name, often in {"few": 9, "many": 2}.items():
+        texts = ["A car on a road." if i % often == 0 else "A tree." for i in range(len(ids))]
+        (models / name).mkdir()
+        pl.DataFrame({"image_id": ids, "caption": texts}).write_ndjson(models / name / "c.jsonl")
+        (models / name / "model.yaml").write_text(f"name: {name}\nkind: captions\n")
+    board = leaderboard(models, suite=SUITE, fail_if=["error@hard_negative>0.4"])
+    rates = dict(board.table.select("folder", "hard_negative").rows())
+    assert {v.run: v.value for v in board.verdicts} == pytest.approx(rates)
+    assert {v.run for v in board.verdicts if v.fired} == {n for n, r in rates.items() if r > 0.4}
+    texts = ["many error@hard_negative > few", "error@hard_negative > baseline"]
+    board = leaderboard(models, suite=SUITE, fail_if=texts, baseline=models / "better")
+    assert [(v.condition.text, v.run, v.fired) for v in board.verdicts] == [
+        (texts[1], "worse", True), (texts[0], "many", True),
+    ]  # fmt: skip
+    assert f"{texts[1]}: not judged, as of another kind: few, many" in board.notes
+    fails(lambda: leaderboard(models, suite=SUITE, fail_if=["many error@hard > worse"]),
+          "compares answers with captions", "one kind", kind=ParameterError)  # fmt: skip

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from nooch.analysis.confusions import Confusions, claimed_classes
 from nooch.analysis.slices import Slices
 from nooch.base.errors import some_of
-from nooch.base.words import counted, readable
+from nooch.base.words import counted, plural, readable
 from nooch.criteria import FittedCE, FittedContext
 from nooch.criteria.attribute import Attribute, FittedAttribute
 from nooch.criteria.phi import identifier
@@ -301,7 +301,8 @@ def slice_findings(
         if row["confirmed"]:
             findings.append(finding)
         else:
-            hints.append(f"{finding.sentence}; {row['n']:,} images")
+            of = plural(row["task"]) if row["of_boxes"] and row["side"] == SIDES[0] else "images"
+            hints.append(f"{finding.sentence}; {row['n']:,} {of}")
     return findings, hints
 
 

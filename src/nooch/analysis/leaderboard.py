@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
@@ -44,7 +44,7 @@ from nooch.evaluation.metrics.paired_changes import PairedAnswers
 from nooch.evaluation.metrics.proportions import SIGNIFICANT, holm
 from nooch.evaluation.metrics.subset_metrics import value_of
 from nooch.evaluation.predictions import Predictions
-from nooch.evaluation.scores import ConditionVerdict
+from nooch.evaluation.scores import WORSE, ConditionVerdict, parse_condition
 from nooch.evaluation.vocabulary import Vocabulary, load_vocabulary
 from nooch.report.site.folder import page_environment, write_assets
 from nooch.suites import CELLS, Suite, as_suite
@@ -280,7 +280,7 @@ def leaderboard(
         changes = context_changes(of_models, base)
         changes += _of_equal_length(captions, base, read, keys)
     board = Leaderboard(
-        table, settings, changes, *_judged(runs, suite, keys, fail_if, base, progress)
+        table, settings, changes, *_judged(runs, captions, suite, keys, fail_if, base, progress)
     )
     if out is not None:
         with write_folder(out, overwrite=overwrite, marker=_MARKER) as written:
@@ -290,22 +290,45 @@ def leaderboard(
 
 def _judged(
     runs: Sequence[Predictions],
+    captions: Collection[str],
     suite: Suite,
     keys: Sequence[tuple[str, str, str]],
     fail_if: Sequence[str],
     baseline: str | None,
     progress: Progress,
-) -> tuple[Sequence[ConditionVerdict], Sequence[str]]:
-    """Verdicts on conditions, of the sets that are ranked, and notes on them."""
-    if not fail_if:
-        return (), ()
+) -> tuple[list[ConditionVerdict], list[str]]:
+    """Verdicts on conditions, of the sets that are ranked, and notes on them. Answers are about
+    other images than ``captions``, so that no condition compares them: ParameterError.
+    """
     criteria, _, splits = (list(dict.fromkeys(part)) for part in zip(*keys, strict=True))
-    scores = evaluate(
-        suite, runs, split=splits, criteria=criteria, metrics=["error"], fail_if=fail_if,
-        bootstrap=_RESAMPLES, baseline=baseline, reading={"ignore_unknown": True},
-        progress=progress,
-    )  # fmt: skip
-    return scores.verdicts, scores.notes
+    names = [run.run for run in runs]
+    verdicts, notes = list[ConditionVerdict](), dict[str, None]()
+    needed: dict[str, set[str | None]] = {}
+    for condition in (parse_condition(text).of_runs(names, baseline) for text in fail_if):
+        of_worse = baseline if condition.metric == WORSE.metric else None
+        of = needed[condition.text] = {condition.run, condition.against, of_worse} - {None}
+        if len({name in captions for name in of}) > 1:
+            raise ParameterError(
+                "compares answers with captions, which are about other images",
+                where=f"`fail_if` {condition.text}", allowed="models of one kind",
+            )  # fmt: skip
+        others = [name for name in names if of and (name in captions) != (of <= {*captions})]
+        if others and condition.run is None:
+            notes[f"{condition.text}: not judged, as of another kind: {some_of(others)}"] = None
+    for of_captions in (False, True):
+        part = [run for run in runs if (run.run in captions) == of_captions]
+        own = {run.run for run in part}
+        texts = [text for text, of in needed.items() if of <= own]
+        if not part or not texts:
+            continue
+        scores = evaluate(
+            suite, part, split=splits, criteria=criteria, metrics=["error"], fail_if=texts,
+            bootstrap=_RESAMPLES, baseline=baseline if baseline in own else None,
+            reading={"ignore_unknown": True}, progress=progress,
+        )  # fmt: skip
+        verdicts += scores.verdicts
+        notes |= dict.fromkeys(scores.notes)
+    return verdicts, [*notes]
 
 
 def _said(run: Predictions) -> pl.DataFrame:
