@@ -3,6 +3,7 @@
 import datetime as dt
 import itertools
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -29,7 +30,7 @@ from nooch.criteria.conditions import ImageCondition, ImageConditions
 from nooch.data import Dataset
 from nooch.evaluation.findings import Outcomes, size_strata
 from nooch.evaluation.metrics.rate_gaps import rate_gap
-from nooch.evaluation.rate_words import condition_words
+from nooch.evaluation.rate_words import condition_words, percent
 from nooch.suites import ChallengeSet
 
 
@@ -240,6 +241,44 @@ def test_every_slice_keeps_the_limits_and_counts_of_a_plain_loop(data, many_list
         assert row["rate_rest"] == pytest.approx((said != car)[of_side & ~inside].mean())
     images = [frozenset(row) for row in found.table.filter(side="positive")["conditions"]]
     assert len(set(images)) == len(images)
+
+
+def test_rates_of_a_sample_count_each_image_by_its_weight(data, many_listed, tmp_path):
+    """Every image without a road is asked about, of the others every third, which counts three."""
+    (run,) = nooch.load_predictions(planted_predictions(data), data=data)
+    rows = np.searchsorted(data.image_ids, run.image_ids.to_numpy())
+    road = data.labels("road")[rows]
+    weight = np.where(~road, 1.0, np.where(np.arange(len(rows)) % 3 == 0, 3.0, 0.0))
+    sample = replace(run, weights=weight[None])
+    found = find_slices(data, sample)
+    of_image = np.zeros(len(data))
+    of_image[rows] = weight
+    asked = (of_image > 0) & (data.images["split"] == "test").to_numpy()
+    part, of_image = data.select(rows=asked), of_image[asked]
+    wrong = np.zeros(len(data), bool)
+    wrong[rows] = (run.values[0] > 0) != data.labels("car")[rows]
+    wrong, car = wrong[asked], part.labels("car")
+    assert len(found) > 3
+    unequal = 0
+    for row, text in zip(found.table.to_dicts(), found.sentences(99), strict=True):
+        of_side = car if row["side"] == "positive" else ~car
+        inside = of_side & Attribute(row["phi"]).fit(part).phi(part, "car")
+        rates = [np.average(wrong[of], weights=of_image[of]) for of in (inside, of_side & ~inside)]
+        assert [row["rate"], row["rate_rest"]] == pytest.approx(rates)
+        assert (row["n"], row["errors"]) == (inside.sum(), wrong[inside].sum())
+        by_weight = row["rate"] != pytest.approx(row["errors"] / row["n"])
+        assert by_weight == ("by weight" in text)
+        unequal += by_weight
+        if row["side"] == "negative" and len(row["conditions"]) == 1:
+            gap = rate_gap(wrong[of_side], inside[of_side], weights=of_image[of_side])
+            assert [row["effect"], row["p"]] == pytest.approx([gap.effect, gap.p_more])
+    assert unequal
+    checked = nooch.check(data, sample, tmp_path / "out", bootstrap=0, slices=False)
+    rates = [np.average(wrong[of], weights=of_image[of]) for of in (car, ~car)]
+    ((_, _, *texts),) = checked.errors.rows
+    counts = [f"{wrong[of].sum():,} of {of.sum():,}" for of in (car, ~car)]
+    assert texts == [f"{n} ({percent(rate)} by weight)"
+                     for n, rate in zip(counts, rates, strict=True)]  # fmt: skip
 
 
 @pytest.mark.parametrize("split", ["train", "test"])

@@ -57,6 +57,7 @@ from nooch.evaluation.judged import BoxThreshold, JudgedRuns, judge_runs, known_
 from nooch.evaluation.metrics import METRIC_NAMES
 from nooch.evaluation.numbered import CHECK_MARKER, COLUMNS, NUMBERED
 from nooch.evaluation.predictions import predicted_tasks, task_notes
+from nooch.evaluation.rate_words import percent
 from nooch.evaluation.scores import (
     CONTEXT,
     OLD_NAME,
@@ -566,10 +567,16 @@ def _errors(judged: JudgedRuns, tasks: Sequence[str]) -> DisplayTable:
     for task in tasks:
         _, everything = judged.labeled(task)
         for run in (run for run in judged.runs if task in run.tasks):
-            sides = [outcomes_of(run, everything, side).wrong for side in SIDES]
-            counts = [(int(wrong.sum()), len(wrong)) for wrong in sides]
-            rate = sum(errors / max(n_answers, 1) for errors, n_answers in counts)
-            rows.append((rate, [task, run.run, *(f"{a:,} of {b:,}" for a, b in counts)]))
+            weights, total, texts = judged.weights(run, everything), 0.0, list[str]()
+            of_image = np.ones(len(everything)) if weights is None else weights
+            for side in SIDES:
+                outcomes = outcomes_of(run, everything, side)
+                wrong, weight = outcomes.wrong, of_image[outcomes.row]
+                rate = float(wrong @ weight / (weight.sum() or 1.0))
+                more = "" if weights is None else f" ({percent(rate)} by weight)"
+                texts.append(f"{int(wrong.sum()):,} of {len(wrong):,}{more}")
+                total += rate
+            rows.append((total, [task, run.run, *texts]))
     rows.sort(key=lambda row: -row[0])
     title = f"Errors, {min(_MOST_ERRORS, len(rows))} of {len(rows):,}: the largest rates"
     columns = ["task", "model", "missed", "claimed"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any
@@ -26,7 +26,6 @@ from nooch.data import Dataset, as_dataset
 from nooch.data.importing.image_properties import measured
 from nooch.data.splits import unit_names, unit_numbers
 from nooch.data.table_files import write_result
-from nooch.evaluation import Predictions
 from nooch.evaluation.boxes.image_metrics import OF_ANY_CLASS
 from nooch.evaluation.boxes.matched import IOU
 from nooch.evaluation.captions import captioned
@@ -43,7 +42,13 @@ from nooch.evaluation.metrics.pointwise import worst_case
 from nooch.evaluation.metrics.proportions import wilson, wilson_of_groups
 from nooch.evaluation.metrics.rate_gaps import RateGap, rate_gap
 from nooch.evaluation.predictions import predicted_tasks
-from nooch.evaluation.rate_words import claims_in, condition_words, false_box_words, objects_of
+from nooch.evaluation.rate_words import (
+    claims_in,
+    condition_words,
+    false_box_words,
+    objects_of,
+    percent,
+)
 from nooch.evaluation.vocabulary import COCO, load_vocabulary
 from nooch.suites import ChallengeSet
 
@@ -94,7 +99,7 @@ _AT_ONCE = 8192
 def pair_counts(conditions: Sequence[ImageCondition], images: NDArray[Any]) -> Floats:
     """Numbers of images in which any two conditions are true, float64 (k, k).
 
-    ``images``: bool (n,), or how often each image counts, integers (n,).
+    ``images``: bool (n,), or how much each image counts, (n,).
     """
     counts = np.zeros((len(conditions),) * 2, np.float32)
     rows = np.flatnonzero(images)
@@ -204,6 +209,7 @@ class SliceSide:
         halves: bool (n,) each.
         n: outcomes for which any two conditions are true, of either half, float64 (k, k).
         units: number of each image's group, int64 (n,); None: each is one.
+        weights: of each image, float64 (n,), with mean 1; None: they are equal.
     """
 
     task: str
@@ -213,13 +219,21 @@ class SliceSide:
     halves: tuple[Booleans, Booleans]
     n: Sequence[Floats]
     units: NDArray[np.int64] | None = None
+    weights: Floats | None = None
+
+    @cached_property
+    def weight(self) -> Floats:
+        """The weight of each outcome."""
+        row = self.outcomes.row
+        return np.ones(len(row)) if self.weights is None else self.weights[row]
 
     def tested(self, least: int, families: Sequence[SliceFamily]) -> Iterator[FoundSlice]:
         """Slices of one and two conditions, each family's most significant first, except slices of
         nearly the same images as an earlier one. All are counted as tests. ``least``: images of a
         slice.
         """
-        wrong = np.bincount(self.outcomes.row[self.outcomes.wrong], minlength=len(self.images))
+        bad = self.outcomes.wrong
+        wrong = np.bincount(self.outcomes.row[bad], self.weight[bad], len(self.images))
         errors = [pair_counts(self.conditions, half * wrong) for half in self.halves]
         *alone, first, second = families
         for of_word, family in enumerate(alone):
@@ -266,10 +280,13 @@ class SliceSide:
             None if of is None else of[used] for of in (self.strata(conditions), outcomes.groups)
         )
         condition = inside[outcomes.row]
-        worst = gap = rate_gap(outcomes.wrong[used], condition[used], strata, groups)
+        weights = None if self.weights is None else self.weight[used]
+        gap_of = partial(rate_gap, condition=condition[used], strata=strata, groups=groups,
+                         weights=weights)  # fmt: skip
+        worst = gap = gap_of(outcomes.wrong[used])
         if outcomes.unknown.any():
             wrong = worst_case(outcomes.wrong, outcomes.unknown, condition)
-            worst = rate_gap(wrong[used], condition[used], strata, groups)
+            worst = gap_of(wrong[used])
         p = 1.0 if np.isnan(gap.p_more) else gap.p_more
         fewer = inside.sum() <= other.sum()
         weight = 1.0 if len(conditions) > 1 else _FEWER if fewer else 1 - _FEWER
@@ -278,9 +295,9 @@ class SliceSide:
     def _far(self, errors: Sequence[Floats]) -> Iterator[ImageCondition]:
         """Conditions whose error rate is far enough above the other images' rate."""
         support, hits = (np.diag(first) + np.diag(second) for first, second in (self.n, errors))
-        wrong = self.outcomes.wrong
+        wrong = self.outcomes.wrong @ self.weight
         with np.errstate(divide="ignore", invalid="ignore"):
-            rest = (wrong.sum() - hits) / (len(wrong) - support)
+            rest = (wrong - hits) / (self.weight.sum() - support)
             far = hits / support - rest >= LEAST_DROP
         for index in np.flatnonzero(far).tolist():
             yield self.conditions[index]
@@ -290,15 +307,15 @@ class SliceSide:
     ) -> Iterator[tuple[ImageCondition, ImageCondition]]:
         """Pairs for testing that a half finds."""
         n, conditions = self.n[half], self.conditions
-        here = self.halves[half][self.outcomes.row]
-        bad = here & self.outcomes.wrong
+        here = self.halves[half][self.outcomes.row] * self.weight
+        bad = here @ self.outcomes.wrong
         first, second = np.triu_indices(len(conditions), 1)
         names = np.unique([condition.name for condition in conditions], return_inverse=True)[1]
         allowed = (names[first] != names[second]) & (n[first, second] >= least / 2)
         allowed &= (self.n[0] + self.n[1])[first, second] >= least
         first, second = first[allowed], second[allowed]
         support, hits = n[first, second], errors[first, second]
-        rest = (bad.sum() - hits) / np.maximum(here.sum() - support, 1)
+        rest = (bad - hits) / np.maximum(here.sum() - support, 1)
         rates = hits / np.maximum(support, 1)
         alone = np.diag(errors) / np.maximum(np.diag(n), 1)
         parents = np.maximum(alone[first], alone[second])
@@ -313,7 +330,7 @@ class SliceSide:
             inside = first_condition.holds & two.holds & self.images
             if any(_alike(inside, other) for other in masks):
                 continue
-            if self.units is not None and _supported(inside, self.units) < least:
+            if _supported(inside, self.units) < least:
                 continue
             masks.append(inside)
             yield first_condition, two
@@ -427,6 +444,8 @@ class Slices(TabularResult):
 def _sentence(row: Mapping[str, Any]) -> str:
     more, where = len(row["conditions"]) > 1, condition_words(row["conditions"])
     held = "confirmed" if row["confirmed"] else "not confirmed"
+    by_weight = row["n"] and not np.isclose(row["rate"], row["errors"] / row["n"])
+    weighted = [f"{percent(row['rate'])} by weight"] if by_weight else []
     test = [f"{row['errors_test']} of {row['n_test']} on the test half"] if more else []
     if row["by_size"]:
         effect = row["effect"]
@@ -439,7 +458,9 @@ def _sentence(row: Mapping[str, Any]) -> str:
         claimed, _, images = claims_in(row, where).partition(" in ")
         what = f"{images.capitalize()}: {claimed} claimed in {row['errors']:,} of {row['n']:,}"
         test += filter(None, [false_box_words(row)])
-    return f"{what}, {100 * row['rate_rest']:.0f}% elsewhere ({'; '.join([*test, held])})"
+    return (
+        f"{what}, {100 * row['rate_rest']:.0f}% elsewhere ({'; '.join([*weighted, *test, held])})"
+    )
 
 
 @checked
@@ -537,7 +558,7 @@ def judged_slices(
             of_labeled = ImageConditions(labeled, data, alone, stop_words, sizes)
             conditions = HalvedConditions(of_labeled, _half(labeled))
         if len(labeled):
-            _of_task(everything, judged.runs, conditions, min_support, families)
+            _of_task(everything, judged, conditions, min_support, families)
     rows = [{"split": judged.split, **row} for family in families for row in family.judged()]
     table = pl.DataFrame(rows, schema=_SCHEMA).with_columns(pl.col(pl.Float64).fill_nan(None))
     # first the confirmed ones, by the lower end of their interval
@@ -579,7 +600,7 @@ def _own_words(task: str) -> set[str]:
 
 def _of_task(
     everything: ChallengeSet,
-    runs: Sequence[Predictions],
+    judged: JudgedRuns,
     conditions: HalvedConditions,
     least: int,
     families: Sequence[SliceFamily],
@@ -595,12 +616,17 @@ def _of_task(
         known = [condition for condition in known if condition.name not in OF_ANY_CLASS]
         kept = _distinct(known, of_side, least, units)
         n = conditions.counts(kept, of_side) if kept else []
-        for run in (run for run in runs if kept and task in run.tasks):
+        for run in (run for run in judged.runs if kept and task in run.tasks):
             outcomes = outcomes_of(run, everything, side, sizes, units)
             if run.objects is not None and missed:
                 each = np.bincount(outcomes.row, minlength=len(of_side))
                 n = [pair_counts(kept, half * each) for half in conditions.halves]
-            slice_side = SliceSide(task, kept, of_side, outcomes, conditions.halves, n, units)
+            weights = judged.weights(run, everything)
+            if weights is not None:
+                n = [pair_counts(kept, half * of_side * weights) for half in conditions.halves]
+            slice_side = SliceSide(
+                task, kept, of_side, outcomes, conditions.halves, n, units, weights
+            )
             for piece in slice_side.tested(least, families):
                 label = f"present({identifier(task)})"
                 own_label = [] if any_class else [label if missed else f"NOT {label}"]
@@ -639,13 +665,15 @@ def _counts(piece: FoundSlice, side: SliceSide, everything: ChallengeSet) -> dic
     inside, other = piece.inside[outcomes.row], piece.other[outcomes.row]
     events, groups = outcomes.wrong[inside], outcomes.groups
     boxes = outcomes.false_boxes
-    low, high = wilson_of_groups(events, None if groups is None else groups[inside])
+    weight = None if side.weights is None else side.weight[inside]
+    low, high = wilson_of_groups(events, None if groups is None else groups[inside], weight)
     wrong = piece.inside & outcomes.images_with_errors(len(everything))
     return {
         "conditions": [c.text for c in piece.conditions],
         "about": [c.name for c in piece.conditions], "n": len(events), "errors": int(events.sum()),
-        "rate": float(events.mean()) if len(events) else None, "rate_low": low, "rate_high": high,
-        "rate_rest": float(outcomes.wrong[other].mean()) if other.any() else None,
+        **{name: float(np.average(outcomes.wrong[of], weights=side.weight[of]))
+           if of.any() else None for name, of in (("rate", inside), ("rate_rest", other))},
+        "rate_low": low, "rate_high": high,
         **{name: float(boxes[of].mean()) if boxes is not None and of.any() else None
            for name, of in (("false_boxes", inside), ("false_boxes_rest", other))},
         "by_size": side.strata(piece.conditions) is not None,

@@ -26,7 +26,7 @@ from nooch.evaluation.boxes.matched import (
 )
 from nooch.evaluation.context_changes import with_baseline
 from nooch.evaluation.prediction_files import read_predictions
-from nooch.evaluation.predictions import Predictions
+from nooch.evaluation.predictions import Predictions, positions
 from nooch.evaluation.thresholds import (
     AnswerThreshold,
     RunThresholds,
@@ -102,6 +102,18 @@ class JudgedRuns:
         part = self.part if is_known.all() else self.part.select(rows=is_known)
         labels, subset = part.labels(task), np.full(len(part), 2, np.uint8)
         return part, ChallengeSet("any", task, self.split, part.images["image_id"], labels, subset)
+
+    def weights(self, run: Predictions, challenge: ChallengeSet) -> NDArray[np.float64] | None:
+        """Weights with mean 1 of the images of a set as in ``labeled``, float64 (n,), of the run's
+        own sample, else of the first run's that is one; None where they are equal.
+        """
+        task, ids = challenge.task, challenge.image_ids
+        for one in (run, *self.runs):
+            if one.weights is not None and task in one.tasks:
+                at = positions(ids, one.image_ids.cast(ids.dtype, strict=False))
+                of_image = one.weights[one.tasks.index(task), at]
+                return of_image / of_image.mean() if np.ptp(of_image) > 0 else None
+        return None
 
 
 def known_labels(data: Dataset, task: str) -> NDArray[np.bool_]:
