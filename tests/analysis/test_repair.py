@@ -60,6 +60,20 @@ def test_a_head_that_leans_on_the_place_is_repaired(repaired):
     assert all(after < before for before, after in worst)
 
 
+def test_a_condition_takes_the_place_of_a_criterion(repaired, tmp_path):
+    """As of a suite that was found by it, which the suite given does not have."""
+    phi = "present(road) != y"
+    options = {**QUICK, "tasks": ["car"], "methods": ["erm"]}
+    by_phi = nooch.repair(SUITE, FEATURES, tmp_path / "a", phi=phi, **options)
+    found = nooch.find(DATA, nooch.Attribute(phi), tasks=["car", "boat"])
+    other = nooch.repair(found, FEATURES, tmp_path / "b", **options)
+    assert by_phi.changes.equals(other.changes)
+    assert not by_phi.changes.equals(repaired.changes)
+    both = {"phi": phi, "criterion": "ce"}
+    fails(lambda: nooch.repair(SUITE, FEATURES, tmp_path / "c", **both), "`criterion` and `phi`",
+          kind=ParameterError)  # fmt: skip
+
+
 def test_files_say_the_same(repaired, tmp_path):
     from safetensors.numpy import load_file
 

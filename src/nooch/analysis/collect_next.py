@@ -17,13 +17,14 @@ from nooch.base.calls import Count, Share, checked
 from nooch.base.display import DisplayTable, TabularResult
 from nooch.base.errors import InputError, ParameterError, UndefinedError, check_one_of, some_of
 from nooch.base.words import counted
-from nooch.criteria import Attribute, Fitted
+from nooch.criteria import Fitted
 from nooch.data import Dataset, as_dataset
 from nooch.evaluation import load_predictions
 from nooch.evaluation.boxes.matched import annotated_by
 from nooch.models.caches.features import Features, given_features
 from nooch.suites import CELLS, Suite, as_suite
 from nooch.suites.find import find
+from nooch.suites.summary import suite_by
 
 Floats = NDArray[np.float64]
 _SIDES = CELLS[:2]
@@ -108,13 +109,14 @@ def collect_next(
         problem = "the pool is the dataset that the suite was found in"
         raise ParameterError(problem, allowed="other images")
     if detections is not None:
-        runs = load_predictions(detections, data=pool, tasks=data.classes)
-        if len(runs) > 1:
-            names = some_of([run.run for run in runs])
-            raise InputError(f"the detections have several runs: {names}", allowed="one run")
-        pool = annotated_by(runs[0], pool, data.classes, threshold)
+        pool = _detected(pool, detections, data.classes, threshold)
     vectors = _vectors(features, pool_features, data, pool)
-    fitted, tasks = _fitted(suite, data, criterion, phi, tasks)
+    suite, name = suite_by(suite, data, criterion, phi)
+    tasks = list(dict.fromkeys(key[1] for key in suite.select_keys([name], tasks)))
+    fitted = suite.header.criteria[name].restored()
+    if fitted is None:
+        problem = f"the suite has no statistics of {name}"
+        raise UndefinedError(problem, allowed="neither combinations nor custom criteria")
     for task in tasks:
         check_one_of("class", task, pool.classes, owner="the pool")
     training = _hard_marks(data, ["train"], fitted, tasks)
@@ -148,23 +150,13 @@ def collect_next(
     return NextImages(table, _counted(tasks, before, added), notes)
 
 
-def _fitted(
-    suite: Suite, data: Dataset, criterion: str | None, phi: str | None, tasks: Sequence[str]
-) -> tuple[Fitted, list[str]]:
-    """The criterion that decides, and the tasks that are asked for or have sets."""
-    if criterion is not None and phi is not None:
-        raise ParameterError("two conditions of what is collected", where="`criterion` and `phi`",
-                             allowed="one of them")  # fmt: skip
-    name = criterion or suite.criteria[0]
-    names = [name] if phi is None else suite.criteria
-    tasks = list(dict.fromkeys(key[1] for key in suite.select_keys(names, tasks)))
-    if phi is not None:
-        return Attribute(phi).fit(data.select("train"), tasks), tasks
-    fitted = suite.header.criteria[name].restored()
-    if fitted is None:
-        problem = f"the suite has no statistics of {name}"
-        raise UndefinedError(problem, allowed="neither combinations nor custom criteria")
-    return fitted, tasks
+def _detected(pool: Dataset, detections: Any, classes: Sequence[str], threshold: float) -> Dataset:
+    """The pool with a detector's boxes as annotations."""
+    runs = load_predictions(detections, data=pool, tasks=classes)
+    if len(runs) > 1:
+        names = some_of([run.run for run in runs])
+        raise InputError(f"the detections have several runs: {names}", allowed="one run")
+    return annotated_by(runs[0], pool, classes, threshold)
 
 
 def _counted(tasks: Sequence[str], before: NDArray[Any], added: NDArray[Any]) -> pl.DataFrame:

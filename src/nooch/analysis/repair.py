@@ -34,6 +34,7 @@ from nooch.models.caches.features import given_features
 from nooch.models.devices import choose_device
 from nooch.models.saved_networks import save_head
 from nooch.suites import CELLS, Suite, as_suite
+from nooch.suites.summary import suite_by
 from nooch.training.bench.config import BenchConfig, read_config
 from nooch.training.bench.plan import identity_of, plan_bench, rows_of_splits
 from nooch.training.head_pass import HeadPass, head_outputs
@@ -211,6 +212,7 @@ def repair(
     dataset: Dataset | str | Path | None = None,
     tasks: Sequence[str] | None = None,
     criterion: str | None = None,
+    phi: str | None = None,
     methods: Sequence[Annotated[str, CANDIDATES]] = tuple(CANDIDATES),
     threshold: AnswerThreshold = "worst-side",
     bootstrap: Annotated[Resamples, Meta(ge=1)] = 1000,
@@ -237,6 +239,8 @@ def repair(
         tasks: names of tasks; by default all that have sets on valid and test (and predictions, if
             these are given).
         criterion: criterion whose sets decide; by default the suite's first.
+        phi: condition on images, in place of a criterion: those where it is true are hard. They
+            have to be images with and without the class, as for ``present(road) != y``.
         methods: tried besides ERM, out of ``CANDIDATES``; all but ``afr`` need environments.
         threshold: threshold of the answers before and after the repair, as for ``nooch.evaluate``.
         bootstrap: resamples for intervals, at least 1.
@@ -264,7 +268,7 @@ def repair(
                          allowed="an .npz, a table, or image ids of the rows",
                          give={"reading": {"ids": ...}})  # fmt: skip
     inputs = given_features(features, data, ids, read)
-    criterion = criterion or suite.criteria[0]
+    suite, criterion = suite_by(suite, data, criterion, phi)
     tasks = [key[1] for key in suite.select_keys([criterion], tasks or (), ["valid"])]
     score = partial(
         evaluate, suite, split="test", criteria=[criterion], metrics=_METRICS,

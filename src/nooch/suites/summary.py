@@ -6,7 +6,7 @@ import math
 from dataclasses import asdict
 from itertools import combinations
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -14,16 +14,14 @@ from scipy.special import expit
 
 from nooch.base.errors import Command, FormatError, ParameterError
 from nooch.base.files import DATASET_MARKER, SUITE_MARKER
-from nooch.criteria import FittedContext
+from nooch.criteria import Attribute, FittedContext
 from nooch.criteria.cue_stability import CueStability
 from nooch.data import ANNOTATED, Dataset, load_dataset
 from nooch.suites.challenge_set import SUBSETS, ChallengeSet
+from nooch.suites.find import find
 from nooch.suites.search import left_out
 from nooch.suites.suite import Suite
 from nooch.suites.suite_folder import as_suite, load_suite
-
-if TYPE_CHECKING:
-    pass
 
 
 def summary(suite: Suite | str | Path, *, with_overlap: bool = True) -> dict[str, Any]:
@@ -206,3 +204,20 @@ def suite_or_dataset(
     if place is not None:
         raise ParameterError(f"two datasets are given: {folder} is one", give={"dataset": None})
     return None, load_dataset(folder)
+
+
+def suite_by(
+    suite: Suite, data: Dataset, criterion: str | None, phi: str | None
+) -> tuple[Suite, str]:
+    """A suite and the criterion that decides what is hard in it: the one named, by default the
+    first; or that of a condition, by which the suite's tasks are searched in its dataset. Raises
+    ParameterError for both.
+    """
+    if phi is None:
+        return suite, criterion or suite.criteria[0]
+    if criterion is not None:
+        problem = "two conditions of what is hard"
+        raise ParameterError(problem, where="`criterion` and `phi`", allowed="one of them")
+    options: Any = {"tasks": suite.tasks, "splits": suite.splits, "group": suite.header.group}
+    suite = find(data, Attribute(phi), **options)
+    return suite, suite.criteria[0]
