@@ -209,9 +209,8 @@ def suite_or_dataset(
 def suite_by(
     suite: Suite, data: Dataset, criterion: str | None, phi: str | None
 ) -> tuple[Suite, str]:
-    """A suite and the criterion that decides what is hard in it: the one named, by default the
-    first; or that of a condition, by which the suite's tasks are searched in its dataset. Raises
-    ParameterError for both.
+    """A suite and the criterion that decides which images are hard: the one named, by default the
+    first; with a condition a suite found by it, of the same tasks. Raises ParameterError for both.
     """
     if phi is None:
         return suite, criterion or suite.criteria[0]
