@@ -152,10 +152,10 @@ def test_the_command_prints_sentences_and_fails_if_asked(folder, run_cli, tmp_pa
     assert "also: " not in done.out
     assert done.out.count("without a road") == 2  # the verdict, and the finding
     assert f"page: {tmp_path / 'a' / 'report' / 'index.html'}" in done.out.replace("\n", "")
-    failed = run_cli(f"{command} --out {tmp_path / 'b'} --fail-if worse --format json")
+    failed = run_cli(f"{command} --out {tmp_path / 'b'} --fail-if context --format json")
     assert failed.code == 1
     (one,) = failed.json["failed"]
-    assert (one["condition"], one["run"], one["value"]) == ("worse", "model", 1)
+    assert (one["condition"], one["run"], one["value"]) == ("context", "model", 1)
     assert {row["verdict"] for row in failed.json["findings"]} == {"worse"}
     conditions = "--fail-if 'auc@hard[ce,car]<0.99' --fail-if 'f1@hard[ce,car]<1'"
     scored = run_cli(f"{command} --out {tmp_path / 'c'} {conditions}")
@@ -333,9 +333,9 @@ def test_unreadable_answers_do_not_pass_the_gate(folder, data, run_cli, tmp_path
     )  # fmt: skip
     rows.drop("usual").write_ndjson(tmp_path / "model.jsonl")
     command = f"check {folder / 'dataset'} {tmp_path / 'model.jsonl'} --bootstrap 0 --min-hard 5"
-    done = run_cli(f"{command} --no-slices --fail-if worse --out {tmp_path / 'out'}")
+    done = run_cli(f"{command} --no-slices --fail-if context --out {tmp_path / 'out'}")
     assert done.code == 1
-    assert "failed: worse: model, car, test: 1 finding: " in done.out
+    assert "failed: context: model, car, test: 1 finding: " in done.out
 
 
 def test_a_sample_is_compared_within_the_images_asked_about(folder, data, run_cli, tmp_path):
@@ -442,7 +442,7 @@ def test_a_frame_is_checked_and_conditions_judge_the_named_runs(data, tmp_path):
     labels = {name: data.labels(name).astype(int) for name in data.classes}
     frame = data.images.select("split").with_columns(image=ids, **labels)
     asked = frame, planted_predictions(data)
-    gate = ["worse", "auc@hard<0.99"]
+    gate = ["context", "auc@hard<0.99"]
     checked = check(*asked, tmp_path / "a", bootstrap=0, slices=False, tasks="car", fail_if=gate)
     judged = [(verdict.condition.text, verdict.run) for verdict in checked.scores.verdicts]
     assert dict.fromkeys(judged) == dict.fromkeys((text, "predictions") for text in gate[::-1])
@@ -451,26 +451,25 @@ def test_a_frame_is_checked_and_conditions_judge_the_named_runs(data, tmp_path):
     fails(lambda: check(*asked), "check needs out", "`out`", kind=WrongTypeError)
 
 
-def test_worse_is_one_condition_of_check_and_evaluate_and_counts_findings(
+def test_context_is_one_condition_of_check_and_evaluate_and_counts_findings(
     folder, run_cli, tmp_path
 ):
     """A class and cue is one finding, whatever its sides; labels that are answers have none."""
     model, out = folder / "model.csv", tmp_path / "out"
-    words = f"check {folder / 'dataset'} {model} --out {out} --bootstrap 0 --fail-if worse"
+    words = f"check {folder / 'dataset'} {model} --out {out} --bootstrap 0 --fail-if context"
     done = run_cli(f"{words} --format json")
     assert pl.read_parquet(out / "findings.parquet").filter(verdict="worse").height > 1
-    words = f"evaluate {out / 'suite'} {model} --fail-if worse --fail-if 'auc@all<0'"
+    words = f"evaluate {out / 'suite'} {model} --fail-if context --fail-if 'auc@all<0'"
     again = run_cli(f"{words} --format json")
-    scores = nooch.evaluate(out / "suite", model, fail_if=["worse"])
+    scores = nooch.evaluate(out / "suite", model, fail_if=["context"])
     by_python = [(v.run, v.value, v.fired, v.reason) for v in scores.verdicts]
     (one,) = done.json["failed"]
     assert again.json["failed"] == [one]
     assert by_python == [("model", 1.0, True, one["reason"])]
     assert one["reason"].startswith("1 finding: The model misses cars without a road")
-    assert "is now called context" in again.err
     assert (done.code, again.code) == (1, 1)
     # at a threshold that nothing is above, cars are missed in all contexts
-    none = nooch.evaluate(out / "suite", model, fail_if=["worse"], threshold=1)
+    none = nooch.evaluate(out / "suite", model, fail_if=["context"], threshold=1)
     assert [(v.value, v.fired, v.reason) for v in none.verdicts] == [(0.0, False, "0 findings")]
     assert run_cli(f"{words} --threshold 1").ok().err.endswith("fires --fail-if\n")
     fails(lambda: nooch.evaluate(out / "suite", model, fail_if=["worst"]), "worse, context, or",

@@ -1,22 +1,17 @@
 """Recognition: what a path holds, and an import of it without naming the format."""
 
 import json
-import tempfile
-from pathlib import Path
 
-import hypothesis.strategies as st
 import messy_files
 import numpy as np
 import pytest
 from coco_files import document, image, write
-from hypothesis import given
 from PIL import Image
 from refusals import fails
 
 import nooch
 from nooch.base.errors import ParameterError
 from nooch.data.importing.recognition import recognize
-from nooch.data.json_records import object_keys
 from nooch.data.readers.image_folder import FolderReading
 
 BOX = (
@@ -385,30 +380,3 @@ def test_key_points_are_instances_where_no_file_has_these(tmp_path):
     write(tmp_path / "instances_val.json", document([], []))
     assert things() == ["instances_val.json", "person_keypoints_train.json"]
     assert "left out: person_keypoints_val.json" in recognize(tmp_path).why
-
-
-NEEDED = ("annotations", "categories")
-VALUES = st.recursive(
-    st.none() | st.integers() | st.sampled_from(['"categories":', "}", "\\", "annotations", "é"]),
-    lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(st.sampled_from([*NEEDED, "images", "x"]), inner, max_size=3)
-    ),
-    max_leaves=12,
-)
-DOCUMENTS = st.dictionaries(st.sampled_from([*NEEDED, "images", "info", "x"]), VALUES, min_size=1)
-
-
-@given(DOCUMENTS, st.integers(1, 60), st.sampled_from([None, 1]))
-def test_the_last_keys_of_an_object_are_found_as_by_reading_all_of_it(document, last, indent):
-    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr("nooch.data.json_records._LAST", last)
-        file = Path(folder) / "a.json"
-        file.write_text(json.dumps(document, indent=indent), encoding="utf-8")
-        found, is_object = object_keys(file, NEEDED)
-        assert is_object
-        assert found <= set(document)
-        assert bool(found & {*NEEDED}) == bool(set(document) & {*NEEDED})
-        assert object_keys(file) == (set(document), True)
-        file.write_text(f"{json.dumps(document)[:-1]},", encoding="utf-8")
-        assert object_keys(file) == ({next(iter(document))}, False)

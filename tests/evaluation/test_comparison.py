@@ -304,19 +304,20 @@ def test_runs_that_are_not_compared_are_refused(compared):
     assert [v.condition.metric for v in with_auc] == ["auc"]
 
 
-def test_worse_needs_a_baseline_else_it_is_context(compared):
+def test_worse_needs_a_baseline_and_context_is_no_name_of_a_run(compared):
     suite, _, new = compared
     verdicts = _verdicts(compared, "worse", baseline="old")
     fired = {(v.run, v.task): v.fired for v in verdicts}
     assert fired == {("new", task): task == "car" for task in TASKS}
     asked = {"reading": {"ignore_unknown": True}, "metrics": ["error"]}
-    named = evaluate(suite, {"new": new}, fail_if=["context"], **asked)
-    former = evaluate(suite, {"new": new}, fail_if=["worse"], **asked)
-    plain = [(v.run, v.task, v.value, v.fired, v.reason) for v in named.verdicts]
-    assert plain == [(v.run, v.task, v.value, v.fired, v.reason) for v in former.verdicts]
-    assert [v.condition.text for v in former.verdicts] == ["worse"] * 3
-    assert [note for note in former.notes if "is now called context" in note]
-    assert not [note for note in named.notes if "is now called context" in note]
+    fails(lambda: evaluate(suite, {"new": new}, fail_if=["worse"], **asked), "none is named",
+          "`baseline`", "context", kind=ParameterError)  # fmt: skip
+    plain, named = (
+        [(v.task, v.value, v.fired) for v in
+         evaluate(suite, {name: new}, fail_if=["context"], **asked).verdicts]
+        for name in ("new", "context")
+    )  # fmt: skip
+    assert plain == named != []
     assert parse_condition(" context ").text == "context"
 
 

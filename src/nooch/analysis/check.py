@@ -60,7 +60,6 @@ from nooch.evaluation.predictions import predicted_tasks, task_notes
 from nooch.evaluation.rate_words import percent
 from nooch.evaluation.scores import (
     CONTEXT,
-    OLD_NAME,
     WORSE,
     Condition,
     ConditionVerdict,
@@ -359,7 +358,6 @@ def check(
         runs = judged.runs
         names = [run.run for run in runs]
         conditions = [parse_condition(c).of_runs(names, judged.baseline) for c in fail_if]
-        notes += [OLD_NAME] if replace(CONTEXT, text=WORSE.text) in conditions else []
         notes += [described(runs), *run_notes(runs), *judged.notes]
         predicted = predicted_tasks(runs, data.classes, tasks, owner="the dataset", kind="class")
         # classes without predictions are listed as left out
@@ -552,8 +550,7 @@ def _compared(
     elif judged.baseline is not None:
         problem = "runs are compared on images out of context, and there are none"
         raise InputError(problem, where="`baseline`", remedy=_CONTEXT)
-    of_context = [c for c in conditions if c.metric == CONTEXT.metric]
-    verdicts = [verdict for c in of_context for verdict in findings.judged(c)]
+    verdicts = findings.judged() if CONTEXT in conditions else []
     if comparison is not None and WORSE in conditions:
         verdicts += comparison.judged()
     return findings, comparison, verdicts

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import json
-import mmap
 import re
 from collections import Counter
-from collections.abc import Collection
-from contextlib import suppress
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -163,42 +159,6 @@ def _labels(value: Any) -> dict[str, Any] | None:
         return value
     texts = value if isinstance(value, list) else [value]
     return {"labels": texts} if all(isinstance(text, str) for text in texts) else None
-
-
-_MEMBERS = dict[str, msgspec.Raw]
-_FIRST_KEY = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"(\w+)"\s*:')
-
-
-_LAST = 1 << 20
-"""Bytes at the end of a JSON file in which its last keys are."""
-
-
-def object_keys(path: Path, enough: Collection[str] = ()) -> tuple[set[str], bool]:
-    """The keys of the object that a JSON file is, and whether it is one; else the first key. Where
-    the first key or one of the last is ``enough``, the rest is not read.
-    """
-    with unreadable(path, errors=(OSError,)), path.open("rb") as file:
-        first = _FIRST_KEY.match(file.read(1 << 12))
-        if first is None:
-            return set(), False
-        if first[1].decode() in enough:
-            return {first[1].decode()}, True
-        start = max(0, path.stat().st_size - _LAST)
-        file.seek(start)
-        last = file.read() if enough and start else b""
-        named = re.finditer(b'"(?:%s)"\\s*:' % "|".join(enough).encode(), last)
-        for match in islice(named, 9):
-            # the members from a key of the object on, up to its end: of another, more would follow
-            with suppress(*BROKEN_RECORDS):
-                rest = b"{" + last[match.start() :]
-                return {first[1].decode(), *msgspec.json.decode(rest, type=_MEMBERS)}, True
-        # not in memory: annotations can be large
-        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
-            try:
-                with memoryview(content) as whole, whole[content.find(b"{") :] as text:
-                    return {*msgspec.json.decode(text, type=_MEMBERS)}, True
-            except BROKEN_RECORDS:
-                return {first[1].decode()}, False
 
 
 _NAMES: dict[type, str] = {

@@ -51,7 +51,6 @@ from nooch.evaluation.predictions import (
 )
 from nooch.evaluation.scores import (
     CONTEXT,
-    OLD_NAME,
     WORSE,
     Condition,
     Metric,
@@ -387,17 +386,15 @@ def _scored(suite: Suite, runs: list[Predictions], plan: _Plan) -> Scores:
     }
     baseline = plan.baseline if plan.is_given else None
     verdicts = judge(table, plan.conditions, suite, compared, baseline=baseline)
-    for c in (c for c in plan.conditions if c.metric in {WORSE.metric, CONTEXT.metric}):
+    for c in (c for c in plan.conditions if c in (WORSE, CONTEXT)):
         claims = as_judged(runs, matched, thresholds)
         judged = JudgedRuns(claims, plan.dataset(), "", baseline=baseline)
-        if c.metric == WORSE.metric:
+        if c == WORSE:
             of_runs = compare_runs(suite, judged, keys, plan.baseline, plan.progress)
             verdicts += of_runs.judged()
             notes += of_runs.notes
         else:
-            notes += [OLD_NAME] if c.text == WORSE.text else []
-            new = judged.without_baseline
-            verdicts += judged_contexts(suite, new, keys, c, plan.progress)
+            verdicts += judged_contexts(suite, judged.without_baseline, keys, plan.progress)
     effects = box_effects(matched, thresholds, sample.suite, keys)
     return Scores(table, compared, notes, facts, verdicts, contexts, effects, changes)
 

@@ -15,7 +15,7 @@ from nooch.criteria import Fitted, FittedGist
 from nooch.criteria.by_name import custom_criterion, custom_fitted
 from nooch.data import Dataset, ImageId, position_of
 from nooch.evaluation.metrics.pointwise import probabilities, said_positive
-from nooch.evaluation.numbered import NUMBERED, check_of, findings_of_image
+from nooch.evaluation.numbered import check_of, findings_of_image
 from nooch.suites.challenge_set import SUBSETS, ChallengeSet
 from nooch.suites.suite import Suite
 from nooch.suites.suite_folder import as_suite
@@ -49,7 +49,7 @@ def explain(
         ``image_id, task, split, label, verdicts`` (criterion, subset, support, threshold, text)
         and, with predictions, ``answers`` (run, probability, answer, error), null where unknown;
         of a check's suite also ``findings`` that the image is in (number, kind, sentence, task,
-        run, wrong), null where an older version wrote the check.
+        run, wrong).
 
     Raises:
         ParameterError: the suite has no such task, image or criterion, or the dataset is another
@@ -90,17 +90,8 @@ def explain(
         "label": label,
         "verdicts": verdicts,
         **({"answers": answers} if answers else {}),
-        **_findings(suite, known_id),
+        **({"findings": findings_of_image(suite, known_id)} if check_of(suite) else {}),
     }
-
-
-def _findings(suite: Suite, image_id: ImageId) -> dict[str, Any]:
-    """``findings`` of the check that wrote the suite, if one did."""
-    folder = check_of(suite)
-    if folder is None:
-        return {}
-    listed = (folder / NUMBERED).is_file()
-    return {"findings": findings_of_image(suite, image_id) if listed else None}
 
 
 def _label(data: Dataset | None, task: str, image_id: ImageId) -> bool | None:

@@ -26,7 +26,7 @@ from nooch.evaluation.metrics.proportions import wilson_of_groups
 from nooch.evaluation.metrics.rate_gaps import rate_gap
 from nooch.evaluation.predictions import Predictions, positions, predicted_tasks, values_of
 from nooch.evaluation.rate_words import Rate, compared, context_words, error_words, in_full
-from nooch.evaluation.scores import CONTEXT, Condition, ConditionVerdict
+from nooch.evaluation.scores import CONTEXT, ConditionVerdict
 from nooch.suites import ChallengeSet, Suite, as_suite
 
 SMALLEST = 20
@@ -133,7 +133,7 @@ class Findings(TabularResult):
             groups.setdefault((row["task"], row["cue"]), []).append(row)
         return sorted(groups.values(), key=lambda rows: rows[0]["cue"] is None)
 
-    def judged(self, condition: Condition = CONTEXT) -> list[ConditionVerdict]:
+    def judged(self) -> list[ConditionVerdict]:
         """The condition ``context`` of ``fail_if`` on each run and task, which is met if there are
         findings.
         """
@@ -143,7 +143,7 @@ class Findings(TabularResult):
             worst = "".join(f": {sentence(rows[0])}" for rows in found[:1])
             reason = counted(len(found), "finding") + worst
             place = run, "", task, self.settings["split"], float(len(found))
-            verdicts.append(ConditionVerdict(condition, *place, bool(found), reason))
+            verdicts.append(ConditionVerdict(CONTEXT, *place, bool(found), reason))
         return verdicts
 
     def sentences(self, most: int = 10) -> list[str]:
@@ -296,7 +296,6 @@ def judged_contexts(
     suite: Suite,
     judged: JudgedRuns,
     keys: Sequence[tuple[str, str, str]],
-    condition: Condition,
     progress: Progress = no_progress,
 ) -> list[ConditionVerdict]:
     """``Findings.judged`` of each split; parameters as for ``compare_contexts``."""
@@ -304,7 +303,7 @@ def judged_contexts(
     return [
         verdict
         for _, of_split in by_split
-        for verdict in compare_contexts(suite, judged, [*of_split], progress).judged(condition)
+        for verdict in compare_contexts(suite, judged, [*of_split], progress).judged()
     ]
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from nooch.base.errors import Command, FormatError, InputError, ParameterError, unreadable
+from nooch.base.errors import FormatError, InputError, ParameterError, unreadable
 from nooch.data import ImageId, position_of
 from nooch.data.table_files import BROKEN_TABLE, parquet_rows
 from nooch.data.table_schema import Column, Schema, check_columns
@@ -42,7 +42,7 @@ def check_of(suite: Suite) -> Path | None:
 
 def numbered_findings(suite: Suite) -> pl.DataFrame:
     """The findings of the check that wrote the suite, see ``COLUMNS``. Raises InputError: no check
-    did; FormatError: it was one of an older version, or the table is damaged.
+    did; FormatError: the table is missing or damaged.
     """
     folder = check_of(suite)
     if folder is None:
@@ -51,9 +51,6 @@ def numbered_findings(suite: Suite) -> pl.DataFrame:
             allowed="the folder of a check, or the suite in it",
         )
     path = folder / NUMBERED
-    if not path.is_file():
-        problem = "an older version wrote this check, without a list of its findings"
-        raise FormatError(problem, where=folder, give=Command("check", overwrite=True))
     with unreadable(path, errors=BROKEN_TABLE, kind=FormatError, remedy=_AGAIN):
         frame = parquet_rows([path], path)
     check_columns(frame, COLUMNS, path, _AGAIN)

@@ -391,9 +391,11 @@ class Condition:
             ParameterError: a run that is not there, or two readings of the right side.
         """
         where = f"`fail_if` {self.text}"
-        if self.metric == WORSE.metric:
-            # the old name of ``context``
-            return self if baseline else replace(self, metric=CONTEXT.metric)
+        if self == WORSE and baseline is None:
+            raise ParameterError("compares runs with a baseline, and none is named", where=where,
+                                 give=({"baseline": ...}, {"fail_if": CONTEXT.text}))  # fmt: skip
+        if self in (WORSE, CONTEXT):
+            return self
         if self.run is not None:
             check_one_of("run", self.run, names, owner="the predictions")
         right = self.against or self.text.rpartition(self.sign)[2].strip()
@@ -422,7 +424,6 @@ WORSE = Condition("worse", "comparison", "", None, None, ">", 0)
 """A run errs more often than the baseline in misleading contexts, see ``RunComparison.judged``."""
 CONTEXT = Condition("context", "findings", "", None, None, ">", 0)
 """Errors are more frequent in a misleading context, see ``Findings.judged``."""
-OLD_NAME = "without a baseline, the condition worse is now called context"
 
 
 @dataclass(frozen=True)

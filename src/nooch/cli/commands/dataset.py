@@ -23,9 +23,7 @@ def add_attributes_command(
         " then the dataset folder to write, which must not exist.",
     ),
     id: str = Option(None, help="Column of image ids or file names; by default detected."),
-    attributes: str = Option(
-        None, "--columns", "--attributes", help="Columns to take, by commas; by default all others."
-    ),
+    columns: str = Option(None, help="Columns to take, by commas; by default all others."),
     captions: list[str] = Option(
         None, help="Files of captions, or a column of text, which become the dataset's captions."
     ),
@@ -56,8 +54,8 @@ def add_attributes_command(
     given = added = data.images.select("image_id")
     for table in tables:
         given = read_table(table, names=IMAGE_COLUMNS)
-        columns = shared.split_names(attributes) or None
-        added = attribute_table(data, given, id, columns, where=table)
+        kept = shared.split_names(columns) or None
+        added = attribute_table(data, given, id, kept, where=table)
     listed = added.height
     if image_properties:
         properties = image_files.image_properties(joined(data, added), images, show_progress)

@@ -186,8 +186,6 @@ def explain_command(
         note(f"the dataset {lost} (give --dataset): only subsets and supports are shown, no cues")
     runs = read_predictions(predictions, reading, explained, data)
     facts = explain(explained, task, image, data, predictions=runs, **settings)
-    if facts.get("findings", ()) is None:
-        note("an older version wrote this check, without a list of findings: check again")
     yield facts
     words = {True: "present", False: "absent", None: "unknown"}
     where = f" ({facts['split']})" if facts["split"] else ""
