@@ -11,6 +11,8 @@ from planted import planted_detector
 from refusals import fails
 
 import nooch
+from nooch.data import save_dataset
+from nooch.data.any_class import FALSE_BOX, OBJECT, with_any_class
 from nooch.evaluation.boxes.matched import MatchedRun
 
 N = 300
@@ -88,6 +90,31 @@ def test_a_check_opens_with_slices(world, tmp_path):
     assert errors["false box"][1] == f"{sum(c[1] > 0 for c in counts.values()):,} of {N:,}"
     assert not checked.answer.left_out
     assert checked.page.is_file()
+
+
+def test_commands_after_a_check_have_its_dataset(world, tmp_path, run_cli):
+    """Its tasks are no classes of the dataset, which is found and known all the same."""
+    data, counts, _ = world
+    save_dataset(data, tmp_path / "data")
+    out = tmp_path / "out"
+    given = written(tmp_path, counts)
+    run_cli(f"check {tmp_path / 'data'} {given} --out {out} --bootstrap 0").ok()
+    run_cli(f"export {out} {tmp_path / 'csv'} --to csv --finding 1").ok()
+    explained = run_cli(f"explain {out} --task 'annotated object' --image {data.image_ids[0]}")
+    assert "annotated object is" in explained.ok().out
+    run_cli(f"slices {out / 'suite'} {given} --dataset {tmp_path / 'data'}").ok()
+    run_cli(f"report {out / 'suite'} --predictions {given} --out {tmp_path / 'page'}").ok()
+
+
+def test_classes_of_any_class_have_the_union_of_presences():
+    areas = [{"a": 0.0}, {}, {"a": 0.5, "b": 0.25}, {"b": float("nan")}]
+    data = dataset_of(areas, ["a", "b"], ["all"] * 4)
+    view = with_any_class(data)
+    assert view.labels(OBJECT).tolist() == [True, False, True, True]
+    assert not view.labels(FALSE_BOX).any()
+    np.testing.assert_array_equal(view.area(OBJECT), [0, 0, 0.75, np.nan])
+    assert view.classes == ("a", "b", OBJECT, FALSE_BOX)
+    assert with_any_class(view) is view
 
 
 def test_counts_of_a_matched_detector_are_its_outcomes(tmp_path):

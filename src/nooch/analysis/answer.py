@@ -21,9 +21,9 @@ from nooch.criteria import FittedCE, FittedContext
 from nooch.criteria.attribute import Attribute, FittedAttribute
 from nooch.criteria.phi import identifier
 from nooch.data import Dataset
+from nooch.data.any_class import OBJECT
 from nooch.evaluation import Predictions
 from nooch.evaluation.answer_sample import AskedSample
-from nooch.evaluation.boxes.image_metrics import OBJECT
 from nooch.evaluation.comparison import RunComparison, change_rates, change_sentence
 from nooch.evaluation.detectable import too_few, units_of_cells
 from nooch.evaluation.findings import (

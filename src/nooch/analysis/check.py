@@ -25,6 +25,7 @@ from nooch.base.files import DATASET_MARKER, is_address, write_folder
 from nooch.criteria import CE, Context, Gist
 from nooch.criteria.context_fit import no_context
 from nooch.data import Dataset, load_dataset, parquet_bytes
+from nooch.data.any_class import OBJECT
 from nooch.data.dataset import no_dataset
 from nooch.data.importing.broken_images import LIST
 from nooch.data.importing.image_properties import measured
@@ -40,7 +41,6 @@ from nooch.evaluation import (
     evaluate,
     run_notes,
 )
-from nooch.evaluation.boxes.image_metrics import OBJECT
 from nooch.evaluation.boxes.matched import IOU
 from nooch.evaluation.captions import captioned
 from nooch.evaluation.comparison import RunComparison, compare_runs

@@ -16,7 +16,7 @@ from scipy.special import logit
 from nooch.base.errors import InputError, ParameterError
 from nooch.criteria.context_fit import no_context
 from nooch.data import Dataset
-from nooch.evaluation.boxes.image_metrics import with_any_class
+from nooch.evaluation.boxes.image_metrics import data_of_counts
 from nooch.evaluation.boxes.matched import (
     IOU,
     OF_BOXES,
@@ -163,7 +163,7 @@ def judge_runs(
         runs, named = with_baseline(runs, baseline, read)
     notes = list[str]()
     if data is not None and suite is None:
-        data, notes = with_any_class(data, runs)
+        data, notes = data_of_counts(data, runs)
     matched = {
         run.run: MatchedRun.match(run, data, iou, recall=recall)
         for run in runs

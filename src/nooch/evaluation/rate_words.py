@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from nooch.base.words import CAPTIONED, plural, printable, readable, with_article
-from nooch.evaluation.boxes.image_metrics import FALSE_BOX, OF_ANY_CLASS
+from nooch.data.any_class import FALSE_BOX, OF_ANY_CLASS
 
 _LARGEST_RATIO = 20
 _LEAST_RATIO = 1.1

@@ -28,6 +28,7 @@ from nooch.base.words import counted, unit_notes
 from nooch.criteria import FITTED, Fitted
 from nooch.criteria.cue_stability import CueStability
 from nooch.data import Dataset, ImageNames, MatchedNames, as_dataset, open_dataset
+from nooch.data.any_class import OBJECT, with_any_class
 from nooch.data.splits import group_names, unit_numbers
 from nooch.data.table_schema import check_split
 from nooch.suites.challenge_set import ChallengeSet, Counts
@@ -353,7 +354,11 @@ class Suite(Displayed):
             except NoochError:
                 return None
         same = dataset is not None and dataset.fingerprint == self.header.dataset.fingerprint
-        return dataset if same else None
+        return self.with_tasks(dataset) if same and dataset is not None else None
+
+    def with_tasks(self, data: Dataset) -> Dataset:
+        """The dataset ``with_any_class``, if the suite's tasks are these counts; else as it is."""
+        return with_any_class(data) if OBJECT in self.tasks else data
 
     @property
     def name_rule(self) -> str:
@@ -556,7 +561,7 @@ class Suite(Displayed):
                 remedy="{}, that one; or {} to find the suite again",
                 give=({"data": ...}, Command("find")),
             )
-        return dataset
+        return self.with_tasks(dataset)
 
     def require_easy(self, purpose: str) -> None:
         """Raise InputError if the suite contains only hard images and ``purpose`` needs all."""

@@ -5,23 +5,18 @@ and how many boxes were false.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 import polars as pl
-from scipy.sparse import csr_array, hstack
 
 from nooch.base.errors import InputError, some_of
 from nooch.base.words import counted
 from nooch.data import Dataset, id_column
+from nooch.data.any_class import OF_ANY_CLASS, with_any_class
 from nooch.data.image_names import IMAGE_COLUMNS
 from nooch.evaluation.boxes.matching import Boxes, FoundObjects, Integers
 from nooch.evaluation.predictions import Predictions
 
-OBJECT, FALSE_BOX = OF_ANY_CLASS = ("annotated object", "false box")
-"""Tasks of these counts: objects of any class, which can be missed; and false boxes of any class,
-of which an image is right to have none.
-"""
 METRICS = _RATES, _COUNTS = ("precision", "recall", "f1"), ("tp", "fp", "fn")
 """Columns that a table of ``image_metrics`` has, either three."""
 _MANY = 3
@@ -72,9 +67,9 @@ def _placeless(image: Integers, label: int) -> Boxes:
     return Boxes(image, np.full(len(image), label), np.full((len(image), 4), np.nan))
 
 
-def with_any_class(data: Dataset, runs: Sequence[Predictions]) -> tuple[Dataset, list[str]]:
-    """The dataset with ``OF_ANY_CLASS`` as classes, if a run has them: an object is present where
-    any is; and a note on images whose objects are more or fewer than those that were counted.
+def data_of_counts(data: Dataset, runs: Sequence[Predictions]) -> tuple[Dataset, list[str]]:
+    """The dataset, ``with_any_class`` if runs are ``image_metrics``; and a note on images whose
+    objects are more or fewer than those that were counted.
     """
     counting = [run for run in runs if run.tasks == OF_ANY_CLASS and run.objects is not None]
     if not counting:
@@ -83,18 +78,8 @@ def with_any_class(data: Dataset, runs: Sequence[Predictions]) -> tuple[Dataset,
         others = some_of(run.run for run in runs if run not in counting)
         problem = f"image_metrics have no classes, and other predictions do: {others}"
         raise InputError(problem, where="predictions", allowed="one of both kinds at a time")
-    n, k = data.areas.shape
-    rows = np.flatnonzero(np.diff(data.areas.indptr))
-    ends = np.cumsum(np.append(0, np.diff(data.areas.indptr) > 0))
-    whole = csr_array((data.areas.sum(axis=1)[rows], np.zeros_like(rows), ends), shape=(n, 1))
-    exceptions, confidences = (
-        None if of is None else csr_array((of.data, of.indices, of.indptr), shape=(n, k + 2))
-        for of in (data.exceptions, data.confidences)
-    )
-    areas = csr_array(hstack([data.areas, whole, csr_array((n, 1))]))
-    view = replace(data, classes=(*data.classes, *OF_ANY_CLASS), areas=areas,
-                   exceptions=exceptions, confidences=confidences)  # fmt: skip
-    return view, [note for run in counting for note in _other_objects(run, data)]
+    notes = [note for run in counting for note in _other_objects(run, data)]
+    return with_any_class(data), notes
 
 
 def _other_objects(run: Predictions, data: Dataset) -> list[str]:
