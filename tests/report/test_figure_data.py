@@ -217,7 +217,7 @@ def test_losses_that_cannot_be_swept():
         refused(partial(sweep_losses, data, outputs(data), **options), words)
     sweep = partial(partial, sweep_losses, data, alpha=[0.1], beta=[0.1])
     fails(sweep(outputs(data), tasks=["road"]), "no predictions for road")
-    fails(sweep(outputs(data, ("sky",))), "no predictions for car", "but for sky")
+    fails(sweep(outputs(data, ("sky",))), "no predictions for car", "only for sky")
     fails(sweep(outputs(data.select("train"))), "have no prediction", "split test")
 
 
