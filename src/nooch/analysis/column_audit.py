@@ -357,9 +357,6 @@ class ColumnAudit(TabularResult):
     table: pl.DataFrame
     notes: Sequence[str] = ()
 
-    def __len__(self) -> int:
-        return self.table.height
-
     @property
     def display(self) -> DisplayTable:
         """The numbers, and below them the rows in words."""

@@ -33,9 +33,6 @@ class Confusions(TabularResult):
 
     table: pl.DataFrame
 
-    def __len__(self) -> int:
-        return self.table.height
-
     @property
     def counts(self) -> str:
         """Their number."""

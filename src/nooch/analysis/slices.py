@@ -386,9 +386,6 @@ class Slices(TabularResult):
     table: pl.DataFrame
     settings: Mapping[str, Any] = field(default_factory=dict)
 
-    def __len__(self) -> int:
-        return self.table.height
-
     @property
     def counts(self) -> str:
         """Numbers of slices tested, listed and confirmed."""

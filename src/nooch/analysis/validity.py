@@ -67,9 +67,6 @@ class Validity(TabularResult):
     table: pl.DataFrame
     notes: Sequence[str] = ()
 
-    def __len__(self) -> int:
-        return self.table.height
-
     @property
     def display(self) -> DisplayTable:
         """The numbers, and a sentence for each criterion and quality."""

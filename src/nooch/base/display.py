@@ -103,7 +103,10 @@ class Displayed:
 
 
 class TabularResult(Displayed):
-    """A result whose ``table`` has everything that it knows."""
+    """A result whose ``table`` has everything that it knows; its length is the number of rows."""
+
+    def __len__(self: Any) -> int:
+        return int(self.table.height)
 
     def to_pandas(self: Any) -> Any:
         """The ``table`` as a pandas frame; names out of a fixed list are categories."""

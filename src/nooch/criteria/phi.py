@@ -111,24 +111,19 @@ def compare(left: Term, right: Term, operation: Callable[[pl.Expr, pl.Expr], pl.
 def as_boolean(term: Term) -> pl.Expr:
     """The term as a condition. Raises ParameterError if it is not a Boolean."""
     if term.kind != BOOLEAN:
-        raise ParameterError(
-            f"needs a condition where {term.text} stands, which is {term.kind}",
-            where="phi",
-            allowed="comparisons and Boolean columns, joined by AND, OR and NOT",
-            remedy="compare it, for example with = 1",
-        )
+        problem = f"needs a condition where {term.text} stands, which is {term.kind}"
+        allowed = "comparisons and Boolean columns, joined by AND, OR and NOT"
+        remedy = "compare it, for example with = 1"
+        raise ParameterError(problem, where="phi", allowed=allowed, remedy=remedy)
     return term.expr
 
 
 def as_number(term: Term) -> pl.Expr:
     """The term as Float64. Raises ParameterError if it is not a number."""
     if term.kind != NUMBER:
-        raise ParameterError(
-            f"calculates with {term.text}, which is {term.kind}",
-            where="phi",
-            allowed="numbers",
-            remedy="convert it in the table",
-        )
+        problem = f"calculates with {term.text}, which is {term.kind}"
+        remedy = "convert it in the table"
+        raise ParameterError(problem, where="phi", allowed="numbers", remedy=remedy)
     return term.expr.cast(pl.Float64)
 
 

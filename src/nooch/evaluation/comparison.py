@@ -70,9 +70,6 @@ class RunComparison(TabularResult):
     baseline: str
     notes: Sequence[str] = field(default=())
 
-    def __len__(self) -> int:
-        return self.table.height
-
     @property
     def display(self) -> DisplayTable:
         """The numbers, and the result of each run in a sentence."""

@@ -101,9 +101,6 @@ class Findings(TabularResult):
             dict(settings),
         )  # fmt: skip
 
-    def __len__(self) -> int:
-        return self.table.height
-
     @property
     def counts(self) -> str:
         """Numbers of rows with each verdict, in words."""

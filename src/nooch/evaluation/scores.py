@@ -101,9 +101,6 @@ class Scores(TabularResult):
             title, columns, rows, left=len(keys), notes=[*self.headlines, *self.notes]
         )
 
-    def __len__(self) -> int:
-        return self.table.height
-
     def of_runs(self, names: Sequence[str]) -> Self:
         """The scores of some runs, and the differences between them."""
         mine = pl.col("run").is_in(names)
