@@ -54,15 +54,7 @@ from nooch.evaluation.rate_words import (
     objects_of,
     percent,
 )
-from nooch.report.answer import (
-    IMAGES,
-    KINDS,
-    LISTED,
-    UNCHANGED,
-    Answer,
-    ErrorFinding,
-    ShownImage,
-)
+from nooch.report.answer import IMAGES, KINDS, LISTED, UNCHANGED, Answer, ErrorFinding, ShownImage
 from nooch.report.images.drawn_boxes import drawn_boxes
 from nooch.report.images.sources import Sources
 from nooch.suites import ChallengeSet, Suite

@@ -33,14 +33,7 @@ from nooch.data.importing.import_dataset import import_dataset
 from nooch.data.importing.recognition import recognize
 from nooch.data.importing.table_roles import HINTS, Hints, refuse_hints
 from nooch.data.table_files import as_polars
-from nooch.evaluation import (
-    Predictions,
-    Scores,
-    context_run,
-    described,
-    evaluate,
-    run_notes,
-)
+from nooch.evaluation import Predictions, Scores, context_run, described, evaluate, run_notes
 from nooch.evaluation.boxes.matched import IOU
 from nooch.evaluation.captions import captioned
 from nooch.evaluation.comparison import RunComparison, compare_runs

@@ -19,13 +19,7 @@ from nooch.base.display import DisplayTable, TabularResult
 from nooch.base.errors import InputError, UndefinedError, some_of
 from nooch.base.files import write_folder
 from nooch.data import Dataset, parquet_bytes
-from nooch.evaluation import (
-    AVERAGE,
-    Predictions,
-    Scores,
-    evaluate,
-    read_predictions,
-)
+from nooch.evaluation import AVERAGE, Predictions, Scores, evaluate, read_predictions
 from nooch.evaluation.metrics.proportions import SIGNIFICANT
 from nooch.evaluation.scores import Resamples
 from nooch.evaluation.thresholds import AnswerThreshold
@@ -311,11 +305,7 @@ def one_run(runs: Sequence[Predictions]) -> Predictions:
 
 
 def _repaired(
-    scores: Scores,
-    selected: pl.DataFrame,
-    heads: Heads,
-    source: str,
-    out: Path,
+    scores: Scores, selected: pl.DataFrame, heads: Heads, source: str, out: Path
 ) -> Repaired:
     """Verdicts of scores before, from ``source``, and after."""
     changes = changes_of(scores)

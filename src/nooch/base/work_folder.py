@@ -30,14 +30,7 @@ from nooch.base.errors import (
     UndefinedError,
     reason_of,
 )
-from nooch.base.files import (
-    RESUME,
-    check_output,
-    replacing,
-    write_array,
-    write_folder,
-    writing,
-)
+from nooch.base.files import RESUME, check_output, replacing, write_array, write_folder, writing
 from nooch.base.own_folders import is_ours, own_folder, remove_ours
 
 if TYPE_CHECKING:

@@ -41,14 +41,7 @@ from nooch.criteria.contract import (
     saved_as,
     thresholds_of,
 )
-from nooch.criteria.presences import (
-    COLUMNS,
-    LABELS,
-    SOURCES,
-    Presences,
-    columns_of,
-    fold_numbers,
-)
+from nooch.criteria.presences import COLUMNS, LABELS, SOURCES, Presences, columns_of, fold_numbers
 from nooch.data import Dataset
 from nooch.data.splits import unit_names
 

@@ -157,12 +157,7 @@ def are_fractions(written: Floats) -> bool:
     )
 
 
-def check_inside(
-    written: Floats,
-    box_format: str,
-    extent: Floats,
-    where: object,
-) -> str:
+def check_inside(written: Floats, box_format: str, extent: Floats, where: object) -> str:
     """A warning where many boxes leave their image in any order of numbers, else nothing.
 
     Args:

@@ -166,11 +166,7 @@ OBJECTS: Schema = {
     "crowd": _FLAG,
     "ignore": _FLAG,
 }
-EXCEPTIONS: Schema = {
-    "image_id": _ID,
-    "class": _NAME,
-    "known": _FLAG,
-}
+EXCEPTIONS: Schema = {"image_id": _ID, "class": _NAME, "known": _FLAG}
 
 
 def check_columns(

@@ -10,13 +10,7 @@ from nooch.evaluation.prediction_files import (
     run_notes,
 )
 from nooch.evaluation.predictions import Predictions, context_run
-from nooch.evaluation.scores import (
-    Condition,
-    ConditionVerdict,
-    Scores,
-    judge,
-    parse_condition,
-)
+from nooch.evaluation.scores import Condition, ConditionVerdict, Scores, judge, parse_condition
 from nooch.evaluation.subsets import SCORED, Distribution, parse_distribution
 from nooch.suites import CELLS
 

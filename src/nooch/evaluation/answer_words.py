@@ -13,14 +13,7 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 
 from nooch.base.words import plural, readable, words_of
-from nooch.evaluation.clauses import (
-    LANGUAGES,
-    Clause,
-    Language,
-    Stance,
-    language_words,
-    plain_text,
-)
+from nooch.evaluation.clauses import LANGUAGES, Clause, Language, Stance, language_words, plain_text
 from nooch.evaluation.vocabulary import COCO, is_modifier, load_vocabulary
 
 _VOWELS = "aeo"

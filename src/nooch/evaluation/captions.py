@@ -24,11 +24,7 @@ from nooch.data.table_files import unpacked_stem
 from nooch.data.table_schema import check_captions
 from nooch.evaluation.answer_files import REPLIES, image_field, reply_field, reply_records
 from nooch.evaluation.answer_rules import answer_span
-from nooch.evaluation.answer_sample import (
-    answers_of_runs,
-    fill_unanswered,
-    said_as_predictions,
-)
+from nooch.evaluation.answer_sample import answers_of_runs, fill_unanswered, said_as_predictions
 from nooch.evaluation.context_changes import baseline_of, changes_tables, context_changes
 from nooch.evaluation.context_rates import Estimate
 from nooch.evaluation.evaluate import evaluate

@@ -15,13 +15,7 @@ from nooch.base.display import DisplayTable, TabularResult
 from nooch.base.errors import ParameterError, some_of
 from nooch.base.words import counted, printable, readable
 from nooch.evaluation.answer_sample import AskedSample
-from nooch.evaluation.findings import (
-    SIDES,
-    SMALLEST,
-    errors_in,
-    misleading_contexts,
-    outcomes_of,
-)
+from nooch.evaluation.findings import SIDES, SMALLEST, errors_in, misleading_contexts, outcomes_of
 from nooch.evaluation.judged import JudgedRuns
 from nooch.evaluation.metrics.proportions import (
     SIGNIFICANT,

@@ -118,10 +118,7 @@ def _divided(
 
 
 def _mean(
-    part: DividedSet,
-    seeds: Sequence[Graded],
-    metrics: Sequence[str],
-    draws: BootstrapDraws,
+    part: DividedSet, seeds: Sequence[Graded], metrics: Sequence[str], draws: BootstrapDraws
 ) -> Floats:
     """Means over seeds, float64 (n_subsets + 1, n_metrics, 1 + resamples): values, then replicates.
 

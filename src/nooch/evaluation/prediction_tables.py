@@ -312,12 +312,7 @@ def _one_each(frame: pl.DataFrame) -> bool:
 
 
 def _answered(
-    frame: pl.DataFrame,
-    column: str,
-    name: str,
-    tasks: Sequence[str],
-    how: FileFormat,
-    where: str,
+    frame: pl.DataFrame, column: str, name: str, tasks: Sequence[str], how: FileFormat, where: str
 ) -> list[Predictions]:
     """The runs of a table that names one class for each image: yes of that, no of all others.
     ``how.ids`` stand for a column of images that it does not have.

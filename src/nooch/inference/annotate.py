@@ -16,13 +16,7 @@ from scipy.sparse import csr_array
 
 from nooch.base.calls import Count, Map, Options, Share, StepProgress, is_named
 from nooch.base.disk import make_folder, sync_files
-from nooch.base.errors import (
-    InputError,
-    OutputError,
-    ParameterError,
-    reason_of,
-    some_of,
-)
+from nooch.base.errors import InputError, OutputError, ParameterError, reason_of, some_of
 from nooch.base.files import DATASET_MARKER, is_address
 from nooch.base.limits import usable_cpus
 from nooch.base.split_plan import SplitPlan

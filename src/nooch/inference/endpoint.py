@@ -30,12 +30,7 @@ from nooch.base.words import printable
 from nooch.base.work_folder import Journal
 from nooch.data.readers.image_files import UNREADABLE, is_plain, opened_image, thumbnail
 from nooch.evaluation.answer_rules import ends_reasoning, first_word, opens_reasoning
-from nooch.inference.completions import (
-    NO_COMPLETION,
-    Completion,
-    decoded_json,
-    read_completion,
-)
+from nooch.inference.completions import NO_COMPLETION, Completion, decoded_json, read_completion
 from nooch.inference.requests import (
     CAPTION_TOKENS,
     YES_NO_TOKENS,

@@ -69,9 +69,7 @@ def like(
     return tables, notes + absent + _gaps(tables)
 
 
-def report_tables(
-    results: Results,
-) -> tuple[list[ResultTable], list[ResultTable], list[str]]:
+def report_tables(results: Results) -> tuple[list[ResultTable], list[ResultTable], list[str]]:
     """The paper's tables of results, those with the paper's numbers next to each, and notes.
 
     For the page of results: ``nooch.write_report(sources, out, tables=nooch.paper.report_tables)``.

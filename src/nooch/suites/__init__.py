@@ -11,13 +11,7 @@ from nooch.suites.hard_easy import (
     mark_by_threshold,
 )
 from nooch.suites.suite import CriterionRecord, DatasetRecord, SetRecord, Skipped, Suite
-from nooch.suites.suite_folder import (
-    SHIPPED,
-    as_suite,
-    is_shipped,
-    load_suite,
-    save_suite,
-)
+from nooch.suites.suite_folder import SHIPPED, as_suite, is_shipped, load_suite, save_suite
 from nooch.suites.thresholds import SuiteThresholds, suite_thresholds
 
 __all__ = [

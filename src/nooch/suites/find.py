@@ -24,10 +24,7 @@ from msgspec import Meta
 
 from nooch.base.calls import Map, Progress, checked, no_progress, tracked
 from nooch.base.errors import Command, InputError, ParameterError, check_one_of, giving, some_of
-from nooch.base.files import (
-    SUITE_MARKER,
-    check_output,
-)
+from nooch.base.files import SUITE_MARKER, check_output
 from nooch.base.version import __version__
 from nooch.base.words import counted, plural, readable
 from nooch.base.work_folder import Steps, held, remove_leftovers, work_folder
@@ -69,14 +66,7 @@ from nooch.suites.search import (
     resolve_tasks,
     splits_to_search,
 )
-from nooch.suites.suite import (
-    DatasetRecord,
-    SetRecord,
-    Skipped,
-    Suite,
-    SuiteHeader,
-    grouped_images,
-)
+from nooch.suites.suite import DatasetRecord, SetRecord, Skipped, Suite, SuiteHeader, grouped_images
 from nooch.suites.suite_folder import load_suite, save_suite
 
 if TYPE_CHECKING:

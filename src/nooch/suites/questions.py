@@ -13,13 +13,7 @@ from zlib import crc32
 import numpy as np
 import polars as pl
 
-from nooch.base.errors import (
-    FormatError,
-    InputError,
-    ParameterError,
-    UndefinedError,
-    some_of,
-)
+from nooch.base.errors import FormatError, InputError, ParameterError, UndefinedError, some_of
 from nooch.base.words import is_plural, readable, with_article
 from nooch.data import Dataset, ImageId, ImageNames, MatchedNames, name_column
 from nooch.data.image_names import FILE_COLUMNS

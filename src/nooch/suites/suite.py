@@ -427,9 +427,7 @@ class Suite(Displayed):
         return self.with_header(header)
 
     def with_header(
-        self,
-        header: SuiteHeader,
-        source: Callable[[str, str, str], ChallengeSet] | None = None,
+        self, header: SuiteHeader, source: Callable[[str, str, str], ChallengeSet] | None = None
     ) -> Suite:
         """The suite with another header, and other sets where these are given."""
         return Suite(
@@ -539,8 +537,7 @@ class Suite(Displayed):
         """The given splits, else test, or the only one. Raises ParameterError for others."""
         if split is None and len(self.splits) != 1 and "test" not in self.splits:
             raise ParameterError(
-                "which split is to be scored?",
-                give=[{"split": name} for name in self.splits],
+                "which split is to be scored?", give=[{"split": name} for name in self.splits]
             )
         if split is None:
             split = "test" if "test" in self.splits else self.splits

@@ -255,9 +255,7 @@ def is_shipped(folder: str | Path) -> bool:
 
 
 def as_suite(
-    suite: Suite | str | Path,
-    group: str | None = None,
-    data: Dataset | str | Path | None = None,
+    suite: Suite | str | Path, group: str | None = None, data: Dataset | str | Path | None = None
 ) -> Suite:
     """A suite as it is, or the one of a folder; with ``group`` as of ``Suite.grouped``."""
     if isinstance(suite, str | Path):

@@ -20,12 +20,7 @@ from nooch.criteria import CE, Context, FittedCE, FittedContext, Gist, SupportFi
 from nooch.criteria.context import FOLDS
 from nooch.data import Dataset, as_dataset
 from nooch.suites.find import training_part
-from nooch.suites.search import (
-    check_fit,
-    refuse_if_most_missing,
-    resolve_tasks,
-    splits_to_search,
-)
+from nooch.suites.search import check_fit, refuse_if_most_missing, resolve_tasks, splits_to_search
 
 ALPHAS = tuple(round(0.01 * i, 2) for i in range(21))
 BETAS = tuple(round(0.02 * i, 2) for i in range(1, 26))

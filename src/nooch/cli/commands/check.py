@@ -135,8 +135,7 @@ def audit_command(
         [], "--predictions", help="Predictions or answers; repeat for several models."
     ),
     out: Path = typer.Option(
-        None,
-        help="Folder to write, with a page; with --columns a file: .parquet, .csv or .json.",
+        None, help="Folder to write, with a page; with --columns a file: .parquet, .csv or .json."
     ),
 ) -> Output:
     """Rank labels that disagree with the models and the context; or audit columns (--columns)."""

@@ -11,14 +11,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nooch.base.errors import (
-    Command,
-    InputError,
-    NoochError,
-    ParameterError,
-    some_of,
-    unreadable,
-)
+from nooch.base.errors import Command, InputError, NoochError, ParameterError, some_of, unreadable
 from nooch.base.files import DATASET_MARKER
 from nooch.base.words import counted
 from nooch.data.image_names import IMAGE_ENDINGS, MAP_ENDINGS, is_image, is_junk
@@ -40,12 +33,7 @@ from nooch.data.readers import custom_reading, reading_of
 from nooch.data.readers.box_formats import openimages_files
 from nooch.data.readers.coco.reader import CocoReading
 from nooch.data.readers.cocostuff import map_values
-from nooch.data.readers.nested_tables import (
-    SPLIT,
-    read_flat_table,
-    read_split_tables,
-    splits_of,
-)
+from nooch.data.readers.nested_tables import SPLIT, read_flat_table, read_split_tables, splits_of
 from nooch.data.readers.yolo import DATA_ENDINGS, image_lists
 from nooch.data.splits import SPLIT_NAMES, split_of
 from nooch.data.table_files import TABLE_ENDINGS

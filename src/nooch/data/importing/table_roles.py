@@ -415,11 +415,7 @@ def _is_constant(table: pl.DataFrame, key: str, name: str) -> bool:
 
 
 def _long(
-    table: pl.DataFrame,
-    key: str,
-    long: LongTable,
-    where: object,
-    hints: Hints,
+    table: pl.DataFrame, key: str, long: LongTable, where: object, hints: Hints
 ) -> tuple[LongTable, str]:
     """The layout of a table with a column of classes, and what ``long`` has of it so far."""
     column, area = str(long.class_column), long.area_column

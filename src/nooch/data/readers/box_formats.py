@@ -21,13 +21,7 @@ from nooch.data.box_columns import Floats, box_numbers
 from nooch.data.objects import LEEWAY
 from nooch.data.readers.contract import ImageListing
 from nooch.data.readers.image_files import ImageIndex, stem_of
-from nooch.data.readers.image_rows import (
-    ImageRows,
-    Parse,
-    files_below,
-    parse_files,
-    write_rows,
-)
+from nooch.data.readers.image_rows import ImageRows, Parse, files_below, parse_files, write_rows
 from nooch.data.splits import SPLIT_NAMES, split_of
 from nooch.data.table_files import read_table
 from nooch.data.table_schema import SPLITS, class_name, identifiers

@@ -56,10 +56,7 @@ class Columns:
     attributes: Sequence[str] | None = None
 
     def attribute_names(
-        self,
-        names: Iterable[str],
-        taken: Sequence[str],
-        path: object,
+        self, names: Iterable[str], taken: Sequence[str], path: object
     ) -> list[str]:
         """The attributes among a table's columns; ``taken`` columns have classes and areas.
 

@@ -397,11 +397,7 @@ class TableFiles:
 
     @classmethod
     def from_files(
-        cls,
-        files: Sequence[Path],
-        names: Sequence[Path],
-        where: object,
-        splits: Mapping[Path, str],
+        cls, files: Sequence[Path], names: Sequence[Path], where: object, splits: Mapping[Path, str]
     ) -> Self:
         """Files with their columns and types. Raises InputError: unreadable ones, other columns."""
         schemas = [

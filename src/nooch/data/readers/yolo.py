@@ -567,9 +567,7 @@ def check_shapes(shapes: pl.Series, where: object) -> list[str]:
     return [f"key points after the box are left out in {counted(poses, 'line')}"] if poses else []
 
 
-def _polygon(
-    numbers: Sequence[float],
-) -> tuple[tuple[float, float, float, float], float, str, str]:
+def _polygon(numbers: Sequence[float]) -> tuple[tuple[float, float, float, float], float, str, str]:
     """As ``_object``, of the corners of a polygon, x1 y1 x2 y2 ..."""
     across, down = [*numbers[::2]], [*numbers[1::2]]
     left, right, top, bottom = edges = min(across), max(across), min(down), max(down)

@@ -138,13 +138,7 @@ class Found:
         if not rows.height:
             rows, listed = self._empty(rows, listed, tasks, images, how)
         return DetectedBoxes(
-            str(self.where),
-            layout,
-            rows,
-            written,
-            fractions,
-            listed,
-            tuple(filter(None, notes)),
+            str(self.where), layout, rows, written, fractions, listed, tuple(filter(None, notes))
         )
 
     def _repeated(self) -> str:

@@ -14,15 +14,7 @@ from nooch.base.errors import Command, FormatError, InputError, UndefinedError, 
 from nooch.base.files import SWEEP_MARKER, write_folder
 from nooch.base.version import __version__
 from nooch.data import encode_header, load_header, read_table
-from nooch.report.figures.style import (
-    SIDE_COLORS,
-    canvas,
-    new_axes,
-    one_of,
-    styled,
-    svg,
-    worded,
-)
+from nooch.report.figures.style import SIDE_COLORS, canvas, new_axes, one_of, styled, svg, worded
 from nooch.suites.sweep import POOLED, Sweep
 
 if TYPE_CHECKING:

@@ -139,11 +139,7 @@ def _height(panel: SheetPanel, layout: SheetLayout) -> float:
 
 
 def _draw(
-    panel: SheetPanel,
-    place: SubFigure,
-    layout: SheetLayout,
-    heights: tuple[float, float],
-    dpi: int,
+    panel: SheetPanel, place: SubFigure, layout: SheetLayout, heights: tuple[float, float], dpi: int
 ) -> None:
     """Draw a panel; ``heights`` in inches are those above its images and of the whole."""
     from matplotlib.patches import Patch

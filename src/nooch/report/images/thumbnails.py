@@ -17,13 +17,7 @@ from PIL import Image
 from nooch.base.calls import Progress, no_progress
 from nooch.base.limits import usable_cpus
 from nooch.data import Dataset
-from nooch.data.readers.image_files import (
-    UNREADABLE,
-    ValueRange,
-    is_wide,
-    opened_image,
-    rgb_image,
-)
+from nooch.data.readers.image_files import UNREADABLE, ValueRange, is_wide, opened_image, rgb_image
 from nooch.evaluation.predictions import positions
 from nooch.suites import ChallengeSet, Suite
 
@@ -91,11 +85,7 @@ def _draw(wanted: Wanted, folder: Path, value_range: ValueRange | None) -> Drawn
         picture = rgb_image(wanted.path, value_range, longest=2 * LARGE)
         if longest > SMALL:
             large = picture if longest <= LARGE else picture.copy()
-            _save(
-                large,
-                LARGE,
-                folder / picture_name(wanted.split, wanted.row, large=True),
-            )
+            _save(large, LARGE, folder / picture_name(wanted.split, wanted.row, large=True))
         _save(picture, SMALL, folder / picture_name(wanted.split, wanted.row))
     except UNREADABLE as error:
         return DrawnPicture(wanted, 0, f"{wanted.path.name}: {error}")

@@ -102,10 +102,7 @@ def _why(rule: str) -> pl.Expr:
 def _plan(planned: pl.DataFrame) -> pl.DataFrame:
     """For each task and method: planned seeds, settings, and how many of these are complete."""
     settings = planned.group_by(_SETTING, maintain_order=True).agg(
-        pl.col("scored").any(),
-        whole=pl.col("done").all(),
-        any=pl.col("done").any(),
-        seeds=pl.len(),
+        pl.col("scored").any(), whole=pl.col("done").all(), any=pl.col("done").any(), seeds=pl.len()
     )
     return settings.group_by("task", "method", maintain_order=True).agg(
         pl.col("seeds").max().cast(pl.Int64),

@@ -46,7 +46,7 @@ _SCORES: Schema = {
     "value": Column((pl.Float64,), "numbers, or null", nulls=True),
 }
 _CHOSEN: Schema = dict.fromkeys(("rule", "criterion", "task", "method"), _TEXT) | {
-    "setting": Column((pl.String, pl.Int64, pl.Float64), "a setting, or null", nulls=True),
+    "setting": Column((pl.String, pl.Int64, pl.Float64), "a setting, or null", nulls=True)
 }
 _PLACE = ["criterion", "task"]
 _RUN = ["task", "method", "setting", "seed"]

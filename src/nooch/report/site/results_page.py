@@ -41,9 +41,7 @@ TablesOf = Callable[[Results], tuple[Sequence[ResultTable], Sequence[ResultTable
 """Results -> their tables, tables with published numbers next to each, and notes."""
 
 
-def own_tables(
-    results: Results,
-) -> tuple[list[ResultTable], list[ResultTable], list[str]]:
+def own_tables(results: Results) -> tuple[list[ResultTable], list[ResultTable], list[str]]:
     """AUC on hard and easy images, and nothing published."""
     return auc_tables(results), [], [*results.notes, *results.averages]
 

@@ -18,14 +18,7 @@ from nooch.base.calls import Map, StepProgress
 from nooch.base.errors import InputError, some_of
 from nooch.data.dataset import Dataset
 from nooch.data.objects import NOTES, objects_table, usable_boxes
-from nooch.data.readers.coco.structure import (
-    ABSENT,
-    CROWD,
-    IGNORE,
-    PARTIAL,
-    ParsedFile,
-    is_flat,
-)
+from nooch.data.readers.coco.structure import ABSENT, CROWD, IGNORE, PARTIAL, ParsedFile, is_flat
 from nooch.data.readers.cocostuff import COCOSTUFF, OTHER, map_values
 from nooch.data.readers.contract import ImageListing
 from nooch.data.readers.image_files import sizes_of, stored_size
@@ -431,9 +424,7 @@ class _HasCategories(Protocol):
     def categories(self) -> dict[int, str]: ...
 
 
-def class_categories(
-    files: Sequence[tuple[str, _HasCategories]],
-) -> dict[str, tuple[int, str]]:
+def class_categories(files: Sequence[tuple[str, _HasCategories]]) -> dict[str, tuple[int, str]]:
     """Class -> category id, and its name, as the first file has them: things, then stuff, by id,
     without category 183 ``other``. Raises InputError: a name that two categories of a file have;
     files of one role that share ids and no name.
