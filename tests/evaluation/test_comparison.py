@@ -428,3 +428,23 @@ def test_evaluate_judges_runs_against_a_file(tmp_path, run_cli):
     ]  # fmt: skip
     assert done.json["conditions"] == 2
     run_cli(f"{asked} --fail-if 'error@hard_negative > old'").ok()
+
+
+def test_a_gate_that_compares_nothing_fails(tmp_path, run_cli):
+    data = planted_data()
+    is_test = (data.images["split"] == "test").to_numpy()
+    data = data.select(rows=~is_test | (np.cumsum(is_test) <= 40))
+    save_dataset(data, tmp_path / "data")
+    for name, missed in (("new", 1.0), ("old", 0.0)):
+        frame = planted_predictions(data, missed=missed)
+        frame.filter(data.images["split"] == "test").write_csv(tmp_path / f"{name}.csv")
+    gate = f"--baseline {tmp_path / 'old.csv'} --bootstrap 0 --fail-if worse --format json"
+    words = f"check {tmp_path / 'data'} {tmp_path / 'new.csv'} --out {tmp_path / 'a'} --min-hard 2"
+    for command in (words, f"evaluate {tmp_path / 'a/suite'} {tmp_path / 'new.csv'}"):
+        done = run_cli(f"{command} {gate}")
+        (failed,) = done.json["failed"]
+        assert (done.code, failed["value"]) == (1, None)
+        assert failed["reason"].startswith("Nothing can be compared with old: too few images")
+        assert any(note.startswith("not compared with old: car") for note in done.json["notes"])
+    opens = (tmp_path / "a" / "findings.md").read_text("utf-8").splitlines()[0]
+    assert opens.startswith("## Nothing can be compared with old")

@@ -396,7 +396,7 @@ def check(
         findings, comparison, whole_sets = _compared(
             suite, replace(judged, runs=scored), split, conditions, progress
         )
-        notes += comparison.notes if comparison else []
+        notes += comparison.notes if comparison is not None else []
         shown = replace(shown, verdicts=[*shown.verdicts, *whole_sets])
         scores = replace(scores, verdicts=shown.verdicts)
         judged, new = (replace(one, data=described_data) for one in (judged, new))

@@ -81,8 +81,12 @@ class RunComparison(TabularResult):
 
     @property
     def sentences(self) -> list[str]:
-        """The number of tasks on which each run is worse, better and unchanged."""
-        return [self._sentence(run) for run in self.runs]
+        """The number of tasks on which each run is worse, better and unchanged; or that too few
+        images are compared.
+        """
+        few = "too few images are in misleading contexts"
+        nothing = f"Nothing can be compared with {printable(self.baseline)}: {few}"
+        return [self._sentence(run) for run in self.runs] or [nothing]
 
     def _sentence(self, run: str) -> str:
         of_task: dict[str, str] = {}
@@ -106,7 +110,9 @@ class RunComparison(TabularResult):
         return self.table.filter(verdict=verdict).iter_rows(named=True)
 
     def judged(self) -> list[ConditionVerdict]:
-        """The condition ``worse`` of ``fail_if`` on each run and task."""
+        """The condition ``worse`` of ``fail_if`` on each run and task; met if there is none."""
+        if not len(self):
+            return [ConditionVerdict(WORSE, "", "", "", "", None, True, self.sentences[0])]
         verdicts = []
         for (run, task, split), rows in self.table.group_by(
             ["run", "task", "split"], maintain_order=True
