@@ -476,6 +476,10 @@ def test_context_is_one_condition_of_check_and_evaluate_and_counts_findings(
           kind=ParameterError)  # fmt: skip
 
 
+def made_of(suite):
+    return suite.header.criteria["context"].restored().criterion.columns
+
+
 def test_named_columns_are_the_context_of_a_check(folder, tmp_path, run_cli, monkeypatch):
     """Of a table, where they are no labels, and of a dataset whose labels are context, too."""
     monkeypatch.chdir(tmp_path)
@@ -498,8 +502,14 @@ def test_named_columns_are_the_context_of_a_check(folder, tmp_path, run_cli, mon
     about = {row["phi"] for row in done.json["slices"]}
     assert about
     assert not any("sex" in phi or "patient" in phi for phi in about)
-    made = nooch.load_suite("one/suite").header.criteria["context"].restored().criterion
-    assert made.columns == ("scanner", "site", "contrast")
+    # the suite's groups and context are those of what is made with it
+    again = nooch.load_suite("one/suite")
+    assert (again.found_in().group, again.found_in().context) == ("patient", made_of(again))
+    assert nooch.load_dataset("one/dataset").group == "patient"
+    of_suite = nooch.find_slices(again.found_in(), "p.csv").table
+    named = {"group": "patient", "context": ["scanner", "site", "contrast"]}
+    assert of_suite.equals(nooch.find_slices("one/dataset", "p.csv", **named).table)
+    assert made_of(again) == ("scanner", "site", "contrast")
     kept = nooch.load_dataset("one/dataset")
     assert kept.fingerprint == kept.with_context(["sex"]).fingerprint
     assert {"sex", "patient"} < {*kept.attributes}

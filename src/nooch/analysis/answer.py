@@ -91,7 +91,7 @@ class AnswerSources:
         """
         wrong, task = errors_of(run, challenge), finding.task
         rows = positions(challenge.image_ids, self.judged.part.images["image_id"])
-        values, words = values_of(run, challenge), (f"no {readable(task)}", readable(task))
+        values = values_of(run, challenge)
         label = bool(challenge.labels[inside].any())
         n_objects, n_missed = np.zeros((2, len(challenge)), np.int64)
         if run.objects is not None:
@@ -103,11 +103,14 @@ class AnswerSources:
 
         def shown(place: int, where: str) -> ShownImage:
             is_wrong = bool(wrong[place])
-            answer = "neither yes nor no" if np.isnan(values[place]) else words[label ^ is_wrong]
+            row = int(rows[place])
+            answer = "neither yes nor no"
+            if not np.isnan(values[place]):
+                answer = self._class_words(task, yes=label ^ is_wrong, row=row, run=run)
             if label and run.objects is not None:
                 answer = f"{n_missed[place]} of {n_objects[place]} missed"
-            row = int(rows[place])
-            image = self.image(row, words[label], answer, wrong=is_wrong, where=where)
+            labeled = self._class_words(task, yes=label, row=row, run=None)
+            image = self.image(row, labeled, answer, wrong=is_wrong, where=where)
             return replace(image, boxes=drawn_boxes(run, task, self.judged.part.images, row))
 
         if old is not None:
@@ -115,6 +118,19 @@ class AnswerSources:
             return _with_changed(finding, rows, inside, wrong, before, shown)
         usual = (challenge.labels == label) & ~inside & ~wrong
         return _with_shown(finding, rows, inside, wrong, usual, shown)
+
+    def _class_words(self, task: str, *, yes: bool, row: int, run: Predictions | None) -> str:
+        """An image's label (``run`` None) or a run's answer: the class or, where labels exclude
+        each other, the one that it is instead, if that is known; of two, it is the other.
+        """
+        part, others = self.judged.part, list[str]()
+        if not yes and self.judged.one_label and run is None:
+            others = [part.classes[column] for column in part.areas[[row]].indices]
+        elif not yes and self.judged.one_label and run is not None:
+            claims = claimed_classes(run, part.images["image_id"][row : row + 1], part.classes)
+            claimed = [name for name, said in claims.items() if said[0]]
+            others = claimed or [n for n in part.classes if n != task and len(part.classes) == 2]
+        return readable(others[0]) if others else f"{'' if yes else 'no '}{readable(task)}"
 
     def image(
         self, row: int, labeled: str, answered: str, *, wrong: bool, where: str = ""

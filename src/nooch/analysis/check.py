@@ -335,7 +335,7 @@ def check(
     """
     with write_folder(out, overwrite=overwrite, marker=CHECK_MARKER) as folder:
         data, recorded, notes = _opened(
-            dataset, folder, Path(out), images, range, hints, context, progress
+            dataset, folder, Path(out), images, range, hints, (group, context), progress
         )
         data = data.grouped(group).with_context(context)
         split = checked_split(data, split)
@@ -436,18 +436,23 @@ def _opened(
     images: str | Path | None,
     value_range: tuple[float, float] | None,
     hints: Hints | None,
-    context: Sequence[str],
+    facts: tuple[str | None, Sequence[str]],
     progress: Progress,
 ) -> tuple[Dataset, str | None, list[str]]:
-    """The dataset, its path for the suite to record, and a note if it was imported."""
-    of_table = replace(hints or Hints(), context=context)
+    """The dataset, its path for the suite to record, and a note if it was imported; ``facts`` are
+    its group and context.
+    """
+    group, context = facts
+    of_table = replace(hints or Hints(), group=group, context=context)
     if isinstance(dataset, Dataset):
         data, place = dataset, None
     elif not isinstance(dataset, str | Path):
         if as_polars(dataset, "the dataset", "columns of one type each") is None:
             raise no_dataset("dataset", dataset)
         target = folder / "dataset"
-        made = import_dataset(dataset, target, hints=of_table, images=images, progress=progress)
+        made = import_dataset(
+            dataset, target, hints=of_table, images=images, group=group, progress=progress
+        )
         return load_dataset(target), "../dataset", [made.header.provenance["notes"][0]]
     elif is_address(dataset) or not (path := Path(str(dataset)).absolute()).exists():
         data, place = load_dataset(dataset), str(dataset)
@@ -458,8 +463,10 @@ def _opened(
         with giving("hints", HINTS):
             recognized = recognize(path, of_table, images)
             given = images or recognized.images
-            about: dict[str, Any] = {"images": given, "range": value_range, "progress": progress}
-            import_dataset(recognized.reading, folder / "dataset", **about)
+            import_dataset(
+                recognized.reading, folder / "dataset", images=given, group=group,
+                range=value_range, progress=progress,
+            )  # fmt: skip
         data = load_dataset(folder / "dataset")
         left_out = [note for note in data.provenance["notes"] if LIST in note]
         return data, "../dataset", [f"imported {recognized.kind}: {recognized.why}", *left_out]

@@ -37,6 +37,7 @@ from nooch.criteria.phi import KINDS
 from nooch.data import Dataset, as_dataset
 from nooch.data.splits import unit_numbers
 from nooch.data.table_files import write_result
+from nooch.data.table_schema import is_id
 from nooch.evaluation import Predictions, run_notes
 from nooch.evaluation.bootstrap import FEWEST, BootstrapDraws, auc_interval
 from nooch.evaluation.findings import errors_of
@@ -113,7 +114,7 @@ class AuditedColumn:
         if values.dtype.is_float() or values.dtype.is_decimal():
             values = values.cast(pl.Float64).fill_nan(None)
         n = values.drop_nulls().n_unique()
-        if name not in data.context_columns:
+        if is_id(values):
             problem = f"has {n} values of {values.count()} images, so it is like an id"
             raise InputError(problem, where=where, allowed="values that many images share",
                              remedy="audit other columns: {}; if its images are alike, also {}",

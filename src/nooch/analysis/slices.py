@@ -474,6 +474,7 @@ def find_slices(
     image_properties: bool = False,
     images: str | Path | None = None,
     group: str | None = None,
+    context: Sequence[str] = (),
     threshold: BoxThreshold | None = None,
     iou: Annotated[float, Meta(gt=0, le=1)] = IOU,
     progress: Progress = no_progress,
@@ -506,6 +507,8 @@ def find_slices(
         images: folder of the images, where the dataset records none.
         group: column, or pattern of file names, of images that count as one in intervals and tests,
             such as ``scene``; by default the dataset's.
+        context: attribute columns that are conditions, such as ``scanner,site``; by default those
+            of the suite's context, or every one that is neither the group nor like ids.
         threshold: score above which a detected box counts, as for ``nooch.check``.
         iou: least overlap of a box and the object it finds, as for ``nooch.check``.
         progress: called with what is being done, and how many of how many are done.
@@ -519,7 +522,7 @@ def find_slices(
         >>> slices.table.select("phi", "errors_test", "n_test").row(0)
         ('present(car) AND NOT present(road)', 42, 78)
     """
-    data = captioned(as_dataset(data).grouped(group), captions)
+    data = captioned(as_dataset(data).grouped(group).with_context(context), captions)
     split = checked_split(data, split)
     if (sizes and not 0 < sizes[0] <= sizes[-1] < 1) or sorted({*sizes}) != [*sizes]:
         problem = f"is {some_of(sizes)}"

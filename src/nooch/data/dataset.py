@@ -347,7 +347,7 @@ class Dataset(Displayed):
         Groups, such as the photographs of a scene, count as one in every interval and test.
         Raises ParameterError if it is neither a column nor a pattern that fits all names.
         """
-        if group is None:
+        if group in (None, self.group):
             return self
         data = self._declaring(group=group)
         # refuses a name that is wrong

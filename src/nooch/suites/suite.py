@@ -357,7 +357,14 @@ class Suite(Displayed):
         return self.with_tasks(dataset) if same and dataset is not None else None
 
     def with_tasks(self, data: Dataset) -> Dataset:
-        """The dataset ``with_any_class``, if the suite's tasks are these counts; else as it is."""
+        """The dataset with the groups and the context that the suite was found with; and
+        ``with_any_class``, if its tasks are these counts.
+        """
+        own = (r.parameters.get("columns") for r in self.header.criteria.values())
+        columns = next((names for names in own if names), ())
+        data = data.grouped(self.header.group or None)
+        # every column that can be, as by default: that is no choice
+        data = data if tuple(columns) == data.context_columns else data.with_context(columns)
         return with_any_class(data) if OBJECT in self.tasks else data
 
     @property

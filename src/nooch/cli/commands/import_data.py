@@ -230,7 +230,7 @@ def with_hints(*leave: str) -> Callable[[Command], Command]:
     return takes(
         "nooch.data.importing.table_roles:Hints",
         "hints",
-        leave=["context", *leave],
+        leave=["context", "group", *leave],
         group="Annotations",
         class_column={"flags": ["--class"]},
         area_column={"flags": ["--area"]},
@@ -245,7 +245,7 @@ def hints_of(typed: Mapping[str, Any], options: Mapping[str, Any] | None = None)
     from nooch.data.importing.table_roles import Hints
 
     if options is not None:
-        typed = {**typed, "split_values": options.get("values")}
+        typed = {**typed, "split_values": options.get("values"), "group": options.get("group")}
         if "split_column" in typed and "source" in options:
             raise ParameterError("--split and --split-column exclude each other")
     pairs = {

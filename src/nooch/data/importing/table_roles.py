@@ -100,6 +100,7 @@ class Hints(Options):
         split_values: what values of a table's column of splits mean, such as ``{"0": "train"}``.
         attributes: columns to keep as attributes; by default all that have no other part.
         context: columns that are context, and no labels, such as ``scanner``.
+        group: the column that images are grouped by, if it is one, which is no label either.
         box_format: order of the numbers of boxes, where their columns leave it open: ``xyxy``
             (corners), ``xywh`` (left, top, width, height) or ``cxcywh`` (center).
         one_class: name of the class of all boxes, where no column has classes.
@@ -121,6 +122,7 @@ class Hints(Options):
     split_values: Mapping[str, str] = field(default_factory=dict)
     attributes: Sequence[str] = ()
     context: Sequence[str] = ()
+    group: str | None = None
     box_format: Annotated[str, FORMATS] | None = None
     one_class: str | None = None
     void: Sequence[int] = ()
@@ -199,7 +201,7 @@ def table_roles(
     texts = [name for name in others if table[name].dtype == pl.String]
     file_name = hints.file_name or (None if is_file else next(iter(texts), None))
     columns = _columns(key, file_name, split, hints)
-    told = {*hints.attributes, *hints.context}
+    told = {*hints.attributes, *hints.context, hints.group}
     taken = {key, split, file_name, *told} - {*hints.label, hints.class_column}
     boxes, note = _boxes(table, names, where, hints, (file_name or key, images))
     class_column = hints.class_column or _class_column(
