@@ -507,8 +507,8 @@ def find_slices(
         images: folder of the images, where the dataset records none.
         group: column, or pattern of file names, of images that count as one in intervals and tests,
             such as ``scene``; by default the dataset's.
-        context: attribute columns that are conditions, such as ``scanner,site``; by default those
-            of the suite's context, or every one that is neither the group nor like ids.
+        context: attribute columns that are conditions, such as ``scanner,site``; by default the
+            context of the suite, or every one that is neither the group nor like ids.
         threshold: score above which a detected box counts, as for ``nooch.check``.
         iou: least overlap of a box and the object it finds, as for ``nooch.check``.
         progress: called with what is being done, and how many of how many are done.

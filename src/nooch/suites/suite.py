@@ -363,7 +363,7 @@ class Suite(Displayed):
         own = (r.parameters.get("columns") for r in self.header.criteria.values())
         columns = next((names for names in own if names), ())
         data = data.grouped(self.header.group or None)
-        # every column that can be, as by default: that is no choice
+        # by default all columns that can be context: then nothing was named
         data = data if tuple(columns) == data.context_columns else data.with_context(columns)
         return with_any_class(data) if OBJECT in self.tasks else data
 

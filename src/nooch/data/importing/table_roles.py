@@ -100,7 +100,7 @@ class Hints(Options):
         split_values: what values of a table's column of splits mean, such as ``{"0": "train"}``.
         attributes: columns to keep as attributes; by default all that have no other part.
         context: columns that are context, and no labels, such as ``scanner``.
-        group: the column that images are grouped by, if it is one, which is no label either.
+        group: the column that images are grouped by, if it is one (it is not a label).
         box_format: order of the numbers of boxes, where their columns leave it open: ``xyxy``
             (corners), ``xywh`` (left, top, width, height) or ``cxcywh`` (center).
         one_class: name of the class of all boxes, where no column has classes.
