@@ -40,11 +40,11 @@ test-fast: $(READY)
 test-newest test-lowest:
 	WORKERS=$(WORKERS) scripts/unlocked.sh $(@:test-%=%) tests $(PYTHONS)
 
-# Datumaro pins packages, so that its reader is tested in an environment of its own
+# Datumaro and Inspect AI pin packages, so that they are tested in an environment of their own
 test-datumaro: pyproject.toml | $(READY)
 	test -x .venv-datumaro/bin/python || $(PYTHON) -m venv .venv-datumaro
-	.venv-datumaro/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[datumaro]' pytest hypothesis
-	.venv-datumaro/bin/python -m pytest -W default tests/data/test_datumaro.py tests/data/test_conformance.py
+	.venv-datumaro/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[datumaro,inspect]' pytest hypothesis
+	.venv-datumaro/bin/python -m pytest -W default tests/data/test_datumaro.py tests/data/test_conformance.py tests/report/test_inspect_tasks.py
 
 test-slurm: $(READY)
 	bash tests/slurm.sh start .slurm

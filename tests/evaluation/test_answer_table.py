@@ -96,8 +96,39 @@ def _nooch(rows):
     return [{n: q[n] for n in ("image_id", "task", "weight")} | {"answer": a} for q, a in rows]
 
 
+def _inspect(rows):
+    """Samples as ``inspect eval nooch/questions`` logs them."""
+    names = ("image_id", "task", "weight")
+    return [
+        {
+            "id": q["question_id"],
+            "epoch": 1,
+            "input": [{"role": "user", "content": [
+                {"type": "text", "text": q["text"]}, {"type": "image", "image": "attachment://1"},
+            ]}],
+            "target": "yes",
+            "output": {"choices": [{"message": {"content": [
+                {"type": "reasoning", "reasoning": "No?"}, {"type": "text", "text": a},
+            ]}}]},
+            "metadata": {name: q[name] for name in names},
+        }
+        for q, a in rows
+    ]  # fmt: skip
+
+
+def _inspect_of_others(rows):
+    plain = {"epoch": 1, "target": "yes", "metadata": {}}
+    return [
+        plain
+        | {"id": q["question_id"], "input": f"{q['text']} Answer with yes or no."}
+        | {"output": {"choices": [{"message": {"content": a}}]}}
+        for q, a in rows
+    ]
+
+
 WAYS = {
-    _pope: "", _pope_by_id: "", _llava: "llava", _lmms_eval: "lmms-eval",
+    _inspect: "nooch", _inspect_of_others: "", _pope: "",
+    _pope_by_id: "", _llava: "llava", _lmms_eval: "lmms-eval",
     _lmms_eval_by_document: "lmms-eval", _amber: "", _dash: "dash-b", _nooch: "nooch",
 }  # fmt: skip
 
@@ -115,6 +146,22 @@ def test_every_format_gives_the_same_answers(way, suite, questions, said, tmp_pa
         assert read.frame["weight"].equals(expected["weight"])
     by_default = [note for note in read.notes if "drawn by default" in note]
     assert bool(by_default) == (WAYS[way] not in {"dash-b", "nooch"})
+
+
+def test_a_log_of_inspect_is_recognized_whatever_its_samples_carry(
+    suite, questions, said, tmp_path
+):
+    samples = _inspect(_rows(questions, said))
+    samples[0]["attachments"] = {"1": "x" * (1 << 20)}
+    samples[1]["output"]["choices"] = []  # of a sample that failed
+    log = {"version": 2, "eval": {"task": "nooch/words"}, "results": {"scores": []}}
+    (tmp_path / "log.json").write_text(json.dumps(log | {"samples": samples}))
+    run = load_predictions(tmp_path / "log.json", suite=suite)[0]
+    assert run.said.filter(unknown=True)["image_id"].to_list() == [questions["image_id"][1]]
+    (tmp_path / "log.json").write_text(json.dumps(log | {"samples": [samples[1] | {"output": 3}]}))
+    fails(lambda: read_answers(tmp_path / "log.json", suite), "logs as Inspect AI writes them")
+    (tmp_path / "log.eval").write_bytes(b"PK")
+    fails(lambda: load_predictions(tmp_path / "log.eval"), "inspect_ai.log.write_eval_log")
 
 
 def test_every_format_has_a_way():

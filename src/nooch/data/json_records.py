@@ -30,8 +30,10 @@ JSON_TABLES = (
 """JSON that is a table, for errors."""
 
 
-RECORD_LISTS = ("annotations", "results", "answers", "captions", "predictions", "questions", "logs")
-"""Members of an object that its records can be in: of COCO, of leaderboards, of lmms-eval."""
+RECORD_LISTS = (
+    "annotations", "results", "answers", "captions", "predictions", "questions", "logs", "samples"
+)  # fmt: skip
+"""Members of an object that its records can be in: of COCO, leaderboards, lmms-eval, Inspect AI."""
 
 _REWRITE = 'write it as a list of objects, such as {"file": "a.jpg", "labels": ["sky"]}'
 
@@ -47,9 +49,10 @@ def json_records(path: str | Path) -> list[dict[str, Any]]:
         whole = msgspec.json.decode(content)
         records = whole if isinstance(whole, list) else [whole]
         lists = (
-            [whole[key] for key in RECORD_LISTS if key in whole] if isinstance(whole, dict) else []
-        )
-        if len(lists) == 1 and isinstance(lists[0], list):
+            [whole[key] for key in RECORD_LISTS if isinstance(whole.get(key), list)]
+            if isinstance(whole, dict) else []
+        )  # fmt: skip
+        if len(lists) == 1:
             records = lists[0]
     except BROKEN_RECORDS:
         try:

@@ -72,9 +72,8 @@ def table_files(path: Path) -> list[Path]:
     if not path.exists():
         raise InputError("no such file or folder", where=path)
     # next to parts, JSON is about them
-    kinds = _READ.keys() - {".json"}
+    kinds, allowed = _READ.keys() - {".json"}, ", ".join(_READ)
     parts = sorted(p for p in path.iterdir() if p.suffix in kinds) if path.is_dir() else [path]
-    allowed = ", ".join(_READ)
     if not parts:
         saved = [name for name in HUGGING_FACE if (path / name).exists()]
         split = "['test']" if "dataset_dict.json" in saved else ""
@@ -97,6 +96,7 @@ _IN_PYTHON = {
     ".safetensors": "numpy.savez('p.npz', **safetensors.numpy.load_file({!r}))",
     ".arrow": "datasets.Dataset.from_file({!r}).to_parquet('p.parquet')",
     ".feather": "polars.read_ipc({!r}).write_parquet('p.parquet')",
+    ".eval": "inspect_ai.log.write_eval_log(inspect_ai.log.read_eval_log({!r}), 'log.json')",
     ".pkl": "pandas.read_pickle({!r}).to_parquet('p.parquet'), if you trust the file",
 }  # fmt: skip
 """Ending -> how a file that is not read is written as one that is: pickles can run code."""

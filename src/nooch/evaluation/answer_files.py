@@ -94,6 +94,8 @@ FORMATS: Mapping[str, AnswerFormat] = {
     ),
 }
 """Name -> format; in other files the one field of ``REPLIES`` counts."""
+_INSPECT = {"id", "epoch", "target", "output"}
+"""Fields of a sample in a log of Inspect AI."""
 _RECORDS = (
     "records with the question (question_id; question; or image and task), and the model's words"
     f" (one of {', '.join(REPLIES)})"
@@ -106,7 +108,7 @@ def _signature(fields: set[str]) -> AnswerFormat | None:
 
 def _are_answers(fields: set[str]) -> bool:
     """True if records with these fields can be answers to questions."""
-    if _signature(fields) is not None:
+    if _signature(fields) is not None or fields >= _INSPECT:
         return True
     replies = fields & {*REPLIES}
     if fields & {"question_id", "question", "query"} or replies > {"text"}:
@@ -147,7 +149,11 @@ def _first_fields(path: Path) -> set[str]:
         return {name.strip(' "') for name in re.split(r"[,;\t]", start.partition("\n")[0].strip())}
     inner = re.search(rf'"(?:{"|".join(RECORD_LISTS)})"\s*:\s*\[(?=\s*\{{)', start)
     start = start[inner.end() :] if inner and start.lstrip().startswith("{") else start
-    record, _ = json.JSONDecoder().raw_decode(start.lstrip("[ \t\r\n"))
+    try:
+        record, _ = json.JSONDecoder().raw_decode(start.lstrip("[ \t\r\n"))
+    except ValueError:
+        # images can be in Inspect's first sample, behind these
+        return _INSPECT & {*re.findall(r'"(\w+)"\s*:', start)}
     return set(record) if isinstance(record, dict) else set()
 
 
@@ -156,7 +162,27 @@ def reply_records(path: str | Path) -> list[dict[str, Any]]:
     records = file_records(path)
     if not records:
         raise InputError("contains no record", where=path, allowed=_RECORDS)
+    with unreadable(path, "logs as Inspect AI writes them", (AttributeError, KeyError, TypeError)):
+        records = [_of_inspect(r) if r.keys() >= _INSPECT else r for r in records]
     return [{name.strip().lower(): value for name, value in r.items()} for r in records]
+
+
+def _of_inspect(sample: Mapping[str, Any]) -> dict[str, Any]:
+    """A sample of a log of Inspect AI as ``nooch ask`` writes it; what failed has no answer."""
+    asked, choices = sample["input"], sample["output"].get("choices")
+    said = choices[0]["message"]["content"] if choices else None
+    texts = [
+        " ".join(part["text"] for part in content if part.get("type") == "text")
+        if isinstance(content, list) else content
+        for content in ([asked] if isinstance(asked, str) else [m["content"] for m in asked])
+    ]  # fmt: skip
+    parts = said if isinstance(said, list) else [{"type": "text", "text": said}]
+    words = [part["text"] for part in parts if part.get("type") == "text" and part["text"]]
+    facts = sample.get("metadata") or {}
+    about = {name: facts.get(name) for name in ("image_id", "task", *_OWN)}
+    about |= {"question_id": sample["id"], "sample": sample["epoch"], "question": "\n".join(texts)}
+    about = {name: value for name, value in about.items() if value is not None}
+    return about | {"answer": "\n".join(words) if words else None}
 
 
 def reply_field(
