@@ -16,6 +16,7 @@ import polars as pl
 import pytest
 from altered_files import write_header
 from fsspec.implementations.memory import MemoryFileSystem
+from fsspec.registry import _registry
 from oracles import dataset_of
 from refusals import fails
 
@@ -272,6 +273,7 @@ def test_what_is_no_address_of_a_dataset_is_refused(monkeypatch, tmp_path):
         bucket = "s3://bucket/data"
         _no_address(lambda: place(bucket), bucket, "pip install s3fs")
         _no_address(lambda: place("https://host/data"), "pip install 'fsspec[http]'")
+        _no_address(lambda: place("hf://datasets/me/mine"), "pip install huggingface_hub")
     monkeypatch.setattr(files, "_PAUSES", ())
     fails(lambda: open_dataset("simplecache://data"), "cannot be fetched")
     assert place("MEMORY://Served/x") == place("memory://Served/x")
@@ -281,6 +283,24 @@ def test_what_is_no_address_of_a_dataset_is_refused(monkeypatch, tmp_path):
     # what only looks like one
     assert place("a:b/c") == Path("a:b/c")
     assert place("C:/data") == Path("C:/data")
+
+
+def test_a_dataset_on_the_hub_is_read(memory, tmp_path, monkeypatch):
+    class Hub(MemoryFileSystem):
+        """Paths as in ``HfFileSystem``, which takes these out of addresses."""
+
+        @classmethod
+        def _strip_protocol(cls, path):
+            return super()._strip_protocol(path.removeprefix("hf://"))
+
+    monkeypatch.setitem(_registry, "hf", Hub)
+    monkeypatch.setattr(Hub, "store", {
+        path.replace("/served", "/datasets/me/mine"): file
+        for path, file in MemoryFileSystem.store.items()
+    })  # fmt: skip
+    hub = "hf://datasets/me/mine/whole"
+    assert open_dataset(hub).fingerprint == load_dataset(f"{memory}/whole").fingerprint
+    save_suite(find(load_dataset(hub), {"ce": CE(0.01)}), tmp_path / "suite")
 
 
 def test_nothing_but_datasets_is_read_from_or_written_to_an_address(memory, tmp_path, monkeypatch):
