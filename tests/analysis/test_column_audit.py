@@ -17,6 +17,7 @@ from nooch.analysis.column_audit import (
     CONFOUNDED,
     INFLATED,
     TOO_FEW,
+    AuditedColumn,
     Case,
     drop_of,
     held_out_errors,
@@ -310,6 +311,10 @@ def test_refusals():
     fails(audit("one"), "column one: has 1 value in 400 images", "at least two values")
     fails(audit("image"), "400 values of 400 images", "like an id", "`group`", "`columns`")
     fails(audit("list"), "column list: has the type List")
+    # decimal numbers of many values, and columns that are not the context, are divided all the same
+    aged = data.images.with_columns(age=pl.Series(np.linspace(20, 90, n)))
+    named = nooch.Dataset.build(aged, data.classes, data.areas).with_context(["site"])
+    assert AuditedColumn.of(named, named, "age").values == [f"quarter {k}" for k in (1, 2, 3, 4)]
     fails(audit("site", group="site"), "grouped by it", kind=ParameterError)
     same = nooch.Dataset.build(data.images.with_columns(label=data.labels("sick")),
                                data.classes, data.areas)  # fmt: skip
