@@ -86,13 +86,18 @@ def val2014(folder: Path) -> nooch.Dataset:
         known = {int(row["image_id"]) for row in csv.DictReader(file)}
     images = json.loads((folder / "captions" / "captions_val2017.json").read_text("utf-8"))
     known |= {image["id"] for image in images["images"]}
-    for path in sorted((folder / "answers" / "opera-captions").glob("*.jsonl")):
+    for path in opera_files(folder):
         lines = path.read_text("utf-8").splitlines()
         known |= {json.loads(line)["image_id"] for line in lines}
     rows = np.isin(ids, [*known]) & labels.any(axis=1)
     return nooch.Dataset.build(
         pl.DataFrame({"image_id": ids[rows]}), classes, csr_array(labels[rows] * 0.5)
     )
+
+
+def opera_files(folder: Path) -> list[Path]:
+    """OPERA's captions: of each model by each decoding."""
+    return sorted((folder / "answers" / "opera-captions").glob("*.jsonl"))
 
 
 def named(run: str) -> str:

@@ -1,15 +1,18 @@
-"""Make the suites ``nooch-pope`` and ``nooch-amber``, and the notices of their licenses.
+"""Make the suites ``nooch-pope``, ``nooch-amber`` and ``nooch-opera``, and the notices of their
+licenses.
 
     python scripts/make_nooch_pope.py ../shared/data
 
 reads below that folder ``nooch-published`` (the authors' split) and ``coco-stats`` (which of COCO's
 80 things are in which image), ``vlm/pope`` (POPE's questions) and LLaVA's copy of them, answers in
-VLMEvalKit's order, and ``answers/amber`` (AMBER's annotations).
+VLMEvalKit's order, ``answers/amber`` (AMBER's annotations), and what ``examples/mitigations.py``
+reads.
 
 ``nooch-pope``: the context criterion is fitted on the training images that are not POPE's, and
 gives each of POPE's 500 images its support for each thing. ``nooch-amber``: the words that at least
 20 of AMBER's images truly have, and the criterion fitted on these words, in folds. Support is the
-log odds less the usual ones, so that all tasks have the same thresholds.
+log odds less the usual ones, so that all tasks have the same thresholds. ``nooch-opera``: the
+challenge sets of ``examples/mitigations.py``, of the images that OPERA's captions are of.
 
 Prints the hashes, which ``nooch.suites.SHIPPED`` has. The same input gives the same bytes, given
 the same pyarrow and the same fit to 2 digits.
@@ -21,6 +24,7 @@ import argparse
 import hashlib
 import json
 import re
+import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -36,9 +40,13 @@ from nooch.data import Dataset
 from nooch.data.table_files import file_records
 from nooch.paper.published_sets import read_labels, read_published
 from nooch.suites import load_suite
+from nooch.suites.find import find
 from nooch.suites.suite import CriterionRecord, DatasetRecord, SuiteHeader
 
 OUT = Path(__file__).resolve().parents[1] / "src" / "nooch" / "suites" / "shipped"
+sys.path.append(str(OUT.parents[3] / "examples"))
+from mitigations import opera_files, val2014  # noqa: E402
+
 CATEGORIES = "adversarial", "popular", "random"
 LEAST, FOLDS = 20, 5
 POPE = {
@@ -79,7 +87,14 @@ Changes: of annotations.json only which of the words that at least 20 images tru
 image, and which of them AMBER's annotators expect there though they are absent; of relation.json
 which words are accepted for a true one; and numbers computed from these. No image is here.
 """
-
+OPERA_NOTICE = """\
+nooch-opera.parquet holds facts of the annotations of COCO 2017 (https://cocodataset.org), which
+belong to the COCO Consortium and are licensed under the Creative Commons Attribution 4.0
+International License (https://creativecommons.org/licenses/by/4.0/legalcode): which of the 80
+things are in 499 images, those that OPERA (https://github.com/shikiw/OPERA) has captions of, and
+which of them the other things there suggest. Changes: presence only, no places or shapes; taken by
+way of the label lists of https://github.com/thuml/HashNet. No image or caption is here.
+"""
 
 Flags: TypeAlias = NDArray[np.bool_]
 Question: TypeAlias = tuple[int, str]
@@ -206,6 +221,22 @@ def make_amber(data: Path, out: Path) -> None:
     (out / "nooch-amber.NOTICE.txt").write_text(AMBER_NOTICE, encoding="utf-8")
 
 
+def make_opera(data: Path, out: Path) -> None:
+    """Write ``nooch-opera.parquet`` and its notice."""
+    suite, shown = find(val2014(data), Context()), pl.read_ndjson(opera_files(data)[0])["image_id"]
+    rows = []
+    for criterion, task, split in suite.keys:
+        cells = suite.set(criterion, task, split).cell_frame
+        rows.append(cells.select("image_id", "cell", task=pl.lit(task)))
+    pairs = pl.concat(rows).filter(pl.col("image_id").is_in(shown.implode()))
+    label, hard = (pl.col("cell").str.contains(part) for part in ("positive", "hard"))
+    columns = {"label": label, "hard/context": hard}
+    pairs = pairs.select("image_id", "task", **columns)
+    licenses = load_suite("nooch-coco").header.dataset.licenses[1:]
+    write_suite("nooch-opera", pairs, licenses, {}, out)
+    (out / "nooch-opera.NOTICE.txt").write_text(OPERA_NOTICE, encoding="utf-8")
+
+
 def write_suite(
     name: str, pairs: pl.DataFrame, licenses: list[dict[str, Any]], notes: dict[str, str], out: Path
 ) -> None:
@@ -213,21 +244,21 @@ def write_suite(
     pairs = pairs.sort("task", "image_id")
     digest = hashlib.sha256(pairs.write_csv().encode()).hexdigest()[:32]
     n = pairs["image_id"].n_unique()
-    of_coco = "published" if "questions" in notes else "amber"
-    record = DatasetRecord(f"{of_coco}-{digest}", n, {"all": n}, licenses=licenses)
+    images = "amber" if "words" in notes else "published"
+    record = DatasetRecord(f"{images}-{digest}", n, {"all": n}, licenses=licenses)
     criteria = {
-        column.partition("/")[2]: CriterionRecord("context" if "support" in column else "attribute",
+        column.partition("/")[2]: CriterionRecord("context" if "context" in column else "attribute",
                                                   {"source": name, **notes})
         for column in pairs.columns if column.startswith(("support/", "hard/"))
     }  # fmt: skip
     tasks = pairs["task"].unique().sort().to_list()
     header = SuiteHeader(record, tasks, ["all"], criteria, [], [], image_names="digits")
-    print(pairs.group_by("label", "suspect").len())
+    print(pairs.group_by("label").len())
     write(pairs, out / f"{name}.parquet", header)
 
 
 def main() -> None:
-    """Make both suites and their notices."""
+    """Make the suites and their notices."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -236,6 +267,7 @@ def main() -> None:
     options = parser.parse_args()
     make_pope(options.data, options.out)
     make_amber(options.data, options.out)
+    make_opera(options.data, options.out)
 
 
 if __name__ == "__main__":

@@ -28,11 +28,19 @@ def amber():
     return nooch.load_suite("nooch-amber")
 
 
-@pytest.mark.parametrize(("name", "most"), [("nooch-pope", 120_000), ("nooch-amber", 100_000)])
+@pytest.mark.parametrize(
+    ("name", "most"),
+    [
+        ("nooch-pope", 120_000),
+        ("nooch-amber", 100_000),
+        ("nooch-opera", 40_000),
+    ],
+)
 def test_files_are_small_and_have_notices(name, most):
     assert (FOLDER / f"{name}.parquet").stat().st_size < most
     notice = (FOLDER / f"{name}.NOTICE.txt").read_text(encoding="utf-8")
-    of = {"nooch-pope": ("MIT License", "Attribution 4.0"), "nooch-amber": ("Apache License",)}
+    of = {"nooch-pope": ("MIT License", "Attribution 4.0"), "nooch-amber": ("Apache License",),
+          "nooch-opera": ("Attribution 4.0",)}  # fmt: skip
     assert all(words in " ".join(notice.split()) for words in of[name])
     assert nooch.load_suite(name).header.dataset.licenses
 
@@ -45,7 +53,7 @@ def test_the_script_makes_them(shared_data, tmp_path, monkeypatch):
     spec.loader.exec_module(made)
     monkeypatch.setattr(sys, "argv", [script.name, str(shared_data), "--out", str(tmp_path)])
     made.main()
-    for name in ("nooch-pope", "nooch-amber"):
+    for name in ("nooch-pope", "nooch-amber", "nooch-opera"):
         new, old = (pq.ParquetFile(folder / f"{name}.parquet") for folder in (tmp_path, FOLDER))
         assert new.read().equals(old.read()), name
         assert new.metadata.metadata == old.metadata.metadata

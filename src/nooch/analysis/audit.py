@@ -27,7 +27,7 @@ from nooch.data.objects import BOX
 from nooch.data.readers.coco.reader import read_coco
 from nooch.data.readers.image_files import range_text
 from nooch.evaluation import Predictions, context_run, read_predictions, run_notes
-from nooch.evaluation.captions import mentions, read_captions
+from nooch.evaluation.captions import finished, mentions, read_captions
 from nooch.evaluation.prediction_files import PredictionSource
 from nooch.evaluation.predictions import positions
 from nooch.evaluation.vocabulary import load_vocabulary
@@ -331,7 +331,7 @@ def audit(
     if captions:
         words = load_vocabulary(synonyms or suite.words, suite.tasks)
         said = read_captions(captions, suite, (reading or {}).get("answers"))
-        runs += [mentions(one, words, tasks) for one in said]
+        runs += [mentions(finished(one), words, tasks) for one in said]
     notes = suite.unit_notes + run_notes(runs)
     if dataset is not None:
         progress("fitting contexts", 0, 1)

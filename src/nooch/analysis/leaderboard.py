@@ -30,7 +30,13 @@ from nooch.evaluation.answer_sample import (
     without_suspects,
 )
 from nooch.evaluation.answers import read_answers
-from nooch.evaluation.captions import ModelCaptions, equally_long, mentions, read_captions
+from nooch.evaluation.captions import (
+    ModelCaptions,
+    equally_long,
+    finished,
+    mentions,
+    read_captions,
+)
 from nooch.evaluation.context_changes import (
     ContextChange,
     baseline_of,
@@ -47,7 +53,7 @@ from nooch.evaluation.predictions import Predictions
 from nooch.evaluation.scores import WORSE, ConditionVerdict, parse_condition
 from nooch.evaluation.vocabulary import Vocabulary, load_vocabulary
 from nooch.report.site.folder import page_environment, write_assets
-from nooch.suites import CELLS, Suite, as_suite
+from nooch.suites import CELLS, Suite, as_suite, is_shipped
 from nooch.suites.questions import Draw, draw_questions, question_frame, read_questions
 
 _ABOUT, _MOST_BYTES = "model.yaml", 1 << 16
@@ -70,8 +76,11 @@ class ModelCard(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         date: when it was asked, ``YYYY-MM-DD``.
         prompt: the question's wording, or the instruction for captions.
         who: who asked it.
-        kind: ``answers`` to yes/no questions, or ``captions``.
+        kind: ``answers`` to yes/no questions, ``captions``, or ``mentions``: captions that only
+            list the names of tasks, such as "cup, dining table", so that their length says nothing.
         sha256: of the file of answers, if it is to be checked.
+        source: address (``https://``) of the answers as published, at ``commit``, under
+            ``license``, in a file with ``source_sha256``.
     """
 
     name: str
@@ -79,8 +88,12 @@ class ModelCard(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     date: str = ""
     prompt: str = ""
     who: str = ""
-    kind: Literal["answers", "captions"] = "answers"
+    kind: Literal["answers", "captions", "mentions"] = "answers"
     sha256: str = ""
+    source: str = ""
+    commit: str = ""
+    license: str = ""
+    source_sha256: str = ""
 
 
 @dataclass(frozen=True)
@@ -140,6 +153,20 @@ class Leaderboard(TabularResult):
         title = f"Leaderboard({counted(len(self.table), 'model')}, {self.settings['criterion']})"
         return DisplayTable(title, columns, rows, left=1)
 
+    @property
+    def sentence(self) -> str:
+        """The model that comes first, those tied with it, and whether it only says less."""
+        first, *others = self.table.to_dicts()
+        tied = [row["name"] for row in others if row["rank"] == 1]
+        text = f"Least often: {first['name']} ({share_text(first[_ORDER[0]])})"
+        text += (
+            f"; tied with it: {'; '.join(tied)}" if tied else ", tied with none" if others else ""
+        )
+        most = max((first, *others), key=lambda row: row[_MACRO] or 0)
+        recall = f"Its macro recall is {share_text(first[_MACRO])}"
+        of_most = f"; the highest is {share_text(most[_MACRO])} ({most['name']})"
+        return f"{text}. {recall}{of_most if most is not first else ''}."
+
     def as_json(self) -> dict[str, Any]:
         """Settings, models and changes as JSON-like values."""
         changes = [change.as_json() for change in self.changes]
@@ -193,7 +220,8 @@ def leaderboard(
     disk.
 
     A model is a folder with ``model.yaml`` (``name``, and ``revision, date, prompt, who``, ``kind``
-    answers or captions, ``sha256`` of the other file) and one file of answers or captions. Files
+    answers, captions or mentions, ``sha256`` of the other file, and where this is from: ``source,
+    commit, license, source_sha256``) and one file of answers or captions. Files
     are refused that are given twice, answer too few questions, others, or one twice, have other
     weights than the questions, or name neither questions nor images, so that their order cannot
     be checked.
@@ -207,7 +235,8 @@ def leaderboard(
         split: one or several splits; by default ``test``, or the only one.
         answers: column of the models' words, where several could have them, such as ``prediction``
             next to the true ``answer``.
-        questions: file of the questions that all models were asked, as ``nooch.export`` writes it;
+        questions: file of the questions that all models were asked, as ``nooch.export`` writes it,
+            or a list of the suite (of ``nooch-pope`` ``adversarial``, ``popular`` or ``random``);
             by default the questions that ``nooch ask`` draws by default.
         baseline: model that the others are compared with, or its folder or file: does each err
             less by context, or only say less? Conditions judge it only where they name it.
@@ -227,6 +256,7 @@ def leaderboard(
         ParameterError: an unknown criterion.
         OutputError: ``out`` exists (and ``overwrite`` is false) or cannot be written.
     """
+    named = str(suite) if isinstance(suite, str | Path) and is_shipped(suite) else ""
     suite = as_suite(suite, group, data)
     if out is not None:
         check_output(out, overwrite=overwrite, marker=_MARKER)
@@ -236,10 +266,7 @@ def leaderboard(
     splits = suite.splits_to_score(split)
     keys = suite.select_keys([criterion], splits=splits)
     entries = _entries(Path(folder))
-    if questions is None:
-        asked = question_frame(draw_questions(suite, suite.select_keys(splits=splits), Draw()))
-    else:
-        asked, _ = read_questions(questions, suite)
+    asked = _asked(suite, splits, questions)
     base = None if baseline is None else _baseline(baseline, entries)
     read = _Reading(suite, asked, load_vocabulary(synonyms or suite.words, suite.tasks), answers)
     runs, captions = _runs(entries, read, progress)
@@ -250,7 +277,7 @@ def leaderboard(
         if not len(answered):
             problem = "has no answer about the images of the challenge sets"
             raise _refused(entry, problem, give=({"criterion": ...}, {"split": ...}))
-        row = _row(entry, answered, least_coverage)
+        row = _row(entry, answered, least_coverage, suite)
         of_models[entry.folder, criterion] = answered
         sure = answered[:0]
         if suite.suspects is not None:
@@ -271,7 +298,7 @@ def leaderboard(
         "nooch": __version__, "criterion": criterion, "splits": list(splits),
         "tasks": len({key[1] for key in keys}), "dataset": suite.header.dataset.fingerprint,
         "questions": len(asked.drop_nulls(_PAIR)), "least_coverage": least_coverage,
-    } | ({"group": suite.header.group} if suite.header.group else {})  # fmt: skip
+    } | {k: v for k, v in (("group", suite.header.group), ("suite", named)) if v}  # fmt: skip
     changes = []
     if base is not None:
         settings["baseline"] = base
@@ -286,6 +313,21 @@ def leaderboard(
         with write_folder(out, overwrite=overwrite, marker=_MARKER) as written:
             _write(board, suite, written)
     return board
+
+
+def _asked(suite: Suite, splits: Sequence[str], questions: str | Path | None) -> pl.DataFrame:
+    """The questions of a file, or of a list of the suite, numbered as there; else those that are
+    drawn by default.
+    """
+    pairs = suite.question_lists.get(str(questions))
+    if questions is not None and (pairs is None or Path(questions).exists()):
+        return read_questions(questions, suite)[0]
+    drawn = question_frame(draw_questions(suite, suite.select_keys(splits=splits), Draw()))
+    if pairs is None:
+        return drawn
+    ids = pl.int_range(1, pl.len() + 1).cast(pl.String)
+    numbered = pairs.select(*_PAIR, question_id=ids)
+    return numbered.join(drawn.drop("question_id"), on=_PAIR, maintain_order="left")
 
 
 def _judged(
@@ -409,6 +451,8 @@ def _entry(folder: Path) -> _RankedModel:
         card = msgspec.convert(content, ModelCard)
     if not card.name.strip():
         raise InputError("has no name", where=about, allowed="the model's name")
+    if card.source and not card.source.startswith("https://"):
+        raise InputError(f"source is {card.source}", where=about, allowed="https://...")
     entry = _RankedModel(folder.name, card, others[0], sha256_of(others[0]))
     if card.sha256 and card.sha256.lower() != entry.sha256:
         problem = f"has SHA-256 {entry.sha256}, and {_ABOUT} says {card.sha256}"
@@ -434,14 +478,19 @@ def _runs(
     """Answers of each model, a run with the name of its folder, about all that was asked, and the
     captions by folder; these are read together, since some name only questions.
     """
-    of_captions = [entry for entry in entries if entry.card.kind == "captions"]
+    of_captions = [entry for entry in entries if entry.card.kind != "answers"]
     files = [entry.file for entry in of_captions]
     read = read_captions(files, of.suite, of.answers) if files else []
-    captions = {entry.folder: run for entry, run in zip(of_captions, read, strict=True)}
+    captions = {e.folder: finished(run) for e, run in zip(of_captions, read, strict=True)}
     runs = []
     for entry in tracked(entries, len(entries), "reading", progress):
         if entry.folder in captions:
-            runs.append(replace(_mentioned(captions[entry.folder], of), run=entry.folder))
+            listed = entry.card.kind == "mentions"
+            words = load_vocabulary("names", of.suite.tasks) if listed else of.words
+            run = _mentioned(captions[entry.folder], replace(of, words=words))
+            runs.append(replace(run, run=entry.folder))
+            if listed:  # of names, a length says nothing
+                del captions[entry.folder]
             continue
         raw = read_raw_answers(entry.file, of.answers).frame
         if all(raw[name].null_count() for name in ("question_id", "image", "question")):
@@ -485,7 +534,7 @@ def _check_questions(entry: _RankedModel, said: pl.DataFrame, asked: pl.DataFram
         raise _refused(entry, "has other weights than the questions", remedy)
 
 
-def _row(entry: _RankedModel, answers: pl.DataFrame, least: float) -> dict[str, Any]:
+def _row(entry: _RankedModel, answers: pl.DataFrame, least: float, suite: Suite) -> dict[str, Any]:
     """The row of a model without its suspects, sensitivity and comparison. Raises InputError for
     too few answers in one of the cells.
     """
@@ -507,7 +556,14 @@ def _row(entry: _RankedModel, answers: pl.DataFrame, least: float) -> dict[str, 
         if coverage.get(cell, 1) < least:
             which = cell.replace("_", " ")
             problem = f"answers {100 * coverage[cell]:.1f}% of the questions on {which}s"
-            raise _refused(entry, problem, f"answer at least {100 * least:g}% (`least_coverage`)")
+            there = answers.filter(missing < 1)
+            lists = [
+                name
+                for name, pairs in suite.question_lists.items()
+                if len(pairs.join(there, on=_PAIR, how="semi")) >= least * len(pairs)
+            ]
+            raise _refused(entry, problem, f"answer at least {100 * least:g}% (`least_coverage`)",
+                           give=[{"questions": name} for name in lists])  # fmt: skip
     row["false_ratio"] = rates.estimates["ratio", "negative"].value
     recall_ratio = rates.estimates["ratio", "positive"].value
     row["recall_ratio"] = 1 / recall_ratio if recall_ratio else None
@@ -571,12 +627,14 @@ def _write(board: Leaderboard, suite: Suite, folder: Path) -> None:
             "cells": [interval_text(row, cell) for cell in _ORDER],
             "macro": interval_text(row, _MACRO),
             "gap": gap_text(row),
+            "tied": row["p"] is not None and row["p"] > SIGNIFICANT,
         }
         for row in rows
     ]
     environment = page_environment()
     page = environment.get_template("leaderboard.html").render(
         page="index", pages={"index": "Leaderboard"}, suite=suite, settings=board.settings,
+        sentence=board.sentence,
         models=[*zip(rows, texts, strict=True)], order=_ORDER, changes=board.changes,
         tables=changes_tables(board.changes),
         most=max((row[f"{cell}_high"] or 0 for row in rows for cell in _ORDER[:2]), default=0) or 1,

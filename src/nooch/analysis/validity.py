@@ -27,7 +27,7 @@ from nooch.data import Dataset
 from nooch.data.table_files import write_result
 from nooch.evaluation import Predictions, read_predictions, run_notes
 from nooch.evaluation.answer_sample import fill_unanswered
-from nooch.evaluation.captions import mentions, read_captions
+from nooch.evaluation.captions import finished, mentions, read_captions
 from nooch.evaluation.findings import size_strata
 from nooch.evaluation.metrics.pointwise import are_wrong, worst_case
 from nooch.evaluation.metrics.proportions import SIGNIFICANT, holm, wilson_of_groups
@@ -197,7 +197,7 @@ def validity(
         synonyms, task_names = synonyms or suite.words, list(dict.fromkeys(key[1] for key in keys))
         words = load_vocabulary(synonyms, suite.tasks)
         read = read_captions(captions, suite, (reading or {}).get("answers"))
-        runs += fill_unanswered([mentions(one, words, task_names) for one in read])
+        runs += fill_unanswered([mentions(finished(one), words, task_names) for one in read])
         notes = [f"{one.run}: {note}" for one in read for note in one.notes]
         notes.append(f"captions mention a task by the words of {synonyms} (`synonyms`)")
     if len(runs) < 2:

@@ -439,16 +439,20 @@ def _with_baseline(
 
 
 def _in_sets(run: ModelCaptions, ids: pl.Series, as_written: bool) -> ModelCaptions:
-    """The captions of these images, without sentences that were cut off unless as written."""
+    """The captions of these images, ``finished`` unless as written."""
     captions = run.captions.filter(pl.col("image_id").is_in(ids.implode()))
     unread = run.unread.filter(run.unread.is_in(ids.implode()))
     if not captions.height:
         problem = "no caption is of an image of the sets that are scored"
         raise InputError(problem, where=run.run, give={"split": ...})
-    if not as_written:
-        texts = [whole_sentences(text) for text in captions["caption"]]
-        captions = captions.with_columns(caption=pl.Series(texts, dtype=pl.String))
-    return replace(run, captions=captions, unread=unread)
+    run = replace(run, captions=captions, unread=unread)
+    return run if as_written else finished(run)
+
+
+def finished(run: ModelCaptions) -> ModelCaptions:
+    """The captions without a last sentence that was cut off, as they are scored."""
+    texts = pl.Series(map(whole_sentences, run.captions["caption"]), dtype=pl.String)
+    return replace(run, captions=run.captions.with_columns(caption=texts))
 
 
 def equally_long(runs: Sequence[ModelCaptions]) -> list[ModelCaptions]:

@@ -35,6 +35,7 @@ from nooch.suites.suite import SetRecord, Suite, SuiteHeader
 SHIPPED = {
     "nooch-amber": "0f89515af613ae6acc01b386b42afe40ffb61759646f087c8c25fe24349c3cfe",
     "nooch-coco": "d1b19ee86fcc337678378e04d531df449352427bb4bb65c8539d12e4c46b8517",
+    "nooch-opera": "90d64c8b5ed83773a79171bafc10072030c348e43f27a6ac5c84cdac24d32ed5",
     "nooch-pope": "f7f414582d75848a1dca391365c6608f5b08eeca821d0e3bb33eab32c64965ba",
     "nooch-words": "f98c772d1d2522832adfabe141910a51e63ea0215ea61944db6bb22a97a463b3",
 }
@@ -117,8 +118,9 @@ def load_suite(folder: str | Path) -> Suite:
     Args:
         folder: a suite folder, the folder of a check, or a suite of the package: ``nooch-coco``,
             the authors' 24 challenge sets with COCO's labels; ``nooch-words``, a sample of images
-            for 80 of COCO's things; ``nooch-pope``, POPE's 500 images; or ``nooch-amber``, AMBER's
-            1,004. A folder of that name takes precedence.
+            for 80 of COCO's things; ``nooch-pope``, POPE's 500 images; ``nooch-amber``, AMBER's
+            1,004; or ``nooch-opera``, the 499 of OPERA's captions. A folder of that name takes
+            precedence.
 
     Raises:
         FormatError: no suite, a newer version, or a table that is missing or altered.

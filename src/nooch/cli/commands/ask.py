@@ -181,6 +181,7 @@ def leaderboard_command(
     conditions = conditions_json(board.verdicts, junit)
     note(*board.notes)
     yield {**board.as_json(), **conditions}
+    say(board.sentence)
     for change in board.changes:
         say(change.sentence)
     print_results([board.display, *changes_tables(board.changes)])
