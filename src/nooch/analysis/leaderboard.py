@@ -77,7 +77,7 @@ class ModelCard(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         prompt: the question's wording, or the instruction for captions.
         who: who asked it.
         kind: ``answers`` to yes/no questions, ``captions``, or ``mentions``: captions that only
-            list the names of tasks, such as "cup, dining table", so that their length says nothing.
+            list the names of tasks, such as "cup, dining table", which have no length.
         sha256: of the file of answers, if it is to be checked.
         source: address (``https://``) of the answers as published, at ``commit``, under
             ``license``, in a file with ``source_sha256``.
@@ -489,7 +489,7 @@ def _runs(
             words = load_vocabulary("names", of.suite.tasks) if listed else of.words
             run = _mentioned(captions[entry.folder], replace(of, words=words))
             runs.append(replace(run, run=entry.folder))
-            if listed:  # of names, a length says nothing
+            if listed:  # names have no length
                 del captions[entry.folder]
             continue
         raw = read_raw_answers(entry.file, of.answers).frame
