@@ -59,7 +59,7 @@ def test_a_label_that_never_changes_is_still_a_class(tmp_path, value, present):
 
 def test_any_other_label_is_a_class_for_each_value(tmp_path):
     text = "id,animal,n\n1,cat,0\n2,wild dog,1\n3,cat,2\n"
-    words = "is it one class, animal, or are they two, animal=cat and animal=wild_dog?"
+    words = "one class, animal, or two classes, animal=cat and animal=wild_dog?"
     fails(lambda: _wide(tmp_path, text, ["animal", "n"]), words, "`positive`")
     data = _wide(tmp_path, text, ["animal", "n"], positive={"animal": "*"})
     assert data.classes == ("animal=cat", "animal=wild_dog", "n=0", "n=1", "n=2")

@@ -330,7 +330,7 @@ def test_as_typed(run_cli, tmp_path):
     assert done.code == 0, done.err
     assert {name: n for name, n in done.json["splits"].items() if n} == {"train": 3, "valid": 2}
     assert done.json["classes"] == 2
-    assert "note: 2 of 5 images have no label file" in done.err
+    assert "2 of 5 images have no label file" in done.err
     again = run_cli(f"{command} {file} {tmp_path}/again --split 40/40/20")
     assert again.json["splits"] == {"train": 2, "valid": 2, "test": 1}
     for folder in (out, tmp_path / "again"):

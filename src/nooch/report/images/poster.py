@@ -12,6 +12,7 @@ from pathlib import Path
 from PIL import Image, ImageDraw, ImageFont, ImageOps
 
 from nooch.base.words import printable, unbroken
+from nooch.data.readers.image_files import rgb_image
 from nooch.report.answer import IMAGES, Answer, ErrorFinding, ShownImage
 
 POSTER = "poster.png"
@@ -89,8 +90,7 @@ def _fill(
     cell = (wide - _GAP * (len(pictures) - 1)) // len(pictures)
     room, every = (cell, bottom - 84 - y), list[Image.Image]()
     for _, file in pictures:
-        with Image.open(file) as opened:
-            every.append(ImageOps.contain(opened.convert("RGB"), room, Image.Resampling.LANCZOS))
+        every.append(ImageOps.contain(rgb_image(file), room, Image.Resampling.LANCZOS))
     below = y + max(shown.height for shown in every) + 6
     for place, ((image, _), shown) in enumerate(zip(pictures, every, strict=True)):
         left = _EDGE + place * (cell + _GAP)
