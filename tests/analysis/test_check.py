@@ -22,6 +22,7 @@ from nooch.base.errors import InputError, ParameterError, WrongTypeError
 from nooch.data import save_dataset
 from nooch.data.importing.table_roles import Hints
 from nooch.evaluation.metrics import auc
+from nooch.evaluation.rate_words import context_words
 from nooch.suites import save_suite
 
 
@@ -601,3 +602,41 @@ def test_a_scanner_and_a_regression_on_context_are_named(tmp_path):
     assert any(image.context for image in finding.shown)
     text = f'<span class="badge none">{finding.shown[0].context[0]}</span>'
     assert text in whole.page.read_text()
+
+
+def test_a_condition_is_one_more_criterion_of_a_check(folder, data, run_cli, tmp_path):
+    """Its rates are those counted by hand, its finding names it, and a later find takes it."""
+    condition = "present(road) != y AND NOT present(tree)"
+    command = f"check {folder / 'dataset'} {folder / 'model.csv'} --bootstrap 0 --format json"
+    done = run_cli(f"{command} --phi '{condition}' --out {tmp_path / 'out'}").ok()
+    rows = [row for row in done.json["findings"] if row["criterion"] == "attribute"]
+    part = data.select("test")
+    y, road, tree = (part.labels(name, unknown=False) for name in ("car", "road", "tree"))
+    hard = (y != road) & ~tree
+    counts = {(row["side"], row["n_misleading"], row["n_usual"]) for row in rows}
+    assert counts == {
+        (side, (of & hard).sum(), (of & ~hard).sum())
+        for side, of in (("positive", y), ("negative", ~y))
+    }
+    found = [row for row in done.json["numbered"] if condition in row["sentence"]]
+    assert found
+    for row in found:
+        marks = nooch.Attribute(row["phi"]).fit(part).phi(part, "car")
+        assert marks.sum() == row["n"]
+    run_cli(f"{command} --phi 'nope = 1' --out {tmp_path / 'x'}").refused("knows no 'nope'")
+
+
+@pytest.mark.parametrize(
+    ("phi", "where"),
+    [
+        ("word('trailer')", "with 'trailer' in the caption"),
+        ("present(tree) AND NOT present(road)", "with a tree and without a road"),
+        ("place = 1", "where place = 1"),
+        ("NOT word('trailer')", "where NOT word('trailer')"),
+    ],
+)
+def test_a_condition_is_named_in_words_where_it_has_some(phi, where):
+    row = {"criterion": "attribute", "cue": None, "task": "car", "one_label": False, "phi": phi}
+    assert context_words(row | {"side": "positive"})[0] == f"cars {where}"
+    said, misleading, usual = context_words(row | {"side": "negative"})
+    assert (said, misleading, usual) == (f"cars in images {where} but no car", where, "elsewhere")

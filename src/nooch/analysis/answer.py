@@ -206,12 +206,14 @@ def _inside(
 
 
 def _phi(row: Mapping[str, Any], suite: Suite) -> str | None:
-    """The images of a row of findings by a cue, as an expression of ``nooch.Attribute``."""
+    """The images of a row of findings by a cue or a condition as ``nooch.Attribute`` takes them."""
     fitted = suite.header.criteria[row["criterion"]].restored()
+    missed, task = row["side"] == SIDES[0], identifier(row["task"])
+    if isinstance(fitted, FittedAttribute):
+        return f"{'' if missed else 'NOT '}present({task}) AND ({fitted.criterion.phi})"
     if row["cue"] is None or not isinstance(fitted, FittedCE | FittedContext):
         return None
-    missed = row["side"] == SIDES[0]
-    task, cue = identifier(row["task"]), identifier(row["cue"])
+    cue = identifier(row["cue"])
     if isinstance(fitted, FittedCE):
         where = f"area({cue}) {'<' if missed else '>'} {fitted.criterion.beta!r}"
     else:

@@ -22,7 +22,7 @@ from nooch.base.calls import Count, Progress, Seed, Share, checked, no_progress
 from nooch.base.display import DisplayTable
 from nooch.base.errors import Command, InputError, check_one_of, giving, some_of
 from nooch.base.files import DATASET_MARKER, is_address, write_folder
-from nooch.criteria import CE, Context, Gist
+from nooch.criteria import CE, Attribute, Context, Gist
 from nooch.criteria.context_fit import no_context
 from nooch.data import Dataset, load_dataset, parquet_bytes
 from nooch.data.any_class import OBJECT
@@ -238,6 +238,7 @@ def check(
     tasks: Sequence[str] | None = None,
     split: str | None = None,
     criterion: Sequence[str] | None = None,
+    phi: str | None = None,
     decision: Annotated[str, _DECISIONS] | None = None,
     alpha: Share = 0.05,
     beta: Share = 0.1,
@@ -278,6 +279,8 @@ def check(
         criterion: ``ce``, ``context`` or ``gist``, or several; by default ``context`` if its
             columns are named, else every criterion that the dataset has the data for: areas,
             several labels per image, embedded captions.
+        phi: condition on images that is one more criterion, such as ``word('trailer')`` or a
+            slice's; see ``nooch.Attribute``.
         decision: ``threshold``: a class is claimed where its output is above 0 (probability 0.5);
             ``argmax``: the class with the largest output is the answer. By default argmax where
             labels exclude each other.
@@ -357,8 +360,9 @@ def check(
         notes += task_notes(runs, data.classes, "dataset", tasks, all_needed=tasks is not None)
         criteria, reasons = (
             (all_easy(data), [_ANY_CLASS]) if OBJECT in predicted
-            else _criteria(data, criterion, CE(alpha=alpha, beta=beta))
+            else _criteria(data, criterion, CE(alpha=alpha, beta=beta), alone=phi is None)
         )  # fmt: skip
+        criteria = _with_condition(criteria, phi)
         notes += reasons + data.id_notes
         answers = largest_answers(runs, decision, exclusive=judged.one_label)
         if answers is not runs:
@@ -475,9 +479,11 @@ def _opened(
 
 
 def _criteria(
-    data: Dataset, names: Sequence[str] | None, ce: CE
+    data: Dataset, names: Sequence[str] | None, ce: CE, *, alone: bool
 ) -> tuple[dict[str, Any], list[str]]:
-    """The criteria asked for, or those that the dataset allows; and what they leave out."""
+    """The criteria asked for, or those that the dataset allows; and what they leave out;
+    ``alone``: no other criterion is given.
+    """
     made: dict[str, Any] = {"ce": ce, "context": Context(columns=data.context), "gist": Gist()}
     for name in names or ():
         check_one_of("criterion", name, made, owner="a check")
@@ -505,11 +511,18 @@ def _criteria(
     if not data.embedding_names:
         del made["gist"]
     if error is not None and not made:
-        if len(data.classes) == 1:
+        if len(data.classes) == 1 and alone:
             raise error
         # scores, confusions and slices are left
         return all_easy(data), [f"{error.problem}; {_CONTEXT}"]
     return made, notes
+
+
+def _with_condition(criteria: dict[str, Any], phi: str | None) -> dict[str, Any]:
+    if phi is None:
+        return criteria
+    given = {name: one for name, one in criteria.items() if name != NO_CONTEXT}
+    return {**given, Attribute.kind: Attribute(phi)}
 
 
 def _with_enough(suite: Suite, split: str, min_hard: int, n_tasks: int) -> tuple[Suite, str]:

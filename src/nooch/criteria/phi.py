@@ -25,6 +25,7 @@ from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import ErrorLevel, SqlglotError
 
 from nooch.base.errors import ParameterError, reason_of
+from nooch.base.words import CAPTIONED, with_article
 
 NUMBER, TEXT, BOOLEAN = "a number", "text", "a Boolean"
 DATE, TIME, ZONED = "a date", "a time", "a time with a zone"
@@ -424,6 +425,21 @@ def _checked(text: str) -> Phi:
         problem = f"is the same for every image: {_short(text)}"
         raise _error(problem, "compare an attribute, such as place != y")
     return Phi(text, tree, tuple(names), tuple(unseen), calls)
+
+
+def condition_texts(text: str) -> list[str]:
+    """Conditions that AND joins, each in words, such as "with a road"; [] if any has none."""
+    tree, texts = parse(text).tree, list[str]()
+    for node in tree.flatten() if isinstance(tree, exp.And) else [tree]:
+        absent = type(node) is exp.Not
+        call = node.this if absent else node
+        function = call.name.lower() if type(call) is exp.Anonymous else ""
+        if function not in {"present", "word"} or (absent and function == "word"):
+            return []
+        name = call.expressions[0].name
+        word = f"'{name}'{CAPTIONED}" if function == "word" else with_article(name)
+        texts.append(f"{'without' if absent else 'with'} {word}")
+    return texts
 
 
 def identifier(name: str) -> str:

@@ -15,7 +15,14 @@ from nooch.base.display import DisplayTable, TabularResult
 from nooch.base.errors import ParameterError, some_of
 from nooch.base.words import counted, printable, readable
 from nooch.evaluation.answer_sample import AskedSample
-from nooch.evaluation.findings import SIDES, SMALLEST, errors_in, misleading_contexts, outcomes_of
+from nooch.evaluation.findings import (
+    SIDES,
+    SMALLEST,
+    errors_in,
+    misleading_contexts,
+    outcomes_of,
+    phi_of_set,
+)
 from nooch.evaluation.judged import JudgedRuns
 from nooch.evaluation.metrics.proportions import (
     SIGNIFICANT,
@@ -39,7 +46,7 @@ COLUMNS: dict[str, Any] = {
     "rate_before": pl.Float64, "before_low": pl.Float64, "before_high": pl.Float64,
     "difference": pl.Float64, "low": pl.Float64, "high": pl.Float64, "p": pl.Float64,
     "p_adjusted": pl.Float64, "of_boxes": pl.Boolean, "one_label": pl.Boolean,
-    "verdict": pl.String,
+    "verdict": pl.String, "phi": pl.String,
 }  # fmt: skip
 """Columns of a comparison. ``side`` is ``positive`` (objects out of context that are missed) or
 ``negative`` (objects that are claimed where only their context is); ``n`` images, of boxes objects,
@@ -258,7 +265,7 @@ def _of_set(
             "rate_before": rate_before, "before_low": before_low, "before_high": before_high,
             "difference": up - down, "low": low, "high": high,
             "p": exact_mcnemar(up * n, down * n), "of_boxes": run.objects is not None,
-            "one_label": one_label,
+            "one_label": one_label, "phi": phi_of_set(suite, challenge),
         }  # fmt: skip
 
 

@@ -41,13 +41,14 @@ COLUMNS: dict[str, Any] = {
     "rate_misleading": pl.Float64, "rate_low": pl.Float64, "rate_high": pl.Float64,
     "rate_usual": pl.Float64, "effect": pl.Float64, "low": pl.Float64, "high": pl.Float64,
     "p": pl.Float64, "p_adjusted": pl.Float64, "by_size": pl.Boolean, "of_boxes": pl.Boolean,
-    "one_label": pl.Boolean, "verdict": pl.String, "images": pl.List(pl.String),
+    "one_label": pl.Boolean, "verdict": pl.String, "images": pl.List(pl.String), "phi": pl.String,
 }  # fmt: skip
 """Columns of ``findings.parquet``. ``side`` is ``positive`` (objects that are missed) or
 ``negative`` (objects that are claimed); ``cue`` is null for the criterion as a whole; ``by_size``
 means that the effect compares objects of similar size; ``of_boxes`` that objects are counted, and
 images in which a box is of no object, instead of images; ``one_label`` that an image has one label;
-``images`` are ids of some errors."""
+``images`` are ids of some errors;
+``phi`` is the condition of an attribute criterion."""
 _SHOWN = 6
 
 
@@ -124,10 +125,14 @@ class Findings(TabularResult):
         worse = self.table.filter(pl.col("verdict") == VERDICTS[0], pl.col("effect") > 0)
         # a cue describes the context in plainer words than the criterion as a whole
         by_cue = worse.filter(pl.col("cue").is_not_null())["task"].implode()
-        worse = worse.filter(pl.col("cue").is_not_null() | ~pl.col("task").is_in(by_cue))
-        groups: dict[tuple[str, str | None], list[dict[str, Any]]] = {}
+        worse = worse.filter(
+            pl.col("cue").is_not_null()
+            | pl.col("phi").is_not_null()
+            | ~pl.col("task").is_in(by_cue)
+        )
+        groups: dict[tuple[str | None, ...], list[dict[str, Any]]] = {}
         for row in worse.iter_rows(named=True):
-            groups.setdefault((row["task"], row["cue"]), []).append(row)
+            groups.setdefault((row["task"], row["cue"], row["phi"]), []).append(row)
         return sorted(groups.values(), key=lambda rows: rows[0]["cue"] is None)
 
     def judged(self) -> list[ConditionVerdict]:
@@ -426,13 +431,19 @@ def misleading_contexts(
     return misleading
 
 
+def phi_of_set(suite: Suite, challenge: ChallengeSet) -> str | None:
+    """The condition of the set's criterion, if it is an attribute criterion."""
+    record = suite.header.criteria[challenge.criterion]
+    return record.parameters["phi"] if record.kind == "attribute" else None
+
+
 def _of_set(
     suite: Suite, challenge: ChallengeSet, judged: JudgedRuns, weights: NDArray[np.float64] | None
 ) -> Iterator[dict[str, Any]]:
     """Rows of one set: of the criterion as a whole, then of each of its cues. ``weights``: of its
     images, None where they are equal.
     """
-    misleading = misleading_contexts(suite, challenge)
+    misleading, phi = misleading_contexts(suite, challenge), phi_of_set(suite, challenge)
     sizes, units = size_strata(judged.data, challenge), suite.units(challenge.image_ids)
     for run in judged.runs:
         if challenge.task not in run.tasks:
@@ -452,6 +463,7 @@ def _of_set(
                     "of_boxes": run.objects is not None,
                     "one_label": judged.one_label,
                     "images": some_images(challenge.image_ids, condition & wrong),
+                    "phi": phi,
                 }
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from nooch.base.words import CAPTIONED, plural, printable, readable, with_article
+from nooch.criteria.phi import condition_texts
 from nooch.data.any_class import FALSE_BOX, OF_ANY_CLASS
 
 _LARGEST_RATIO = 20
@@ -134,11 +135,16 @@ def condition_words(conditions: Sequence[str]) -> str:
 def context_words(row: Mapping[str, Any]) -> tuple[str, str, str]:
     """Words for errors by context: what is missed or claimed, the misleading and the usual context.
 
-    ``row``: its criterion, task, cue (None for the criterion as a whole), side and ``one_label``.
+    ``row``: its criterion, task, cue (None for the criterion as a whole), side and ``one_label``;
+    the ``phi`` of an attribute criterion.
     """
     criterion, cue, missed = row["criterion"], row["cue"], row["side"] == "positive"
     if cue is not None:
         usual, other = (f"{word} {with_article(cue)}" for word in ("with", "without"))
+    elif row.get("phi"):
+        words = condition_texts(row["phi"])
+        where = condition_words(words) if words else f"where {row['phi']}"
+        usual, other = ("elsewhere", where) if missed else (where, "elsewhere")
     elif criterion == "gist":
         usual, other = "whose captions suggest it", "whose captions do not suggest it"
     elif criterion in ("ce", "context"):
