@@ -17,7 +17,7 @@ from nooch.base.calls import Progress, Seed, checked, no_progress
 from nooch.base.errors import InputError, check_one_of
 from nooch.base.words import counted
 from nooch.base.work_folder import Steps, resumable_folder
-from nooch.data import Dataset
+from nooch.data import Dataset, parquet_bytes
 from nooch.models.networks import backbones
 from nooch.models.pixel_batches import Pixels
 from nooch.models.saved_networks import save_network
@@ -116,7 +116,7 @@ def _labels(
 def _write(folder: Path, data: Dataset, trained: NetworkPass, facts: dict[str, Any]) -> None:
     classes = facts["classes"]
     predictions = _predictions(data, trained, classes)
-    predictions.write_parquet(folder / "predictions.parquet", compression="zstd")
+    (folder / "predictions.parquet").write_bytes(parquet_bytes(predictions))
     lines = [
         msgspec.json.encode({"epoch": n, **{k: float(v[0]) for k, v in r.items()}}) + b"\n"
         for n, r in enumerate(trained.history, 1)

@@ -22,7 +22,7 @@ from PIL import Image, features
 from nooch.base.calls import Map, Options, Progress, Seed, Share, no_progress
 from nooch.base.files import write_folder
 from nooch.base.version import __version__
-from nooch.data import encode_header
+from nooch.data import encode_header, parquet_bytes
 from nooch.data.readers.cocostuff import COCOSTUFF, COCOSTUFF_IDS
 from nooch.scenes.annotations import ID_STEP, Visible, annotated, visible
 from nooch.scenes.captions import describe
@@ -103,7 +103,8 @@ def generate(
             records = b",\n".join(filter(None, (text[kind] for text, _ in blocks)))
             with (folder / "annotations" / f"{kind}_scenes.json").open("wb") as file:
                 file.writelines([_head(plan, kind), records, b"\n]}\n"])
-        pl.concat([truth for _, truth in blocks]).write_parquet(folder / "truth.parquet")
+        truth = pl.concat([truth for _, truth in blocks])
+        (folder / "truth.parquet").write_bytes(parquet_bytes(truth))
         text = yaml.safe_dump(msgspec.to_builtins(plan.world), sort_keys=False, width=120)
         (folder / "world.yaml").write_text(text, encoding="utf-8")
         header = {"format": "nooch-scenes", "version": 1, **plan.settings()}

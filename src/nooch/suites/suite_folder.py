@@ -26,7 +26,7 @@ from nooch.base.files import SUITE_MARKER, sha256_of, write_folder
 from nooch.base.version import __version__
 from nooch.criteria.context import Context, thresholds_by_lift
 from nooch.data import ALL, SPLITS, Dataset, load_header, sealed_header
-from nooch.data.table_files import BROKEN_TABLE, parquet_rows
+from nooch.data.table_files import BROKEN_TABLE, parquet_bytes, parquet_rows
 from nooch.data.table_schema import NAMES, Column, Schema, check_columns, is_ascending
 from nooch.suites.challenge_set import ROWS, SUBSETS, ChallengeSet, subset_codes
 from nooch.suites.hard_easy import mark_by_threshold
@@ -102,9 +102,9 @@ def save_suite(suite: Suite, folder: str | Path, *, overwrite: bool = False) -> 
     with write_folder(folder, overwrite=overwrite, marker=SUITE_MARKER) as target:
         _write_table(suite, target / TABLE)
         if suite.header.image_names == "table" and suite.named_images is not None:
-            suite.named_images().write_parquet(target / IMAGE_NAMES, compression="zstd")
+            (target / IMAGE_NAMES).write_bytes(parquet_bytes(suite.named_images()))
         if suite.header.group and suite.grouped_images is not None:
-            suite.grouped_images().write_parquet(target / GROUPS, compression="zstd")
+            (target / GROUPS).write_bytes(parquet_bytes(suite.grouped_images()))
         files = {file.name: sha256_of(file) for file in sorted(target.glob("*.parquet"))}
         version = FORMAT_VERSION if suite.header.group else _WITHOUT_GROUPS
         file = _SuiteFile("nooch-suite", version, __version__, suite.header, files)
@@ -283,7 +283,7 @@ def _write_table(suite: Suite, path: Path) -> None:
     tables = _tables(suite, enums)
     first = next(tables, None)
     if first is None:
-        _frame_of([], enums, pl.Int64).write_parquet(path)
+        path.write_bytes(parquet_bytes(_frame_of([], enums, pl.Int64)))
         return
     with pq.ParquetWriter(path, first.schema, compression="zstd") as writer:
         for table in chain([first], tables):

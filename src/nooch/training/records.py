@@ -30,7 +30,7 @@ from nooch.base.own_folders import remove_ours
 from nooch.base.work_folder import Steps, key_of
 from nooch.data import encode_header, is_intact, load_header, read_table, sealed_header
 from nooch.data.part_files import FileRecord, FileRecords, file_record
-from nooch.data.table_files import checked_read, parquet_rows
+from nooch.data.table_files import checked_read, parquet_bytes, parquet_rows
 from nooch.data.table_schema import NAMES, Column, Schema, check_columns
 from nooch.training.jobs import Job
 
@@ -193,7 +193,7 @@ class RunsFolder:
             lines = [json.dumps(line, separators=(",", ":")) + "\n" for line in history]
             (partial / "metrics.jsonl").write_text("".join(lines), encoding="utf-8")
             if predictions is not None:
-                predictions.write_parquet(partial / "predictions.parquet", compression="zstd")
+                (partial / "predictions.parquet").write_bytes(parquet_bytes(predictions))
             weights(partial / "weights")
             files = {
                 file.relative_to(partial).as_posix(): file_record(file)
