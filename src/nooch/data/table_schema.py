@@ -67,7 +67,8 @@ def check_split(split: str | None, splits: Collection[str], owner: str = "the da
     if split in splits:
         return str(split)
     is_suite, give, remedies = owner == "the suite", list[Give](), list[str]()
-    if splits and (split != "train" or is_suite):
+    # what trains or chooses takes these two itself, and its user cannot name another
+    if splits and (split not in ("train", "valid") or is_suite):
         give = [{"split": name} for name in splits]
         remedies.append(" or ".join(["{}"] * len(give)))
     if split is None or split in SPLITS:
