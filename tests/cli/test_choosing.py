@@ -107,10 +107,10 @@ def test_planted_tasks_are_chosen(found, run_cli, tmp_path):
     def reason_of_dog(done):
         return {row["task"]: row["reason"] for row in done.json["ranking"]}["dog"]
 
-    assert reason_of_dog(done) == "beyond the first 3"
+    assert reason_of_dog(done) == "not among the first 3"
     # dog and cup share the table; kite and bird the sky
     done = run_cli(f"{words} --similar cup=dog,kite=bird --out b")
-    assert reason_of_dog(done) == "similar to cup (given)"
+    assert reason_of_dog(done) == "in one group with cup"
     assert "3 chosen" in run_cli(words.replace(" --format json", " --out d --similar nooch")).out
     assert run_cli(f"{words} --out chosen").code == 2
 
@@ -145,7 +145,7 @@ def test_means_over_different_runs_are_noted(found, run_cli):
     pl.concat([runs, less]).write_csv("both.csv")
     suite = words.split()[2]
     done = run_cli(f"paper select-tasks {suite} both.csv --split valid --min-hard 1 --out chosen")
-    said = "note: losses are means over 2 runs, but over fewer for car: "
+    said = "note: losses are means over 2 runs, but fewer for car: "
     assert said in " ".join(done.ok().err.split())
 
 
@@ -172,8 +172,8 @@ def test_ranking_and_reasons():
     assert ranking.select("task", "chosen", "reason").rows() == [
         ("b", True, None),
         ("d", False, "49 hard negatives"),
-        ("a", False, "beyond the first 1"),
-        ("c", False, "no hard image with a loss"),
+        ("a", False, "not among the first 1"),
+        ("c", False, "no hard image has a loss"),
     ]
     choose = partial(partial, select_tasks, losses)
     refused(choose(criterion="gist"), "gist")
@@ -203,7 +203,7 @@ def test_table_2_passes_the_papers_rule_and_similar_tasks_fall_out():
     more = dict.fromkeys(similar, (90, 900)) | {"tv": (49, 900)}
     ranking = select_tasks(losses_of(table2 | more), **paper_rule([*table2, *more]))
     assert set(ranking.filter(pl.col("chosen"))["task"]) == set(NOOCH_TASKS)
-    reasons = {task: f"similar to {other} (given)" for task, other in similar.items()}
+    reasons = {task: f"in one group with {other}" for task, other in similar.items()}
     reasons["tv"] = "49 hard positives"
     assert dict(ranking.select("task", "reason").drop_nulls().rows()) == reasons
     # which of a group is taken follows from the losses

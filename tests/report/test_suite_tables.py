@@ -117,7 +117,7 @@ def test_next_to_the_paper(suite):
     assert any("two decimals" in text for text in notes)
     other, notes = set_tables(suite, ["table2"], "s", split="valid", compare=True)
     assert "paper_positives" not in other[0].rows.columns
-    assert "table2: nothing is compared, because the paper's is of split test" in notes
+    assert "table2: not compared, because the paper uses split test" in notes
 
 
 def test_the_published_sets_have_the_papers_counts(shared_data):
@@ -179,8 +179,8 @@ REFUSED = {
     "runs --like table2": "there is no suite for table2",
     "nowhere --like table2": "no such folder",
     "suite --like table3": "there are no runs for table3",
-    "suite --like table2 --methods erm": "table2 have no methods",
-    "suite --like table2 --paired erm": "table2 have no methods",
+    "suite --like table2 --methods erm": "table2 do not compare methods",
+    "suite --like table2 --paired erm": "table2 do not compare methods",
 }
 
 

@@ -107,7 +107,7 @@ def test_truths_that_are_refused(scenes, suite, truth, tmp_path):
     truth.drop("against").write_csv(tmp_path / "a.csv")
     fails(lambda: load_truth(tmp_path / "a.csv"), "has no column against")
     truth.with_columns(pl.lit("x").alias("image_id")).write_parquet(tmp_path / "b.parquet")
-    fails(lambda: load_truth(tmp_path / "b.parquet"), "another kind", helps=False)
+    fails(lambda: load_truth(tmp_path / "b.parquet"), "another type", helps=False)
     pl.concat([truth, truth[:1]]).write_parquet(tmp_path / "c.parquet")
     fails(lambda: load_truth(tmp_path / "c.parquet"), "twice")
 

@@ -186,7 +186,7 @@ def test_without_labels_the_suite_holds_hard_images_alone(
     # 1,539 hard positives under CE and under gist, and not a third time as all positives
     assert page.count(">1,539<") == 2
     tabled = run_cli("paper tables hard --like table2 --compare paper --out t.csv").ok()
-    assert "how many positives there are is not known" in " ".join(tabled.err.split())
+    assert "so the number of positives is unknown" in " ".join(tabled.err.split())
     counts = pl.read_csv(tmp_path / "t.csv")
     assert counts.height == 24
     for column in ("positives", "difference_positives"):

@@ -179,16 +179,16 @@ AVERAGE = {"task": "average", "n_tasks": 2}
 SURE = {"task": "airplane", "method": "label-reweight", "mean": 0.988}
 NEXT_TO = {
     "the same number": ({"std": 0.001}, 0.0, None),
-    "a difference": ({"mean": 0.779, "std": 0.0}, 0.01 / 0.002, "the deviation here is 0"),
+    "a difference": ({"mean": 0.779, "std": 0.0}, 0.01 / 0.002, "the standard deviation here is 0"),
     "both deviations": ({"mean": 0.774, "std": 0.0015}, 0.005 / 0.0025, None),
-    "one seed": ({"std": None}, None, "no deviation here: one seed"),
+    "one seed": ({"std": None}, None, "one seed has no standard deviation"),
     "no value": ({"mean": None}, None, "no value here"),
     "a task that the paper lacks": ({"task": "zebra"}, None, "not in the paper"),
     "a method that the paper lacks": ({"method": "vrex"}, None, "not in the paper"),
     "an average over other tasks": (
         {**AVERAGE, "averaged_tasks": "car, zebra"},
         None,
-        "an average over tasks that the paper lacks",
+        "averages tasks that the paper does not have",
     ),
     "an average over some of the paper's tasks": (
         {**AVERAGE, "averaged_tasks": "car, bowl", "mean": (0.769 + 0.749) / 2 + 0.01, "std": 0.01},
@@ -200,9 +200,9 @@ NEXT_TO = {
     "published deviation of 0": (
         {**SURE, "std": 0.001},
         2.0,
-        "the paper's deviation is 0 to three decimals",
+        "the paper's standard deviation rounds to 0",
     ),
-    "both 0": (SURE, None, "both deviations are 0"),
+    "both 0": (SURE, None, "both standard deviations are 0"),
 }
 
 
@@ -234,7 +234,7 @@ def test_the_one_task_of_an_attribute_suite_stands_for_waterbirds():
     average = {**cell, "task": "average", "averaged_tasks": "waterbird"}
     rows = next_to_paper(pl.DataFrame([cell, average]))
     assert rows["paper_mean"].to_list() == [0.691, 0.691]
-    assert rows["comparison"].to_list() == ["the paper gives no deviation"] * 2
+    assert rows["comparison"].to_list() == ["the paper has no standard deviation"] * 2
 
 
 def test_best_of_the_papers_table(paper):

@@ -105,11 +105,10 @@ def _labels(
     labels = {task: data.labels(task, unknown=False) for task in labeled}
     learned = {task: y for task, y in labels.items() if 0 < y[train].sum() < len(train)}
     if not learned:
-        problem = "no class is annotated in all images of train and valid, and in some images of"
-        problem += " train but not in all"
+        problem = "every class has unannotated images in train or valid, or one label in train"
         n_unknown = len(task_names) - len(labeled)
         unknown = f"labels are unknown for {n_unknown} of {counted(len(task_names), 'class')}"
-        raise InputError(f"{problem}; {unknown}", allowed="one such class at least")
+        raise InputError(f"{problem}; {unknown}", allowed="a fully annotated class, both labels")
     return learned
 
 

@@ -97,7 +97,7 @@ class SheetPreset:
             raise MissingSourceError(problem, give=give)
         groups = self.groups(source, tasks)
         if not any(len(group.chosen.rows) for group in groups):
-            raise UndefinedError("there is no such image", where=self.shows)
+            raise UndefinedError("no image fits", where=self.shows)
         return source, groups, SheetLayout(self.columns(len(tasks)), 1, 2.2)
 
     def data(self, sources: Sources) -> pl.DataFrame:
@@ -288,7 +288,7 @@ def _levels(metric: str, shows: str) -> Figure:
 FIGURES: Mapping[str, Figure] = MappingProxyType(
     {
         "fig3": Figure(
-            "mean loss on hard images against that on all of a side, a point for each task",
+            "mean loss on hard images against all images of a side, one point per task",
             lambda sources: loss_points(sources.class_losses),
             lambda sources: draw_losses(sources.class_losses),
         ),
@@ -296,7 +296,7 @@ FIGURES: Mapping[str, Figure] = MappingProxyType(
         "fig5": _levels("error", "error on hard and easy positives, hard and easy negatives"),
         "fig6": _levels("nll", "NLL on hard and easy positives, hard and easy negatives"),
         "fig7": _levels(
-            "ece", "calibration error on hard and easy images (with the paper, its own kind)"
+            "ece", "calibration error on hard and easy images (next to the paper: ece_paper)"
         ),
         "fig10": Figure(
             "tasks by number of context cues, by alpha",

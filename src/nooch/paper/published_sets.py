@@ -225,7 +225,7 @@ def _set(
         raise InputError(f"there are no labels of {task}", where=labels.source, allowed=class_names)
     if len(sides) < 2:
         problem = f"has only the {', '.join(sides)} side"
-        raise InputError(problem, where=where, allowed="both sides, a file each")
+        raise InputError(problem, where=where, allowed="both sides, one file each")
     if published.splits and split not in published.splits:
         class_names = some_of(f"{name}_ids" for name in published.splits)
         raise InputError(f"{SPLIT_FILE} has no {split}_ids", where=where, allowed=class_names)

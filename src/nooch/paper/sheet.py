@@ -89,7 +89,7 @@ def paper_sheet(
         if paired or methods or by_sight:
             given = {"paired": paired, "methods": methods, "by_sight": by_sight}
             raise ParameterError(
-                f"{', '.join(names)} have no methods",
+                f"{', '.join(names)} do not compare methods",
                 give={name: None for name, value in given.items() if value},
             )
         return ResultSheet([], notes, sets=sets)

@@ -63,8 +63,8 @@ def like(
         raise UndefinedError(problem, where=results.about, allowed=f"tables of {criteria_known}")
     if any((table.rows["n_worse"] > 0).any() for table in tables):
         absent.append(
-            f"{WORSE}: by the method's own objective, a constant answer does better on the"
-            " validation images than a run, of one seed at least"
+            f"{WORSE}: at least one seed's run is worse than a constant answer on the"
+            " validation images, by the method's own objective"
         )
     return tables, notes + absent + _gaps(tables)
 
@@ -110,8 +110,8 @@ def _gaps(tables: Sequence[ResultTable]) -> list[str]:
 
 
 _PAPER_DECIMALS, _DECIMALS = 2, 3
-_TIED = "(tied): images on both sides of the cut have this support, so that ids decided"
-_HARD_ONLY = "the suite contains only hard images: how many positives there are is not known"
+_TIED = "(tied): images on both sides of the cut have this support; their ids decided"
+_HARD_ONLY = "the suite contains only hard images, so the number of positives is unknown"
 _ROUNDED = "the paper gives thresholds to two decimals, for its own caption embeddings"
 
 
@@ -221,8 +221,8 @@ def _value(record: SetRecord, column: str) -> float | None:
 def _compared(rows: pl.DataFrame, spec: SetTable, split: str) -> tuple[pl.DataFrame, list[str]]:
     """Rows with the paper's numbers and the differences, and notes."""
     if split != spec.split:
-        why = f"because the paper's is of split {spec.split}"
-        return rows, [f"{spec.name}: nothing is compared, {why}"]
+        why = f"because the paper uses split {spec.split}"
+        return rows, [f"{spec.name}: not compared, {why}"]
     paper = paper_rows(spec.name).rename({column: f"paper_{column}" for column in spec.columns})
     joined = rows.join(paper, on="task", how="left", maintain_order="left").with_columns(
         (pl.col(column) - pl.col(f"paper_{column}")).alias(f"difference_{column}")

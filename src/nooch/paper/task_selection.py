@@ -17,8 +17,8 @@ def uneven_runs(losses: pl.DataFrame) -> list[str]:
     fewer = losses.filter(pl.col("runs") < most)["task"].unique(maintain_order=True)
     if fewer.is_empty():
         return []
-    what = f"losses are means over {most} runs, but over fewer for {some_of(fewer.to_list())}"
-    return [f"{what}: these compare with the others only if the runs are alike"]
+    what = f"losses are means over {most} runs, but fewer for {some_of(fewer.to_list())}"
+    return [f"{what}: compare these with the others only if the runs are alike"]
 
 
 def chosen_suite(

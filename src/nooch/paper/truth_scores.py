@@ -86,11 +86,11 @@ def load_truth(path: str | Path) -> pl.DataFrame:
         frame = frame.select(pl.col(name).cast(kind) for name, kind in _COLUMNS.items())
     except pl.exceptions.PolarsError as error:
         reason = reason_of(error)
-        raise InputError(f"has values of another kind: {reason}", where=path) from error
+        raise InputError(f"has values of another type: {reason}", where=path) from error
     twice = frame.select("image_id", "task").is_duplicated().any()
     if twice or frame.null_count().sum_horizontal().item():
-        problem = "contains an empty cell, or an image twice for a task"
-        raise InputError(problem, where=path, allowed="one row for each pair")
+        problem = "contains an empty cell, or an image and task twice"
+        raise InputError(problem, where=path, allowed="one row per image and task")
     return frame
 
 
@@ -136,7 +136,7 @@ def find_score(
     return TruthScores(table, pl.DataFrame(curve, _CURVE, orient="row"), notes)
 
 
-_REMEDY = "give the truth of the scenes that the suite is from"
+_REMEDY = "give the truth of the suite's own scenes"
 
 
 def _chosen(kind: str, requested: Sequence[str] | None, both: Sequence[str]) -> list[str]:
@@ -241,7 +241,7 @@ def _averages(criterion: str, split: str, rows: list[tuple[Any, ...]]) -> list[t
         values = [[row[i] for row in mine if row[i] is not None] for i in range(8, 11)]
         means = [float(np.mean(v)) if v else None for v in values]
         fewest = min(len(v) for v in values)
-        reason = None if fewest == len(mine) else f"a mean is over {fewest} of {len(mine)} tasks"
+        reason = None if fewest == len(mine) else f"means of {fewest} or more of {len(mine)} tasks"
         averages.append((criterion, split, AVERAGE, side, *counts, *means, reason))
     return averages
 

@@ -109,8 +109,8 @@ def load_world(path: str | Path | None = None) -> World:
     try:
         world = msgspec.convert(content, World)
     except msgspec.ValidationError as error:
-        remedy = "start from what nooch tools scenes `print_config` prints"
-        raise InputError(f"is not a world: {error}", where=where, remedy=remedy) from error
+        remedy = "start from the output of nooch tools scenes `print_config`"
+        raise InputError(f"is not a valid world: {error}", where=where, remedy=remedy) from error
     _check(world, where)
     return world
 
@@ -134,7 +134,7 @@ def _check(world: World, where: object) -> None:
     ranges += [(place, scene.front.size) for place, scene in world.scenes.items() if scene.front]
     for place, (low, high) in ranges:
         if low > high or high > _LARGEST:
-            allowed = f"the lower number first, at most {_LARGEST} of the picture"
+            allowed = f"the lower number first, both at most {_LARGEST} of the picture"
             problem = f"{place}: from {low} to {high} is not a range"
             raise ParameterError(problem, where=where, allowed=allowed)
 
@@ -148,20 +148,20 @@ def _check_scene(place: str, scene: Scene, world: World, where: object) -> None:
             _known("stuff", name, STUFF, where, place)
     if scene.bands[-1].chance < 1 and all(band.chance < 1 for band in scene.bands):
         problem = f"{place}: every band may be missing"
-        raise ParameterError(problem, where=where, allowed="at least one of chance 1")
+        raise ParameterError(problem, where=where, allowed="at least one band with chance 1")
     for name in scene.things:
         _known("thing", name, THINGS, where, place)
     for name in scene.crowds:
         _known("crowd", name, CROWDS, where, place)
         if name in world.tasks:
-            problem = f"{place}: {name} is a task, so it has no crowds"
+            problem = f"{place}: {name} is a task, so it cannot be a crowd"
             raise ParameterError(problem, where=where, remedy="leave it out")
     if scene.front is not None:
         _known("thing", scene.front.thing, THINGS, where, place)
         _known("pose", scene.front.pose, POSES, where, place)
         if scene.front.thing in world.tasks:
-            problem = f"{place}: {scene.front.thing} is a task, so it is not a front"
-            raise ParameterError(problem, where=where, remedy="name it under things")
+            problem = f"{place}: {scene.front.thing} is a task, so it cannot be the front"
+            raise ParameterError(problem, where=where, remedy="list it under things")
 
 
 def _known(kind: str, name: str, options: Collection[str], where: object, place: str) -> None:

@@ -144,7 +144,7 @@ def select_tasks(
     for row in ranked.iter_rows(named=True):
         reason = _unusable(row, min_hard) or _like_another(row["task"], taken, groups)
         if reason is None and len(taken) == n:
-            reason = f"beyond the first {n}"
+            reason = f"not among the first {n}"
         reasons.append(reason)
         if reason is None:
             taken.append(row["task"])
@@ -160,7 +160,7 @@ def select_tasks(
 
 def _unusable(row: Mapping[str, object], min_hard: int) -> str | None:
     if row["difference"] is None:
-        return "no hard image with a loss"
+        return "no hard image has a loss"
     sides = ("hard_positives", "hard_negatives")
     short = [f"{row[s]} {s.replace('_', ' ')}" for s in sides if int(str(row[s])) < min_hard]
     return ", ".join(short) or None
@@ -170,5 +170,5 @@ def _like_another(task: str, taken: Sequence[str], groups: Mapping[str, int]) ->
     """For which task that is taken this one is dropped."""
     for other in taken:
         if task in groups and groups[task] == groups.get(other):
-            return f"similar to {other} (given)"
+            return f"in one group with {other}"
     return None
