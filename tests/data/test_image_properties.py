@@ -14,7 +14,8 @@ import nooch
 from nooch.base.errors import ParameterError
 from nooch.criteria import Attribute
 from nooch.data import Dataset, load_dataset, save_dataset
-from nooch.data.importing.image_properties import PROPERTIES, image_properties
+from nooch.data.importing.image_properties import image_properties
+from nooch.data.table_schema import PROPERTIES
 
 
 def dataset(root, names, **columns):
@@ -120,6 +121,9 @@ def test_quartiles_of_properties_are_conditions(photographs, tmp_path, run_cli, 
     assert "1 image missing or unreadable, without properties: 7" in found.settings["notes"]
     save_dataset(data, tmp_path / "data")
     answers.write_csv(tmp_path / "model.csv")
+    # what slices print is a condition of the dataset once it is kept
+    message = f"{row['about'][0]} is a property of image files"
+    fails(lambda: Attribute(row["phi"]).fit(data).phi(data, "car"), message, kind=ParameterError)
     done = run_cli("tools add-attributes data new --image-properties")
     assert "1 image missing or unreadable" in done.ok().err
     stored = load_dataset(tmp_path / "new")

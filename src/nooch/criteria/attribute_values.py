@@ -16,6 +16,7 @@ from nooch.base.errors import Command, InputError, ParameterError, some_of
 from nooch.base.words import padded_words
 from nooch.criteria.phi import Phi, identifier, json_values
 from nooch.data import Dataset
+from nooch.data.table_schema import PROPERTIES
 
 LABELS = ("y", "label")
 """Names of the task's label in phi; the task's own name is a third."""
@@ -80,6 +81,12 @@ def _named(data: Dataset, task: str, name: str) -> pl.Series:
         return data.images[name]
     if name in data.classes:
         return _present(data, name)
+    if name in PROPERTIES:
+        raise ParameterError(
+            f"{name} is a property of image files, and the dataset's images are not measured",
+            where="phi",
+            give=Command("tools add-attributes", image_properties=True),
+        )
     columns = _columns(data)
     near = difflib.get_close_matches(name, [*columns, *data.classes, *LABELS], n=3)
     meant = f"did you mean {' or '.join(map(identifier, near))}? " if near else ""

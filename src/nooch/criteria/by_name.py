@@ -76,7 +76,11 @@ AnyCriterion = Criterion | Fitted | Combination
 CriteriaLike = str | AnyCriterion | Sequence[str | AnyCriterion] | Mapping[str, str | AnyCriterion]
 """A criterion or its text; a list of these, or name -> one of them, are several."""
 Makers = Mapping[str, Callable[[], Criterion | Fitted]]
-BY_NAME: Makers = {"ce": CE, "context": Context, "gist": Gist}
+BY_NAME: Makers = {
+    "ce": CE,
+    "context": Context,
+    "gist": Gist,
+}
 """Name -> what gives the criterion, without arguments."""
 _ALLOWED = (
     "a criterion, its name (ce, context, gist, ce & gist, package.module:Name), or several of them"

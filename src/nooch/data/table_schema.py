@@ -54,6 +54,13 @@ IMPORT_AGAIN = "import the dataset again"
 NAMES = (pl.Enum, pl.Categorical, pl.String)
 """Types of a column of names."""
 
+PROPERTIES: dict[str, Any] = {
+    "brightness": pl.Float64, "contrast": pl.Float64, "sharpness": pl.Float64,
+    "saturation": pl.Float64, "entropy": pl.Float64, "aspect": pl.Float64,
+    "megapixels": pl.Float64, "jpeg_quality": pl.Int64,
+}  # fmt: skip
+"""Columns that measured image files have."""
+
 CLASS_COLUMNS = ("class", "label", "category", "class_name", "label_name", "category_name")
 """Columns that names of classes are in, in labels, predictions and boxes."""
 CLASS_NUMBERS = ("category_id", "class_id", "cls")

@@ -34,7 +34,7 @@ def export_command(
         ..., metavar="OUT", help="File (ids, images), folder, or FiftyOne dataset."
     ),
     to: str = Option(
-        ...,
+        "ids",
         help="ids, coco, coco-slices, csv, hf, fiftyone, pope, images, lmms-eval, vlmevalkit, or"
         " package.module:name.",
     ),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -18,13 +17,8 @@ from nooch.base.words import counted
 from nooch.data.dataset import Dataset
 from nooch.data.importing.attributes import joined
 from nooch.data.readers.image_files import UNREADABLE, ImageIndex, opened_image, rgb_image
+from nooch.data.table_schema import PROPERTIES
 
-PROPERTIES: dict[str, Any] = {
-    "brightness": pl.Float64, "contrast": pl.Float64, "sharpness": pl.Float64,
-    "saturation": pl.Float64, "entropy": pl.Float64, "aspect": pl.Float64,
-    "megapixels": pl.Float64, "jpeg_quality": pl.Int64,
-}  # fmt: skip
-"""Columns of ``image_properties``."""
 _EVERY = 50
 
 # Annex K of the JPEG standard, by rows: the luminance table that libjpeg scales by quality
