@@ -1,6 +1,6 @@
 """Conditions: named yes/no statements about images, each an expression of phi.
 
-Classes that are present, absent or cover much, the size and place of the target, attribute columns
+Classes that are present, absent or cover much, the size of the target, attribute columns
 by value or quartile, and words of captions. Slices search them, and phi takes any of them.
 """
 
