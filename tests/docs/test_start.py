@@ -29,6 +29,7 @@ STANDS_FOR = {
     "ask nooch-coco --model llava-hf/llava-1.5-7b-hf": ASKED,
     "evaluate nooch-coco predictions.csv": "evaluate nooch-coco coco.parquet --split test",
     "--pool more": "--pool pool",
+    "audit dataset": "audit scanned",
     "--engine slurm:cpu": "--engine local:1 --tasks car --overwrite",
     "train bench dataset suite": "train bench dataset suite --set 'methods=[erm]' --set epochs=1",
 }
@@ -37,6 +38,7 @@ NEEDS = {
     "find big": "import coco --things instances.json --images photos --split 70/10/20 big",
     "leaderboard": "ask suite --model llava --device cpu --out models/mine/answers.parquet",
     "collect-next": "import coco --things more/things.json --stuff more/stuff.json pool",
+    "audit dataset": "tools add-attributes dataset scanners.csv scanned",
     "repair suite": "train features dataset --backbone config:classifier --out features",
 }
 
@@ -57,6 +59,8 @@ def folder(tmp_path_factory):
     wide = {name: data.labels(name).astype(int) for name in (*TASKS, "road", "sea", "grass")}
     pl.DataFrame({"filename": data.images["file_name"], **wide}).write_csv(path / "labels.csv")
     random = np.random.default_rng(0)
+    scanners = pl.Series("scanner", random.choice(["GE", "Siemens"], len(data)))
+    pl.DataFrame([data.images["file_name"], scanners]).write_csv(path / "scanners.csv")
     labels = np.concatenate([data.labels(task) for task in TASKS])
     answers = pl.DataFrame(
         {
