@@ -204,12 +204,10 @@ def test_select_by_split_rows_and_ids():
         assert part.embeddings["e"].tolist() == [[1.0], [3.0]]
         assert part.classes == data.classes
     assert data.select() is data
-    words = (
-        "'valid' is not a split of the dataset",
-        "test, train",
-        "pass split='train' or pass split='test'",
-    )
-    refused(lambda: data.select("valid"), *words, "nooch import auto with split='60/20/20'")
+    way = "nooch import auto with split='60/20/20'"
+    for name, *ways in (("all", "pass split='train' or pass split='test'"), ("valid",)):
+        words = f"'{name}' is not a split of the dataset", "test, train", *ways
+        refused(lambda name=name: data.select(name), *words, way)
     refused(lambda: data.select(image_ids=[1, 8]), "there is no image with id 8")
 
 
