@@ -204,10 +204,12 @@ def test_select_by_split_rows_and_ids():
         assert part.embeddings["e"].tolist() == [[1.0], [3.0]]
         assert part.classes == data.classes
     assert data.select() is data
-    way = "nooch import auto with split='60/20/20'"
-    for name, *ways in (("all", "pass split='train' or pass split='test'"), ("valid",)):
-        words = f"'{name}' is not a split of the dataset", "test, train", *ways
-        refused(lambda name=name: data.select(name), *words, way)
+    for name, way in (
+        ("all", "pass split='train' or pass split='test'"),
+        ("valid", "nooch import auto with split='60/20/20'"),
+    ):
+        words = f"'{name}' is not a split of the dataset", "test, train", way
+        refused(lambda name=name: data.select(name), *words)
     refused(lambda: data.select(image_ids=[1, 8]), "there is no image with id 8")
 
 
