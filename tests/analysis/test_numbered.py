@@ -165,3 +165,12 @@ def test_a_missing_or_damaged_list_has_a_remedy(tmp_path):
                         lambda: nooch.explain(tmp_path / "c", "car", image)):  # fmt: skip
         fails(of_findings, "check the predictions", kind=FormatError)
     assert not out.exists()
+
+
+def test_a_check_is_a_suite_for_commands_that_also_take_a_dataset(checks, run_cli):
+    folder, _ = checks
+    typed = [
+        f"slices {f} {folder.parent / 'new.csv'} --format json" for f in (folder, folder / "suite")
+    ]
+    of_check, of_suite = (run_cli(words).ok().json["slices"] for words in typed)
+    assert of_check == of_suite != []

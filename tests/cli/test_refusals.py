@@ -155,7 +155,6 @@ fig4 --paper --criteria ce -> is not a pair
 --to coco --no-annotations --subsets hard -> 'hard' is not a subset
 --to ids --license '' -> license is empty
 --to ids --dataset nowhere -> nowhere
--> --to
 """,
     "every: train bench ds suite --embedding made --config bench.yaml --out out {}": """
 --set 'methods={gdro: {k: 5}}' -> 'k' is not a hyperparameter of gdro

@@ -20,6 +20,7 @@ from nooch.report.results.run_results import Results, merge, read_results
 from nooch.report.tables.method_tables import ResultSheet, legend
 from nooch.report.tables.score_tables import SetsShown, tables_of
 from nooch.suites import Suite, is_shipped, load_suite
+from nooch.suites.suite_folder import with_suite
 
 PAPER = "paper"
 """The source that is the paper's own numbers."""
@@ -126,7 +127,7 @@ def paper_sheet(
 
 def _is_suite(source: str) -> bool:
     """True if a source is a suite: a folder, or one that comes with the package."""
-    return is_shipped(source) or (Path(source) / SUITE_MARKER).is_file()
+    return is_shipped(source) or (with_suite(source) / SUITE_MARKER).is_file()
 
 
 def _tables_of_sets(

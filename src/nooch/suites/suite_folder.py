@@ -112,6 +112,13 @@ def save_suite(suite: Suite, folder: str | Path, *, overwrite: bool = False) -> 
     return Path(folder)
 
 
+def with_suite(folder: str | Path) -> Path:
+    """A folder, or of a check's folder the one of its suite."""
+    own = Path(folder) / "suite"
+    is_checked = not (own.parent / SUITE_MARKER).exists() and (own / SUITE_MARKER).is_file()
+    return own if is_checked else own.parent
+
+
 def load_suite(folder: str | Path) -> Suite:
     """Read a suite folder and check the hash of its table; rows are read when a set is used.
 
@@ -134,10 +141,7 @@ def load_suite(folder: str | Path) -> Suite:
     """
     if is_shipped(folder):
         return _load_shipped(str(folder))
-    folder = Path(folder)
-    if not (folder / SUITE_MARKER).exists() and (folder / "suite" / SUITE_MARKER).is_file():
-        # of a check
-        folder /= "suite"
+    folder = with_suite(folder)
     file = _load_file(folder)
     for name in _tables_of(file):
         check_file(folder, name, file.files.get(name))

@@ -21,7 +21,7 @@ from nooch.suites.challenge_set import SUBSETS, ChallengeSet
 from nooch.suites.find import find
 from nooch.suites.search import left_out
 from nooch.suites.suite import Suite
-from nooch.suites.suite_folder import as_suite, load_suite
+from nooch.suites.suite_folder import as_suite, load_suite, with_suite
 
 
 def summary(suite: Suite | str | Path, *, with_overlap: bool = True) -> dict[str, Any]:
@@ -192,11 +192,11 @@ def suite_or_dataset(
     """
     path = Path(folder)
     if not (path / DATASET_MARKER).is_file():
-        if path.exists() and not (path / SUITE_MARKER).exists():
+        if path.exists() and not (with_suite(path) / SUITE_MARKER).exists():
             raise FormatError(
                 "is neither a suite nor a dataset",
                 where=folder,
-                allowed="a folder that nooch find or nooch import wrote; nooch-coco",
+                allowed="a folder that nooch find, check or import wrote; nooch-coco",
                 remedy="import annotations or a folder of images first: {}",
                 give=Command("import auto"),
             )
