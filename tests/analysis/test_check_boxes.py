@@ -9,8 +9,9 @@ import pytest
 from planted import planted_detector
 
 import nooch
+from nooch.analysis.slices import SliceSide
 from nooch.base.errors import ParameterError
-from nooch.evaluation import prediction_files
+from nooch.evaluation import Predictions, prediction_files
 from nooch.evaluation.boxes.matched import MatchedRun
 from nooch.evaluation.boxes.matching import Boxes, Detections
 from nooch.evaluation.judged import judge_runs
@@ -110,6 +111,24 @@ def test_slices_count_objects(planted):
     assert row["of_boxes"]
     assert row["rate_rest"] == pytest.approx(truth["missed"][1])
     assert f"{sum(missed):,} of {len(missed):,} missed" in found.sentences()[0]
+
+
+def test_answers_after_a_detector_are_counted_by_image(planted, monkeypatch):
+    data, run, _ = planted
+    values = np.where(data.labels("car"), 1.0, -1.0)
+    answers = Predictions.from_arrays(values, data.image_ids, "car", scale="logit", run="answers")
+    sides, tested = [], SliceSide.tested
+
+    def recorded(side, *more):
+        sides.append(side)
+        return tested(side, *more)
+
+    monkeypatch.setattr(SliceSide, "tested", recorded)
+    nooch.find_slices(data, [run, answers], tasks=["car"])
+    detected, answered = sides[:2]
+    of_images = [(one.holds & answered.images).sum() for one in answered.conditions]
+    assert np.diag(sum(answered.n)).tolist() == of_images
+    assert np.diag(sum(detected.n)).tolist() != of_images
 
 
 def test_false_boxes_are_counted_and_name_what_to_collect(planted):

@@ -1,5 +1,6 @@
 """Pairs of classes that only test images show together: a slow count, errors, notes, no pairs."""
 
+from dataclasses import replace
 from itertools import permutations
 
 import numpy as np
@@ -88,6 +89,19 @@ def test_errors_are_those_of_these_images(data, tmp_path):
     assert checked.never_together.equals(table)
     assert note in checked.notes
     assert checked.comparison_json == {"never_together": table.to_dicts()}
+
+
+def test_rates_of_a_sample_count_each_image_by_its_weight(data):
+    test = data.select("test")
+    car, both = test.labels("car"), test.labels("car") & test.labels("boat")
+    wrong, weight = np.arange(300) % 2 > 0, np.where(np.arange(300) % 2 > 0, 3.0, 1.0)
+    values = np.where(car ^ wrong, 1.0, -1.0)
+    run = Predictions.from_arrays(values, test.image_ids, "car", scale="logit", run="m")
+    judged = judge_runs([replace(run, weights=weight[None])], data, "test")
+    (row,) = never_together(judged, ["car"]).to_dicts()
+    rates = [np.average(wrong[of], weights=weight[of]) for of in (both, car & ~both)]
+    assert [row["rate"], row["rate_elsewhere"]] == pytest.approx(rates)
+    assert row["missed"] == wrong[both].sum()
 
 
 def test_there_is_no_line_without_a_training_split_or_a_pair(data):

@@ -578,10 +578,9 @@ def _errors(judged: JudgedRuns, tasks: Sequence[str]) -> DisplayTable:
         _, everything = judged.labeled(task)
         for run in (run for run in judged.runs if task in run.tasks):
             weights, total, texts = judged.weights(run, everything), 0.0, list[str]()
-            of_image = np.ones(len(everything)) if weights is None else weights
             for side in SIDES:
                 outcomes = outcomes_of(run, everything, side)
-                wrong, weight = outcomes.wrong, of_image[outcomes.row]
+                wrong, weight = outcomes.wrong, outcomes.weights(weights)
                 rate = float(wrong @ weight / (weight.sum() or 1.0))
                 more = "" if weights is None else f" ({percent(rate)} by weight)"
                 texts.append(f"{int(wrong.sum()):,} of {len(wrong):,}{more}")

@@ -17,8 +17,8 @@ UNSEEN: dict[str, Any] = {
 }  # fmt: skip
 """Columns of ``never_together``. ``n_test``: images of the split with both classes;
 ``expected_train``: training images with both, if classes were independent; of ``n`` objects
-(without boxes: images) of the task in the former, ``missed`` are missed; ``rate_elsewhere`` is the
-rate of the others.
+(without boxes: images) of the task in the former, ``missed`` are missed; ``rate`` of these
+and ``rate_elsewhere`` of the others count each image by its weight.
 """
 
 
@@ -36,11 +36,14 @@ def never_together(judged: JudgedRuns, tasks: Sequence[str]) -> pl.DataFrame:
         both = part.labels(other, unknown=False)
         for run in (run for run in judged.runs if task in run.tasks):
             outcomes = outcomes_of(run, everything, SIDES[0])
-            inside = both[outcomes.row]
-            here, elsewhere = outcomes.wrong[inside], outcomes.wrong[~inside]
-            rates = (float(of.mean()) if len(of) else None for of in (here, elsewhere))
-            counts = len(here), int(here.sum()), len(elsewhere)
-            row = dict(zip(("n", "missed", "n_elsewhere"), counts, strict=True))
-            rows.append({"run": run.run, **pair, **row,
-                         **dict(zip(("rate", "rate_elsewhere"), rates, strict=True))})  # fmt: skip
+            inside, wrong = both[outcomes.row], outcomes.wrong
+            weight = outcomes.weights(judged.weights(run, everything))
+            rate, elsewhere = (
+                float(wrong[of] @ weight[of] / weight[of].sum()) if weight[of].any() else None
+                for of in (inside, ~inside)
+            )
+            rows.append({
+                "run": run.run, **pair, "n": int(inside.sum()), "missed": int(wrong[inside].sum()),
+                "rate": rate, "n_elsewhere": int((~inside).sum()), "rate_elsewhere": elsewhere,
+            })  # fmt: skip
     return pl.DataFrame(rows, schema=UNSEEN)

@@ -224,8 +224,7 @@ class SliceSide:
     @cached_property
     def weight(self) -> Floats:
         """The weight of each outcome."""
-        row = self.outcomes.row
-        return np.ones(len(row)) if self.weights is None else self.weights[row]
+        return self.outcomes.weights(self.weights)
 
     def tested(self, least: int, families: Sequence[SliceFamily]) -> Iterator[FoundSlice]:
         """Slices of one and two conditions, each family's most significant first, except slices of
@@ -615,15 +614,13 @@ def _of_task(
         known = conditions.all.of_task(task, size=missed and not any_class, own_words=own)
         known = [condition for condition in known if condition.name not in OF_ANY_CLASS]
         kept = _distinct(known, of_side, least, units)
-        n = conditions.counts(kept, of_side) if kept else []
+        of_images = conditions.counts(kept, of_side) if kept else []
         for run in (run for run in judged.runs if kept and task in run.tasks):
             outcomes = outcomes_of(run, everything, side, sizes, units)
-            if run.objects is not None and missed:
-                each = np.bincount(outcomes.row, minlength=len(of_side))
+            weights, n = judged.weights(run, everything), of_images
+            if weights is not None or (run.objects is not None and missed):
+                each = np.bincount(outcomes.row, outcomes.weights(weights), len(of_side))
                 n = [pair_counts(kept, half * each) for half in conditions.halves]
-            weights = judged.weights(run, everything)
-            if weights is not None:
-                n = [pair_counts(kept, half * of_side * weights) for half in conditions.halves]
             slice_side = SliceSide(
                 task, kept, of_side, outcomes, conditions.halves, n, units, weights
             )

@@ -350,6 +350,10 @@ class Outcomes:
     groups: NDArray[np.integer[Any]] | None
     false_boxes: NDArray[np.int64] | None = None
 
+    def weights(self, of_images: NDArray[np.float64] | None) -> NDArray[np.float64]:
+        """The weight of each outcome, float64 (n,): its image's, or 1 where images have none."""
+        return np.ones(len(self.row)) if of_images is None else of_images[self.row]
+
     def images_with_errors(self, n: int) -> NDArray[np.bool_]:
         """Images of the set in which anything is wrong, bool (n,)."""
         return np.bincount(self.row[self.wrong], minlength=n) > 0
