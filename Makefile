@@ -32,8 +32,9 @@ demo: $(READY)
 test: $(READY)
 	$(BIN)/python -m pytest $(PARALLEL)
 
+# TESTS="tests/cli": only these
 test-fast: $(READY)
-	$(BIN)/python -m pytest $(PARALLEL) -m "not slow" --hypothesis-profile=fast
+	$(BIN)/python -m pytest $(PARALLEL) -m "not slow" --hypothesis-profile=fast $(TESTS)
 
 # make test-fast with other packages than the lock's, for each Python of this machine, or
 # PYTHONS="3.12 3.13": the newest, and the lower bounds of pyproject.toml
