@@ -70,7 +70,7 @@ def main() -> None:
         data = made_up(arguments.images)
     else:
         data = {"things": things, "columns": columns}[arguments.data](folder)
-    criterion = nooch.Context(source="columns" if arguments.data == "columns" else "labels")
+    criterion = nooch.Context(columns=["all"] if arguments.data == "columns" else [])
     n = len(data.classes)
     tasks = [
         data.classes[column]

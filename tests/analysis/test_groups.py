@@ -15,8 +15,7 @@ from nooch.analysis.leaderboard import paired_gap
 from nooch.base.errors import FormatError, ParameterError
 from nooch.base.split_plan import SplitPlan
 from nooch.cli.declared import settings_of
-from nooch.criteria import FittedContext
-from nooch.criteria.presences import Presences
+from nooch.criteria import Context, FittedContext
 from nooch.data import Dataset, load_dataset, save_dataset
 from nooch.data.splits import SPLIT_NAMES, apply_split, unit_numbers
 from nooch.evaluation import context_run
@@ -191,7 +190,8 @@ def test_no_image_is_judged_by_its_own_group(group, tmp_path):
 
 def test_the_note_names_columns_like_ids(tmp_path, run_cli):
     data, runs = world(6)
-    columns = pl.format("photo {}", "image_id").alias("photo"), pl.lit("sea").alias("place")
+    place = pl.Series("place", ["sea", "land"] * (len(data) // 2))
+    columns = pl.format("photo {}", "image_id").alias("photo"), place
     data = Dataset.build(data.images.with_columns(*columns), data.classes, data.areas)
     data = data.grouped("scene")
     nooch.save_dataset(data, tmp_path / "data")
@@ -199,7 +199,7 @@ def test_the_note_names_columns_like_ids(tmp_path, run_cli):
     assert note in nooch.find_slices(data, runs[:1]).settings["notes"]
     checked = nooch.check(data, runs[:1], tmp_path / "page", bootstrap=0, slices=False)
     assert note in checked.notes
-    words = f"find {tmp_path / 'data'} --criterion context --from columns --tasks car"
+    words = f"find {tmp_path / 'data'} --criterion context --context all --tasks car"
     assert note in run_cli(f"{words} --out {tmp_path / 'suite'}").ok().err
 
 
@@ -271,16 +271,15 @@ def test_group_columns_and_ids_are_no_context():
     }  # fmt: skip
     images = pl.DataFrame({"image_id": np.arange(n), **columns})
     data = Dataset.build(images, ["car"], csr_array(np.ones((n, 1))))
-    # each of many decimal numbers would be a context; conditions are of quartiles
-    assert data.condition_columns == ("scene", "year", "speed", "place")
-    assert data.context_columns == ("scene", "year", "place")
-    assert data.grouped("scene").context_columns == ("year", "place")
-    names = Presences.from_dataset(data.grouped("scene"), "columns").names
-    assert {name.partition("=")[0] for name in names} == {"car", "year", "place"}
+    assert data.context_columns == ("scene", "year", "speed", "place")
+    assert data.grouped("scene").context_columns == ("year", "speed", "place")
+    asked = Context(columns=["all"]).completed(data.grouped("scene")).columns
+    numbers = {"year": ("<=1987.0", ">=2002.0", "="), "speed": ("<=0.25", ">=0.75", "=")}
+    assert asked == {**numbers, "place": ("=land", "=sea", "=")}
     only_ids = Dataset.build(
         images.select("image_id", "photo"), ["car"], csr_array(np.ones((n, 1)))
     )
-    fails(lambda: Presences.from_dataset(only_ids, "columns"), "no attribute column but photo")
+    refused(lambda: Context(columns=["all"]).completed(only_ids), "no attribute column but photo")
 
 
 def test_named_columns_are_the_context(tmp_path):

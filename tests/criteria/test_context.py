@@ -17,8 +17,8 @@ from sklearn.linear_model import LogisticRegression
 from nooch.base.errors import FormatError, InputError, ParameterError, UndefinedError
 from nooch.criteria import CE, Combination, Context, FittedContext, context_fit, row_regressions
 from nooch.criteria.presences import Presences, fold_numbers, image_hashes
-from nooch.data import Dataset
-from nooch.suites import save_suite
+from nooch.data import Dataset, save_dataset
+from nooch.suites import load_suite, save_suite
 from nooch.suites.find import find
 
 
@@ -152,7 +152,7 @@ def test_parts_give_the_same_bytes_also_with_a_sample(tmp_path, monkeypatch):
     unknown = random.random((400, 6)) < 0.02
     hours = pl.Series(random.choice(["7", "12", None], 400), dtype=pl.String)
     data = dataset(drawn(), split=splits, unknown=unknown, columns={"hour": hours})
-    criteria = {"labels": Context(), "columns": Context(source="columns")}
+    criteria = {"labels": Context(), "columns": Context(columns=["all"])}
     criteria["both"] = Combination("labels & ~columns")
     found_in_parts(tmp_path, data, criteria, 5)
     fitted = find(data, criteria).header.criteria["labels"].restored()
@@ -275,7 +275,7 @@ def test_attribute_columns_are_context_where_labels_are_not():
     hospital = np.where(random.random(800) < 0.8, np.where(y, "A", "B"), "C")
     column = pl.Series([None, *hospital[1:]], dtype=pl.String)
     data = dataset(np.stack([y, ~y], axis=1), ["ill", "well"], columns={"hospital": column})
-    fitted = Context(source="columns").fit(data, ["ill"])
+    fitted = Context(columns=["all"]).fit(data, ["ill"])
     support = fitted.support(data, "ill")
     assert np.isnan(support[0])
     assert not np.isnan(support[1:]).any()
@@ -285,7 +285,7 @@ def test_attribute_columns_are_context_where_labels_are_not():
     assert ": with hospital = A (+" in fitted.explain(data.select(rows=row), "ill")
     row = np.flatnonzero(hospital == "B")[1:2]
     assert "without hospital = A (-" in fitted.explain(data.select(rows=row), "ill")
-    fails(lambda: Context(source="columns").fit(dataset(drawn())), "no attribute column")
+    refused(lambda: Context(columns=["all"]).fit(dataset(drawn())), "no attribute column")
 
 
 def test_the_columns_of_a_fit_are_read_of_any_images(tmp_path):
@@ -299,18 +299,128 @@ def test_the_columns_of_a_fit_are_read_of_any_images(tmp_path):
     test = data.select("test")
     assert data.context_columns == ("place", "hour")
     assert test.context_columns == ("hour",)
-    fitted = Context(source="columns").fit(data.select("train"), ["ill"])
+    fitted = Context(columns=["all"]).fit(data.select("train"), ["ill"])
     assert (fitted.support(test, "ill") == fitted.support(data, "ill")[splits == "test"]).all()
     few = test.images.drop("place")
     refused(lambda: fitted.support(replace(test, images=few), "ill"), "'place' is not a column")
-    whole = find(data, Context(source="columns"), splits=["test"])
+    whole = find(data, Context(columns=["all"]), splits=["test"])
     assert whole.header.criteria["context"].parameters["columns"] == ("place", "hour")
     named = find(data, Context(columns=["hour"]), splits=["test"])
     restored = named.header.criteria["context"].restored()
     assert restored.criterion.columns == ("hour",)
     assert restored.regressions["ill"].context == ["hour=", "hour=0", "hour=1", "hour=2"]
     refused(lambda: find(data, Context(columns=["hours"])), "did you mean hour")
-    found_in_parts(tmp_path, data, {"columns": Context(source="columns")}, 9)
+    found_in_parts(tmp_path, data, {"columns": Context(columns=["all"])}, 9)
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(0, 10**6), st.sampled_from([pl.Int64, pl.Float32, pl.Float64]))
+def test_support_of_columns_is_that_of_scikit_learn_on_their_conditions(seed, kind):
+    random, n = np.random.default_rng(seed), 400
+    age = random.integers(20, random.integers(45, 95), n)
+    site, hour = random.choice(["A", "B", "C"], n), random.integers(0, 3, n)
+    y = random.random(n) < 1 / (1 + np.exp(3 - age / 20 - (site == "A")))
+    missing = random.random(n) < 0.05
+    splits = np.where(random.random(n) < 0.7, "train", "test")
+    split, fitted = pl.Series(splits), (splits == "train") & ~missing
+    ages = pl.Series(age, dtype=kind).set(pl.Series(missing), None)
+    columns = {"age": ages, "site": site, "hour": hour}
+    data = dataset(np.stack([y, ~y], axis=1), ["ill", "well"], split, columns=columns)
+    low, high = np.quantile(age[fitted], [0.25, 0.75])
+    x = np.stack([age <= low, age >= high, *(site == s for s in "ABC"),
+                  *(hour == h for h in range(3))], axis=1)  # fmt: skip
+    model = LogisticRegression(C=1, tol=1e-10, max_iter=10_000, solver="newton-cholesky")
+    wanted = np.where(missing, np.nan, model.fit(x[fitted], y[fitted]).decision_function(x))
+    suite = find(data, Context(columns=["all"]), tasks=["ill"], splits=["test"])
+    found = suite.header.criteria["context"].restored()
+    # read from few images and from all: the quartiles of the fit, not of what is read
+    for rows in (np.arange(n), np.flatnonzero(splits == "test")[:9]):
+        support = found.support(data.select(rows=rows).with_context(()), "ill")
+        test = splits[rows] == "test"
+        assert support[test] == pytest.approx(wanted[rows][test], abs=1e-4, nan_ok=True)
+
+
+def test_an_older_suite_of_columns_is_read():
+    """With the field ``source``, and a context of each of many whole numbers."""
+    age = np.arange(300) % 30
+    y = np.random.default_rng(0).random(300) < age / 30
+    columns = {"age": age, "site": [("A", "B")[k % 2] for k in range(300)]}
+    data = dataset(np.stack([y, ~y], axis=1), ["ill", "well"], columns=columns)
+    names = [f"age={k}" for k in range(30)]
+    weights = [[-1.0, *np.linspace(-2, 2, 30).tolist(), 0.0]]
+    one = {"rate": 0.5, "images": 300, "context": [*names, "age="], "weights": weights,
+           "means": [1 / 31] * 31}  # fmt: skip
+    old = {"lift": 3.0, "tau": None, "source": "columns", "unknown": [],
+           "regressions": {"ill": one}}  # fmt: skip
+    fitted = FittedContext.from_json(old)
+    assert fitted.criterion.columns == ("all",)
+    assert fitted.support(data, "ill") == pytest.approx(np.linspace(-3, 1, 30)[age])
+    assert "with age = 29 (+" in fitted.explain(data.select(rows=np.array([29])), "ill")
+    named = FittedContext.from_json({**old, "columns": ["age"]})
+    assert (named.support(data, "ill") == fitted.support(data, "ill")).all()
+    again = FittedContext.from_json(json.loads(json.dumps(named.to_json())))
+    assert "source" not in again.to_json()
+    assert (again.support(data, "ill") == fitted.support(data, "ill")).all()
+    labels = {**old, "source": "labels"}
+    refused(lambda: FittedContext.from_json(labels).support(data, "ill"), "not a class")
+
+
+def test_conditions_on_numbers_are_worded():
+    age = np.arange(200) % 40 + 20
+    y = age > 45
+    data = dataset(np.stack([y, ~y], axis=1), ["ill", "well"], columns={"age": age})
+    fitted = Context(columns=["age"]).fit(data, ["ill"])
+    assert fitted.regressions["ill"].context == ["age<=29.75", "age=", "age>=49.25"]
+    texts = {
+        at: fitted.explain(data.select(rows=np.flatnonzero(age == at)[:1]), "ill")
+        for at in (22, 40, 59)
+    }
+    assert "with age at most 29.75 (-" in texts[22]
+    assert "with age below 49.25 (-" in texts[22]
+    assert "with age above 29.75 (+" in texts[40] + texts[59]
+    assert "with age at least 49.25 (+" in texts[59]
+
+
+def test_names_of_conditions_are_of_one_column_each():
+    y, n = np.arange(90) % 3 == 0, 90
+    two = [("x", "y")[k % 2] for k in range(n)]
+    both = {"a": [f"b={value}" for value in two], "a=b": two}
+    data = dataset(np.stack([y, ~y], axis=1), ["ill", "well"], columns=both)
+    fails(lambda: Context(columns=["all"]).fit(data), "a=b=x", "rename")
+    named = dataset(np.stack([y, ~y], axis=1), ["ill", "a=x"], columns={"a": two})
+    fails(lambda: Context(columns=["a"]).fit(named), "a=x", "rename")
+    blank = dataset(np.stack([y, ~y], axis=1), ["ill", "well"],
+                    columns={"a": pl.Series(["", "x", None] * 30)})  # fmt: skip
+    fitted = Context(columns=["a"]).fit(blank, ["ill"])
+    assert np.isnan(fitted.support(blank, "ill")).tolist() == [False, False, True] * 30
+    parts = [dataset(np.stack([y, ~y], axis=1), ["ill", "well"], columns={"a": values})
+             for values in (two, np.arange(n) % 30)]  # fmt: skip
+    one = Context(columns=["a"])
+    fails(lambda: one.merge([one.partial(part) for part in parts]), "completed(data)")
+
+
+def test_all_is_every_column_unless_one_is_called_so(tmp_path, run_cli):
+    y, n = np.arange(300) % 3 == 0, 300
+    columns = {"all": [("x", "y")[k % 2] for k in range(n)],
+               "site": [("A", "B", "C")[k % 7 % 3] for k in range(n)]}  # fmt: skip
+    data = dataset(np.stack([y, ~y], axis=1), ["ill", "well"], "all", columns=columns)
+    save_dataset(data, tmp_path / "data")
+    find_ = f"find {tmp_path / 'data'} --criterion context --tasks ill --out {tmp_path}"
+    text = run_cli(f"{find_}/asked --context all").refused("all is a column", "all,site", "all,all")
+    assert "--context" in text
+    for number, (given_, chosen) in enumerate({
+        "all,site": ["all", "site"], "all,all": ["all"], "site": ["site"]
+    }.items()):  # fmt: skip
+        run_cli(f"{find_}/{number} --context {given_}").ok()
+        suite = load_suite(tmp_path / str(number))
+        assert suite.header.criteria["context"].parameters["columns"] == chosen
+        assert suite.found_in().context_columns == tuple(chosen)
+        row = suite.set("context", "ill", "all").image_ids[0]
+        run_cli(f"explain {tmp_path / str(number)} --image {row} --task ill").ok()
+    only = replace(data, images=data.images.drop("site"))
+    assert only.with_context(["all"]).context == ("all",)
+    one = replace(data, images=data.images.with_columns(all=pl.lit("x")))
+    assert one.with_context(["all"]).context == ("site",)
 
 
 @pytest.mark.parametrize("source", ["labels", "columns"])
@@ -322,7 +432,7 @@ def test_what_never_comes_with_a_rare_class_is_no_cue_of_it(source):
     presence[3:, 3] = False
     place = pl.Series(np.where(np.arange(400) < 2, "sea", random.choice(["land", "sky"], 400)))
     data = dataset(presence, columns={"place": place})
-    cues = Context(source=source).fit(data, ["c0"]).cues("c0")
+    cues = Context(columns=["all"] if source == "columns" else []).fit(data, ["c0"]).cues("c0")
     assert cues == (("c1",) if source == "labels" else ("place=sea",))
 
 
@@ -390,7 +500,7 @@ def test_ce_and_context_are_combined():
             assert hard[2] == hard[0] & hard[1]
 
 
-@pytest.mark.parametrize("bad", [{"lift": 0}, {"lift": math.inf}, {"source": "sea"}, {"tau": 1e9}])
+@pytest.mark.parametrize("bad", [{"lift": 0}, {"lift": math.inf}, {"tau": 1e9}])
 def test_parameters_are_checked(bad):
     with pytest.raises(ParameterError):
         Context(**bad)

@@ -24,7 +24,7 @@ from nooch.base.errors import Command, InputError, check_one_of, giving, some_of
 from nooch.base.files import DATASET_MARKER, is_address, write_folder
 from nooch.criteria import CE, Attribute, Context, Gist
 from nooch.criteria.context_fit import no_context
-from nooch.data import Dataset, load_dataset, parquet_bytes
+from nooch.data import ALL, Dataset, load_dataset, parquet_bytes
 from nooch.data.any_class import OBJECT
 from nooch.data.dataset import no_dataset
 from nooch.data.importing.broken_images import LIST
@@ -447,7 +447,8 @@ def _opened(
     its group and context.
     """
     group, context = facts
-    of_table = replace(hints or Hints(), group=group, context=context)
+    named = () if [*context] == [ALL] else context
+    of_table = replace(hints or Hints(), group=group, context=named)
     if isinstance(dataset, Dataset):
         data, place = dataset, None
     elif not isinstance(dataset, str | Path):
@@ -492,7 +493,7 @@ def _criteria(
     needs_labels = not data.context and (chosen is None or "context" in chosen)
     error, columns = no_context(data) if needs_labels else None, data.context_columns
     if error is not None and columns:
-        made["context"] = Context(source="columns")
+        made["context"] = Context(columns=columns)
         notes = [f"{error.problem}; the context is {some_of(columns)}"]
     elif error is not None:
         del made["context"]

@@ -151,10 +151,17 @@ _DEVICES = ("scanner", "camera", "device", "sensor", "microscope", "phone")
 """Columns of what took the image, whose values are read as names of it."""
 
 
-def value_words(column: str, value: object, *, present: bool = True) -> str:
-    """A column's value in words: "from GE scanners", "with place = water"; if it is another "not
-    from GE scanners", "without place = water".
+def value_words(column: str, value: object, sign: str = "=", *, present: bool = True) -> str:
+    """A condition on a column in words: "from GE scanners", "with place = water", of numbers "with
+    age at most 47.3"; if it does not hold "not from GE scanners", "without place = water", "with
+    age above 47.3".
     """
+    if sign != "=":
+        above, number = sign.startswith(">") is present, float(str(value))
+        equal = sign.endswith("=") is present
+        words = ("at least" if equal else "above") if above else ("at most" if equal else "below")
+        short = f"{number:.4g}" if abs(number) < 10_000 else f"{number:,.0f}"
+        return f"with {column} {words} {short}"
     if column.lower() in _DEVICES and str(value)[:1].isalpha():
         return f"{'' if present else 'not '}from {value} {plural(column)}"
     return f"{'with' if present else 'without'} {column} = {value}"

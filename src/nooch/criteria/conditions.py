@@ -6,10 +6,12 @@ by value or quartile, and words of captions. Slices search them, and phi takes a
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, pairwise
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -26,6 +28,8 @@ AREA = 0.1
 """Fraction of the image beyond which a class counts as covering much of it, as beta does."""
 MOST_VALUES = 20
 """Different values up to which each value of a column is a condition; beyond, quartiles are."""
+BEYOND = {"<=": operator.le, ">=": operator.ge}
+"""Signs of conditions on the quartiles of a column."""
 MOST_WORDS, LEAST_IMAGES = 2_000, 20
 """Maximum number of words that are conditions, the most frequent ones, and the images (or groups)
 whose captions have a word.
@@ -81,7 +85,7 @@ class ImageConditions:
         images, whole = self.data.images, self.whole.images
         return [
             condition
-            for column in self.whole.condition_columns
+            for column in self.whole.context_columns
             for condition in _of_column(images[column], whole[column])
         ]
 
@@ -165,6 +169,12 @@ def _of_bins(
         yield ImageCondition(task, text, " AND ".join([*known, *tests]), holds)
 
 
+def quartiles(values: pl.Series) -> list[tuple[str, float]]:
+    """Sign and number of the conditions on numbers: up to the first quartile, from the third on."""
+    numbers = values.cast(pl.Float64).fill_nan(None).drop_nulls().to_numpy()
+    return [*zip(BEYOND, np.quantile(numbers, [0.25, 0.75]).tolist(), strict=True)]
+
+
 def _of_column(values: pl.Series, whole: pl.Series) -> Iterator[ImageCondition]:
     if values.dtype.base_type() not in KINDS:
         return
@@ -172,19 +182,15 @@ def _of_column(values: pl.Series, whole: pl.Series) -> Iterator[ImageCondition]:
         values, whole = (s.cast(pl.Float64).fill_nan(None) for s in (values, whole))
     name, non_null, holes = values.name, values.drop_nulls(), whole.null_count() > 0
     word = identifier(name)
+    tests: list[tuple[str, Any]] = []
     if non_null.n_unique() <= MOST_VALUES:
-        for value in non_null.unique().sort() if non_null.n_unique() > 1 else ():
-            holds = (values == value).fill_null(value=False).to_numpy()
-            phi = _guarded(word, f"{word} = {literal_text(value)}", holes=holes)
-            yield ImageCondition(name, value_words(name, value), phi, holds)
+        tests = [("=", v) for v in non_null.unique().sort() if non_null.n_unique() > 1]
     elif non_null.dtype.is_numeric():
-        for share in (0.25, 0.75):
-            cut = float(np.quantile(non_null.to_numpy(), share))
-            beyond = (values <= cut) if share < 0.5 else (values >= cut)
-            sign = "<=" if share < 0.5 else ">="
-            inside = beyond.fill_null(value=False).to_numpy()
-            phi = _guarded(word, f"{word} {sign} {cut!r}", holes=holes)
-            yield ImageCondition(name, f"with {name} {sign} {cut:.4g}", phi, inside)
+        tests = [*quartiles(non_null)]
+    for sign, value in tests:
+        holds = BEYOND.get(sign, operator.eq)(values, value).fill_null(value=False).to_numpy()
+        phi = _guarded(word, f"{word} {sign} {literal_text(value)}", holes=holes)
+        yield ImageCondition(name, value_words(name, value, sign), phi, holds)
 
 
 def _of_words(

@@ -31,6 +31,7 @@ from scipy.special import expit, logit
 
 from nooch.base.errors import ParameterError, UndefinedError, check_one_of, some_of
 from nooch.base.words import value_words
+from nooch.criteria.conditions import BEYOND
 from nooch.criteria.context_fit import Names, Regression, SavedContext, Table, check_size
 from nooch.criteria.contract import (
     SupportFitted,
@@ -41,8 +42,8 @@ from nooch.criteria.contract import (
     saved_as,
     thresholds_of,
 )
-from nooch.criteria.presences import COLUMNS, LABELS, SOURCES, Presences, columns_of, fold_numbers
-from nooch.data import Dataset
+from nooch.criteria.presences import Presences, asked_of, columns_of, fold_numbers
+from nooch.data import ALL, Dataset
 from nooch.data.splits import unit_names
 
 
@@ -78,10 +79,9 @@ class Context:
             criterion there is none (in Python, give None).
         tau: threshold on the log odds instead: of hard positives (below) and negatives (above); or
             by task a pair (None for a task without a challenge set).
-        source: ``labels``, the other classes; or ``columns``, the images' attribute columns, each
-            value present or absent.
-        columns: attribute columns that are the context, such as ``scanner,site``, instead of the
-            other classes.
+        columns: attribute columns that are the context, such as ``scanner,site``, or ``all``,
+            instead of the other classes: each value, or quartiles of numbers of more than 20.
+            ``completed`` chooses these (in Python a dictionary then).
         exclude: classes that are not context, for all tasks or by task, such as a parent class.
         include: classes that are context although they imply the task's class.
         folds: of images, by a hash of their ids, each given support by a regression on the others;
@@ -97,22 +97,17 @@ class Context:
 
     lift: float | None = 3.0
     tau: Tau | None = None
-    source: str = LABELS
     exclude: Names = ()
     include: Names = ()
     folds: int = 0
     group: str = ""
-    columns: Sequence[str] = ()
+    columns: Names = ()
 
     kind = "context"
     state = Presences
     reads = ()
 
     def __post_init__(self) -> None:
-        check_one_of("source", self.source, SOURCES, owner="context")
-        object.__setattr__(self, "columns", tuple(self.columns))
-        if self.columns:
-            object.__setattr__(self, "source", COLUMNS)
         tau = checked_tau(self.tau, "context", -_LARGEST, _LARGEST, "log odds, such as 0 for 1:1")
         object.__setattr__(self, "tau", tau)
         if tau is not None:
@@ -120,7 +115,7 @@ class Context:
         if self.lift is not None and not 0 < self.lift < math.inf:
             problem, allowed = f"lift is {self.lift}", "a positive number, such as 3"
             raise ParameterError(problem, where="context", allowed=allowed)
-        for name in ("exclude", "include"):
+        for name in ("exclude", "include", "columns"):
             given = getattr(self, name)
             kept = (
                 {task: tuple(names) for task, names in given.items()}
@@ -129,10 +124,23 @@ class Context:
             )
             object.__setattr__(self, name, kept)
 
+    def completed(self, data: Dataset) -> Self:
+        """With what is asked of each column: of parts, all must have the same conditions. Raises
+        ParameterError as ``Dataset.with_context``.
+        """
+        if not self.columns or isinstance(self.columns, Mapping):
+            return self
+        images, split = data.images, data.fitting_split
+        fitted = images.filter(split=split) if split in data.splits else images
+        columns = data.with_context(self.columns).context_columns
+        return replace(self, columns={name: asked_of(fitted[name]) for name in columns})
+
     def partial(self, shard: Dataset, tasks: Sequence[str] = ()) -> Presences:
         """Presences in the training images of a part."""
         del tasks
-        return Presences.from_dataset(shard, self.source, self.group, self.columns)
+        columns = self.completed(shard).columns
+        asked = columns if isinstance(columns, Mapping) else {}
+        return Presences.from_dataset(shard, self.group, asked)
 
     def merge(self, states: Iterable[Presences]) -> Presences:
         """All images; of more than ``MOST_IMAGES``, a sample that is the same for any parts."""
@@ -162,7 +170,7 @@ class Context:
         table = Table(
             images,
             len(classes),
-            source=self.source,
+            of_columns=bool(self.columns),
             exclude=self.exclude,
             include=self.include,
             folds=self.folds,
@@ -171,7 +179,8 @@ class Context:
 
     def fit(self, train: Dataset, tasks: Sequence[str] | None = None) -> FittedContext:
         """Fit on training images; raises as ``finish``."""
-        return self.finish(self.partial(train), train.classes, tasks)
+        own = self.completed(train)
+        return own.finish(own.partial(train), train.classes, tasks)
 
 
 class FittedContext(SupportFitted):
@@ -205,12 +214,12 @@ class FittedContext(SupportFitted):
         ]
 
     def parameters(self) -> dict[str, Any]:
-        """Lift, tau, the source and what was excluded or included."""
+        """Lift, tau, the columns and what was excluded or included."""
         own = self.criterion
-        settings = {name: getattr(own, name) for name in ("exclude", "include", "columns")}
+        settings = {"exclude": own.exclude, "include": own.include, "columns": tuple(own.columns)}
         given = {name: msgspec.to_builtins(value) for name, value in settings.items() if value}
         folds = {name: getattr(own, name) for name in ("folds", "group") if getattr(own, name)}
-        return {"lift": own.lift, "tau": own.tau, "source": own.source, **folds, **given}
+        return {"lift": own.lift, "tau": own.tau, **folds, **given}
 
     def cues(self, task: str) -> tuple[str, ...]:
         """Classes that come with the task's more than others do, the most common first."""
@@ -224,7 +233,7 @@ class FittedContext(SupportFitted):
         self, data: Dataset, task: str, labels: NDArray[np.bool_]
     ) -> NDArray[np.uint64] | None:
         """Bit i: hard by the i-th cue, a positive without it or a negative with it."""
-        if self.criterion.source != LABELS or not self.cues(task):
+        if self.criterion.columns or not self.cues(task):
             return None
         bits = np.zeros(len(data), np.uint64)
         for position, cue in enumerate(self.cues(task)):
@@ -304,10 +313,10 @@ class FittedContext(SupportFitted):
         lack.
         """
         names = [*dict.fromkeys(n for one in self.regressions.values() for n in one.context)]
-        if self.criterion.source == COLUMNS:
+        if self.criterion.columns:
             # of few images a column may look like ids: what was fitted is read
-            columns = columns_of(names, data)
-            return Presences.from_dataset(data, COLUMNS, columns=columns).with_names(names)
+            asked = columns_of(names, self._columns(data))
+            return Presences.from_dataset(data, columns=asked).with_names(names)
         for name in names:
             check_one_of("class", name, data.classes, owner="the dataset")
         return Presences.from_dataset(data).with_names(names)
@@ -345,15 +354,21 @@ class FittedContext(SupportFitted):
         or against it (-1), in words such as ``no road``, and their log odds.
         """
         return [
-            (self._words(name, present=is_present), value)
+            (self._words(name, image, present=is_present), value)
             for name, is_present, value in self.contributions(image, task)
             if value * sign > 0.05
         ][:3]
 
-    def _words(self, name: str, *, present: bool) -> str:
-        if self.criterion.source == COLUMNS:
-            column, _, value = name.partition("=")
-            return value_words(column, value, present=present)
+    def _columns(self, data: Dataset) -> list[str]:
+        """Columns that conditions may be of: of an older suite all, which are not recorded."""
+        own = [*self.criterion.columns]
+        return [name for name in data.attributes if name in own or own == [ALL]]
+
+    def _words(self, name: str, image: Dataset, *, present: bool) -> str:
+        if self.criterion.columns:
+            [(column, [test])] = columns_of([name], self._columns(image)).items()
+            sign = test[:2] if test[:2] in BEYOND else "="
+            return value_words(column, test.removeprefix(sign), sign, present=present)
         return f"{'' if present else 'no '}{name}"
 
     def explain(self, image: Dataset, task: str) -> str:
@@ -398,8 +413,8 @@ class FittedContext(SupportFitted):
                 ):
                     raise ValueError(f"weights of {task} do not fit")
             own = Context(
-                saved.lift, saved.tau, saved.source, saved.exclude, saved.include, saved.folds,
-                saved.group, saved.columns,
+                saved.lift, saved.tau, saved.exclude, saved.include, saved.folds, saved.group,
+                saved.columns or ([ALL] if saved.source == "columns" else []),
             )  # fmt: skip
             return cls(own, saved.unknown, saved.regressions)
 

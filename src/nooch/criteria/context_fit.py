@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Literal
 
 import msgspec
 import numpy as np
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 
 from nooch.base.errors import Command, InputError, some_of
 from nooch.base.limits import limited_threads, usable_cpus
-from nooch.criteria.presences import LABELS, Presences
+from nooch.criteria.presences import Presences
 from nooch.criteria.row_regressions import DistinctRows, distinct_rows
 from nooch.data import Dataset
 
@@ -91,7 +92,7 @@ def _no_context(state: Presences, n_classes: int) -> InputError | None:
         allowed="images with several labels",
         remedy="import more labels per image; or take attribute columns as the context: {}; or"
         " predict areas of road, grass or sea: {}",
-        give=({"source": "columns"}, Command("annotate")),
+        give=({"columns": ["all"]}, Command("annotate")),
     )
 
 
@@ -134,22 +135,22 @@ class Table:
         state: Presences,
         n_classes: int,
         *,
-        source: str,
+        of_columns: bool,
         exclude: Names,
         include: Names,
         folds: int,
     ) -> None:
-        self.state, self.source, self.folds = state, source, folds
+        self.state, self.of_columns, self.folds = state, of_columns, folds
         self.exclude, self.include = exclude, include
         self.by_column = state.matrix.tocsc()
         known = 2 * state.unknown_images() <= len(state)
         self.unknown = [
             name for name, is_known in zip(state.names, known, strict=True) if not is_known
         ]
-        if source == LABELS and (error := _no_context(state, n_classes)):
+        if not of_columns and (error := _no_context(state, n_classes)):
             raise error
         # columns from here on may be context: ``x`` has these, and the distinct rows of images
-        self.first = 0 if source == LABELS else n_classes
+        self.first = n_classes if of_columns else 0
         self.known, self.names = known[self.first :], state.names[self.first :]
         x = state.matrix[:, self.first :]
         rows, self.row_of = distinct_rows(x)
@@ -293,13 +294,13 @@ class Table:
         names, (n, n_positive) = self.names, images.sum(axis=1)
         counts, both = images @ self.x
         candidate = self.known.copy()
-        if self.source == LABELS:
+        if not self.of_columns:
             candidate[names.index(task)] = False
         # a constant has no information; a column that stands for unknown values is also one
         told = candidate & (counts > 0) & (counts < n)
         with np.errstate(invalid="ignore", divide="ignore"):
             given, without = both / counts, (n_positive - both) / (n - counts)
-        labels = told & (self.source == LABELS)
+        labels = told & (not self.of_columns)
         implies = labels & (counts >= _LEAST) & (given >= _IMPLIES)
         opposite = labels & (n - counts >= _LEAST) & (given <= 1 - _IMPLIES) & (without >= _IMPLIES)
         reasons = dict.fromkeys(np.flatnonzero(implies).tolist(), f"implies {task}")
@@ -313,7 +314,7 @@ class Table:
         told[[*reasons]] = False
         parents = told & (n_positive >= _LEAST) & (both >= _PARENT * n_positive) & (2 * counts < n)
         # a null value of an attribute makes the whole attribute unknown
-        markers = candidate & (counts == 0) & (self.source != LABELS)
+        markers = candidate & (counts == 0) & self.of_columns
         context = np.flatnonzero(told | markers)
         left_out = {
             names[number]: reasons[number] for number in sorted(reasons) if candidate[number]
@@ -326,13 +327,13 @@ class Table:
 
 
 class SavedContext(msgspec.Struct):
-    """A fitted context criterion as in a suite's JSON."""
+    """A fitted context criterion as in a suite's JSON; ``source``: only of older suites."""
 
     lift: float | None
     tau: float | dict[str, tuple[float, float] | None] | None
-    source: str
     unknown: list[str]
     regressions: dict[str, Regression]
+    source: Literal["labels", "columns"] = "labels"
     exclude: list[str] | dict[str, list[str]] = []
     include: list[str] | dict[str, list[str]] = []
     folds: int = 0

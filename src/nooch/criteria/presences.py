@@ -1,8 +1,9 @@
-"""Classes, or values of attributes, that are present in images, and where that is unknown."""
+"""Classes, or conditions on columns, that are present in images, and where that is unknown."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -13,14 +14,10 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array, hstack, vstack
 
 from nooch.base.errors import InputError, check_one_of, some_of
+from nooch.criteria.conditions import BEYOND, MOST_VALUES, quartiles
 from nooch.criteria.exact_sums import presence_of
 from nooch.data import KINDS, Dataset
 from nooch.data.splits import unit_names
-
-LABELS = "labels"
-COLUMNS = "columns"
-SOURCES = (LABELS, COLUMNS)
-"""Kinds of context: the other classes, or attribute columns of the images."""
 
 
 def image_hashes(ids: pl.Series) -> NDArray[np.uint64]:
@@ -42,7 +39,7 @@ def fold_numbers(ids: pl.Series, folds: int) -> NDArray[np.int64]:
 
 @dataclass(frozen=True)
 class Presences:
-    """Presences in images: classes, then values of attributes; parts are joined.
+    """Presences in images: classes, then conditions on columns; parts are joined.
 
     Attributes:
         names: of all columns, the dataset's classes first.
@@ -66,12 +63,11 @@ class Presences:
     def from_dataset(
         cls,
         data: Dataset,
-        source: str = LABELS,
         group: str | None = None,
-        columns: Sequence[str] = (),
+        columns: Mapping[str, Sequence[str]] | None = None,
     ) -> Self:
-        """Presences of a dataset, its images in groups; ``columns``: attributes, by default those
-        that are its context. Raises InputError if it has none to read.
+        """Presences of a dataset, its images in groups; ``columns``: attributes and what is asked
+        of each, see ``asked_of``. Raises InputError if names do not tell conditions apart.
         """
         present, gaps = presence_of(data.areas), data.gaps
         names, kinds = list(data.classes), np.full(len(data.classes), -1)
@@ -84,13 +80,14 @@ class Presences:
             annotated = csr_array((stated, present.indices, present.indptr), shape=present.shape)
             change = csr_array((change if gaps.pairs is None else gaps.pairs) - annotated)
             change.eliminate_zeros()
-        if source == COLUMNS:
-            values, nulls, more = _one_hot(data, columns or data.context_columns)
+        for column, asked in (columns or {}).items():
+            values, nulls = _answers(data.images[column], asked)
             present, change = hstack([present, values]), hstack([change, nulls])
-            if both := set(names) & set(more):
-                problem = f"classes are named as values of attributes are: {some_of(sorted(both))}"
-                raise InputError(problem, where="context", remedy="rename the attribute columns")
-            names, kinds = names + more, np.concatenate([kinds, np.full(len(more), -1)])
+            names += [column + test for test in asked]
+            kinds = np.concatenate([kinds, np.full(len(asked), -1)])
+        if both := {name for name in names if names.count(name) > 1} if columns else ():
+            problem = f"conditions on columns have the names of others: {some_of(sorted(both))}"
+            raise InputError(problem, where="context", remedy="rename the attribute columns")
         return cls._made(
             names,
             image_hashes(data.images["image_id"]),
@@ -162,9 +159,8 @@ class Presences:
         parts = list(parts)
         names = parts[0].names
         if any(part.names != names for part in parts):
-            # classes are the same in all parts; values of attributes may be only in some
-            names = list(dict.fromkeys(name for part in parts for name in part.names))
-        parts = [part.with_names(names) for part in parts]
+            remedy = "complete the criterion with the whole first: criterion.completed(data)"
+            raise InputError("parts have other conditions", where="context", remedy=remedy)
         hashes = np.concatenate([part.hashes for part in parts])
         kinds = np.max([part.kinds for part in parts], axis=0)
         joined = cls._made(
@@ -200,42 +196,51 @@ class Presences:
         return total
 
 
-def columns_of(names: Iterable[str], data: Dataset) -> list[str]:
-    """The attribute columns whose values, such as ``hour=7``, are named. Raises ParameterError for
-    one that the dataset lacks.
+def asked_of(values: pl.Series) -> list[str]:
+    """What is asked of a column: each value, such as ``=7``, or quartiles of numbers of many
+    values, such as ``<=3.5``; last ``=``, which is unknown where there is no value.
     """
-    columns, listed = dict[str, None](), data.attributes
+    if values.dtype.is_numeric() and values.drop_nulls().n_unique() > MOST_VALUES:
+        return [f"{sign}{cut!r}" for sign, cut in quartiles(values)] + ["="]
+    texts = _known(values).cast(pl.String).drop_nulls().unique().sort()
+    return [*dict.fromkeys([*(f"={text}" for text in texts), "="])]
+
+
+def columns_of(names: Iterable[str], listed: Collection[str]) -> dict[str, list[str]]:
+    """The columns, and what is asked of each, that names such as ``hour=7`` are of. Raises
+    ParameterError for a column that is not listed, InputError for a name that fits two.
+    """
+    columns = dict[str, list[str]]()
     for name in names:
-        known = [column for column in listed if name.startswith(f"{column}=")]
+        known = [c for c in listed if name.startswith((f"{c}=", *(c + sign for sign in BEYOND)))]
         if not known:
-            check_one_of("column", name.partition("=")[0], listed, owner="the dataset")
-        columns |= dict.fromkeys(known)
-    return [*columns]
+            check_one_of("column", re.split("[<>]?=", name)[0], listed, owner="the dataset")
+        if len(known) > 1:
+            problem = f"{name} is a condition on each of the columns {some_of(known)}"
+            raise InputError(problem, where="context", remedy="rename the attribute columns")
+        columns.setdefault(known[0], []).append(name.removeprefix(known[0]))
+    return columns
 
 
-def _one_hot(data: Dataset, columns: Sequence[str]) -> tuple[csr_array, csr_array, list[str]]:
-    """Values of attribute columns: presence, unknown, and names such as ``hour=7``."""
-    if not columns:
-        why = f" but {some_of(data.attributes)}: ids or groups" if data.attributes else ""
-        raise InputError(
-            f"the images have no attribute column{why}, so there is no context in them",
-            where="context",
-            remedy="add columns with `add-attributes`, or take the context from labels",
-        )
-    present: list[csr_array] = []
-    unknown: list[csr_array] = []
-    names: list[str] = []
-    for column in columns:
-        values = data.images[column].cast(pl.String)
-        levels = values.unique().drop_nulls().sort()
-        codes = values.cast(pl.Enum(levels)).to_physical()
-        rows = np.flatnonzero(values.is_not_null().to_numpy())
-        positions = codes.drop_nulls().to_numpy()
-        shape = (len(data), len(levels) + 1)
-        present.append(csr_array((np.ones(len(rows)), (rows, positions)), shape=shape))
-        nulls = np.flatnonzero(values.is_null().to_numpy())
-        positions = np.full(len(nulls), len(levels))
-        unknown.append(csr_array((np.ones(len(nulls)), (nulls, positions)), shape=shape))
-        # the last column is never present: it is unknown if there is no value
-        names += [f"{column}={level}" for level in levels] + [f"{column}="]
-    return csr_array(hstack(present)), csr_array(hstack(unknown)), names
+def _known(values: pl.Series) -> pl.Series:
+    return values.fill_nan(None) if values.dtype.is_float() else values
+
+
+def _answers(values: pl.Series, asked: Sequence[str]) -> tuple[csr_array, csr_array]:
+    """Where what is asked of a column holds, and in its last column where that is unknown."""
+    values, place = _known(values), {test: number for number, test in enumerate(asked)}
+    codes = ("=" + values.cast(pl.String)).replace_strict(
+        place, default=None, return_dtype=pl.Int64
+    )
+    rows, columns = [np.flatnonzero(codes.is_not_null())], [codes.drop_nulls().to_numpy()]
+    for test in place.keys() if values.dtype.is_numeric() else ():
+        if beyond := BEYOND.get(test[:2]):
+            holds = beyond(values.cast(pl.Float64), float(test[2:])).fill_null(value=False)
+            rows.append(np.flatnonzero(holds))
+            columns.append(np.full(len(rows[-1]), place[test]))
+    nulls = np.flatnonzero(values.is_null())
+    pairs = np.concatenate(rows), np.concatenate(columns)
+    missing = nulls, np.full(len(nulls), len(asked) - 1)
+    shape = (len(values), len(asked))
+    first, last = (csr_array((np.ones(len(at[0])), at), shape=shape) for at in (pairs, missing))
+    return first, last

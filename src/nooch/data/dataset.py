@@ -17,6 +17,7 @@ from scipy.sparse import csr_array
 
 from nooch.base.display import Displayed, DisplayTable
 from nooch.base.errors import (
+    Command,
     InputError,
     ParameterError,
     WrongTypeError,
@@ -50,7 +51,6 @@ from nooch.data.table_schema import (
     check_split,
     complete_columns,
     is_id,
-    is_measured,
 )
 
 _STORED = ("images", "areas", "captions", "embeddings", "exceptions", "confidences", "objects")
@@ -349,12 +349,13 @@ class Dataset(Displayed):
         """
         if group in (None, self.group):
             return self
-        data = self._declaring(group=group)
+        data = self.declaring(group=group)
         # refuses a name that is wrong
         _ = data.groups
         return data
 
-    def _declaring(self, **facts: Any) -> Self:
+    def declaring(self, **facts: Any) -> Self:
+        """The dataset with ``group`` or ``context`` as they were recorded, unchecked."""
         data = object.__new__(type(self))
         vars(data).update({k: v for k, v in vars(self).items() if k != "groups"})
         data._set(provenance={**self.provenance, **facts})
@@ -366,26 +367,37 @@ class Dataset(Displayed):
         return tuple(self.provenance.get("context", ()))
 
     def with_context(self, columns: Sequence[str]) -> Self:
-        """The dataset with these attribute columns as the context; of none, as it is.
+        """The dataset with these attribute columns as the context; of none, as it is; of only
+        ``all``, every one that can be.
 
         Raises ParameterError for a name that is not an attribute column, or of one that cannot be
-        context: it has the groups, one value, or values like ids.
+        context: it has the groups, one value, or values like ids; and for ``all`` if there is such
+        a column.
         """
         if not columns:
             return self
         able = [n for n in self.attributes if self._no_context(n) is None]
-        for name in columns:
+        allowed = f"columns that can be context: {some_of(able, 12) or 'none'}"
+        names = [*dict.fromkeys(columns)]
+        if [*columns] == [ALL] and able != [ALL]:
+            if ALL in able:
+                readings = {"context": able}, {"context": [ALL, ALL]}
+                problem = "all is a column, and the word for every column"
+                raise ParameterError(problem, where="`context`", allowed=allowed, give=readings)
+            names = able
+        if not names:
+            like = f" but {some_of(self.attributes)}" if self.attributes else ""
+            problem = f"the images have no attribute column{like} that can be context"
+            raise ParameterError(problem, where="`context`", remedy="{}, or leave it out",
+                                 give=Command("add-attributes"))  # fmt: skip
+        for name in names:
             is_class = name in self.classes and name not in self.attributes
             why = "is a class, and no column" if is_class else self._no_context(name)
             if why is not None:
-                kept = [n for n in columns if n in able]
-                raise ParameterError(
-                    f"{name} {why}",
-                    where="`context`",
-                    allowed=f"columns that can be context: {some_of(able, 12) or 'none'}",
-                    give={"context": kept or None},
-                )
-        return self._declaring(context=[*dict.fromkeys(columns)])
+                kept = [n for n in names if n in able]
+                raise ParameterError(f"{name} {why}", where="`context`", allowed=allowed,
+                                     give={"context": kept or None})  # fmt: skip
+        return self.declaring(context=names)
 
     def _no_context(self, name: str) -> str | None:
         """Why a column cannot be context, or None. Raises ParameterError if there is none."""
@@ -395,35 +407,23 @@ class Dataset(Displayed):
             return "has the groups of images"
         if values < 2:
             return "has one value" if values else "has no value"
-        if is_measured(column):
-            return f"has {values:,} decimal numbers, and each would be a context"
         few = f"has {values:,} values for {counted(column.count(), 'image')}, like ids"
         return few if is_id(column) else None
 
     @property
     def context_columns(self) -> tuple[str, ...]:
-        """Attribute columns whose values are context: those declared, or all that can be: as
-        ``condition_columns``, but for decimal numbers of more than 20 values.
+        """Attribute columns that conditions are made of, the context: those declared, or all but
+        the groups', those of one value and those like ids, which have more than 20 values: texts of
+        fewer than 10 images each, or whole numbers of fewer than 3.
         """
-        return tuple(n for n in self.condition_columns if not is_measured(self.images[n]))
-
-    @property
-    def condition_columns(self) -> tuple[str, ...]:
-        """Attribute columns that conditions are made of: those declared as context, or all but the
-        groups' and those like ids, which have more than 20 values: texts of fewer than 10 images
-        each, or whole numbers of fewer than 3.
-        """
-        columns = self.context or [n for n in self.attributes if n not in self._id_columns]
-        return tuple(n for n in columns if n != self.group)
-
-    @property
-    def _id_columns(self) -> list[str]:
-        return [n for n in self.attributes if n != self.group and is_id(self.images[n])]
+        names = self.context or [n for n in self.attributes if self._no_context(n) is None]
+        return tuple(n for n in names if n != self.group)
 
     @property
     def id_notes(self) -> list[str]:
         """A note on the columns that are like ids, if there are any."""
-        like = [] if self.context else self._id_columns
+        others = [] if self.context else [n for n in self.attributes if n != self.group]
+        like = [n for n in others if is_id(self.images[n])]
         return [f"no context, since its values are like ids: {some_of(like)}"] if like else []
 
     @property

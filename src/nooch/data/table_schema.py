@@ -359,8 +359,3 @@ def is_id(values: pl.Series) -> bool:
     kind, n_values = values.dtype, values.drop_nulls().n_unique()
     least = 3 if kind.is_integer() else 10 if kind in (pl.String, pl.Categorical, pl.Enum) else 0
     return n_values > 20 and values.count() < least * n_values
-
-
-def is_measured(values: pl.Series) -> bool:
-    """True for decimal numbers of more than 20 values."""
-    return (values.dtype.is_float() or values.dtype.is_decimal()) and values.n_unique() > 20

@@ -46,7 +46,6 @@ from nooch.criteria.by_name import parse_criteria
 from nooch.criteria.context import FOLDS
 from nooch.criteria.cue_stability import cue_stability
 from nooch.criteria.exact_sums import presence_of
-from nooch.criteria.presences import COLUMNS
 from nooch.data import Dataset, ImageNames, as_dataset
 from nooch.data.part_files import Header
 from nooch.suites.challenge_set import ChallengeSet
@@ -397,11 +396,8 @@ def _of_dataset(criterion: Context, data: Dataset, splits: Sequence[str]) -> Con
     if data.fitting_split in splits:
         # no image has support from a regression that was fitted on it
         criterion = replace(criterion, folds=FOLDS, group=data.group or "")
-    if criterion.source == COLUMNS:
-        with giving("", {"context": "columns"}):
-            columns = data.with_context(criterion.columns).context_columns
-        criterion = replace(criterion, columns=columns)
-    return criterion
+    with giving("", {"context": "columns"}):
+        return criterion.completed(data)
 
 
 def _fit(

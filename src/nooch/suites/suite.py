@@ -361,10 +361,12 @@ class Suite(Displayed):
         ``with_any_class``, if its tasks are these counts.
         """
         own = (r.parameters.get("columns") for r in self.header.criteria.values())
-        columns = next((names for names in own if names), ())
+        named = next((names for names in own if names), ())
         data = data.grouped(self.header.group or None)
+        columns = [name for name in named if name in data.attributes]
         # by default all columns that can be context: then nothing was named
-        data = data if tuple(columns) == data.context_columns else data.with_context(columns)
+        if columns and tuple(columns) != data.context_columns:
+            data = data.declaring(context=columns)
         return with_any_class(data) if OBJECT in self.tasks else data
 
     @property

@@ -17,7 +17,7 @@ from nooch.suites.suite_folder import load_suite
 Pair = tuple[float, float]
 _FROM = "from:"
 TAKE_TAU = {
-    "context": ("log odds", "source"),
+    "context": ("log odds", "columns"),
     "gist": ("a cosine", "embedding"),
     "scores": ("a score", "column"),
 }
@@ -48,7 +48,10 @@ class SuiteThresholds:
         own: Any = getattr(criterion, "criterion", criterion)
         key = TAKE_TAU[own.kind][1]
         value = getattr(own, key)
-        if (came := self.support.get(key, value)) != value:
+        value = value if isinstance(value, str) else [*value]
+        # columns are only recorded where there are some
+        came = self.support.get(key, []) if self.support else value
+        if (came if isinstance(came, str) else [*came]) != value:
             raise ParameterError(
                 f"the suite's thresholds are of {key} {came}, and this find uses {key} {value}",
                 where="`tau`",

@@ -43,9 +43,8 @@ _CE, _GIST, _ATTRIBUTE = (f"Criterion {name}" for name in ("ce", "gist", "attrib
 @takes(
     "nooch.criteria.context:Context",
     "context",
-    only=["lift", "source", "columns", "exclude", "include"],
+    only=["lift", "columns", "exclude", "include"],
     group="Criterion context",
-    source={"flags": ["--from"]},
     columns={"flags": ["--context"]},
     lift={"default": None},
     exclude={**_CLASSES, "parse": partial(shared.parse_classes, option="--exclude")},
@@ -100,8 +99,7 @@ def find_command(
     from nooch.base.engines import engine as engine_of
     from nooch.cli.tables import print_suite
     from nooch.criteria.by_name import BY_NAME, criterion_of, parse_criteria
-    from nooch.criteria.presences import COLUMNS
-    from nooch.data import open_dataset
+    from nooch.data import ALL, open_dataset
     from nooch.suites import load_suite
     from nooch.suites.find import find, unseen_note, unseen_pairs
     from nooch.suites.search import check_thresholds, recorded_path, resolve_tasks
@@ -119,10 +117,10 @@ def find_command(
     }
     make = partial(criterion_of, makers=makers)
     criteria = parse_criteria(criterion, partial(_fitted, load_suite(fitted)) if fitted else make)
-    idle = [f"`{name}`" for name in context if name != "source"]
-    if idle and "context" not in criteria:
+    if context and "context" not in criteria:
         problem = "has no effect without the context criterion"
-        raise ParameterError(problem, where=", ".join(idle), give={"criterion": "context"})
+        where = ", ".join(f"`{name}`" for name in context)
+        raise ParameterError(problem, where=where, give={"criterion": "context"})
     # absolute, so that workers in other folders find it too
     data: Dataset | str | Path = absolute(dataset)
     if tau is not None:
@@ -132,7 +130,7 @@ def find_command(
         classes, limits = open_dataset(dataset).classes, kinds.thresholds_of(thresholds.tau)
         tasks = resolve_tasks(classes, settings.get("tasks", "all"))
         check_thresholds({"`tau`": limits}, tasks, classes)
-    if context.get("source") == COLUMNS:
+    if context.get("columns") == [ALL]:
         note(*open_dataset(dataset).id_notes)
     logs = None if engine is None else logs_of(out)
     if "gist" in criteria and fitted is None:
@@ -141,6 +139,8 @@ def find_command(
         data, name = _embedded(data, encoder, vectors, engine, logs, refused)
         criteria["gist"] = kinds.Gist(name)
     if tau is not None:
+        if isinstance(of_columns := criteria[taker], kinds.Context):
+            criteria[taker] = of_columns.completed(open_dataset(dataset))
         criteria[taker] = thresholds.given_to(criteria[taker])
     suite = find(
         data, criteria, path=recorded_path(dataset, out), out=out,
