@@ -197,8 +197,8 @@ class Presences:
 
 
 def asked_of(values: pl.Series) -> list[str]:
-    """What is asked of a column: each value, such as ``=7``, or quartiles of numbers of many
-    values, such as ``<=3.5``; last ``=``, which is unknown where there is no value.
+    """Conditions on a column without its name: each value, such as ``=7``, or quartiles of numbers
+    of many values, such as ``<=3.5``; last ``=``, which is unknown if there is no value.
     """
     if values.dtype.is_numeric() and values.drop_nulls().n_unique() > MOST_VALUES:
         return [f"{sign}{cut!r}" for sign, cut in quartiles(values)] + ["="]
@@ -227,7 +227,7 @@ def _known(values: pl.Series) -> pl.Series:
 
 
 def _answers(values: pl.Series, asked: Sequence[str]) -> tuple[csr_array, csr_array]:
-    """Where what is asked of a column holds, and in its last column where that is unknown."""
+    """Answers to what is asked of a column: present, and in the last place unknown."""
     values, place = _known(values), {test: number for number, test in enumerate(asked)}
     codes = ("=" + values.cast(pl.String)).replace_strict(
         place, default=None, return_dtype=pl.Int64

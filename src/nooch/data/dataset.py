@@ -412,8 +412,8 @@ class Dataset(Displayed):
 
     @property
     def context_columns(self) -> tuple[str, ...]:
-        """Attribute columns that conditions are made of, the context: those declared, or all but
-        the groups', those of one value and those like ids, which have more than 20 values: texts of
+        """Attribute columns that conditions are made of, the context: declared, or all but the
+        groups', columns of one value and columns like ids, which have more than 20 values: texts of
         fewer than 10 images each, or whole numbers of fewer than 3.
         """
         names = self.context or [n for n in self.attributes if self._no_context(n) is None]

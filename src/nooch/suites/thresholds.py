@@ -49,7 +49,7 @@ class SuiteThresholds:
         key = TAKE_TAU[own.kind][1]
         value = getattr(own, key)
         value = value if isinstance(value, str) else [*value]
-        # columns are only recorded where there are some
+        # columns are only recorded if there are some
         came = self.support.get(key, []) if self.support else value
         if (came if isinstance(came, str) else [*came]) != value:
             raise ParameterError(
