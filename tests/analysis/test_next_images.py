@@ -195,7 +195,7 @@ def test_options_are_refused(options, part):
 def test_an_array_without_names_is_refused_with_what_can_be_given(tmp_path):
     np.save(file := tmp_path / "f.npy", np.zeros((300, 2)))
     given = {"features": file, "pool_features": np.zeros((200, 2))}
-    text = fails(lambda: nooch.collect_next(SUITE, POOL, **given), "the image of a row", ".npz")
+    text = fails(lambda: nooch.collect_next(SUITE, POOL, **given), "the image of each row", ".npz")
     assert "remedy:" not in text
 
 
@@ -208,7 +208,7 @@ def test_other_refusals():
     short = {"features": np.zeros((300, 2)), "pool_features": np.zeros((199, 2))}
     fails(lambda: nooch.collect_next(SUITE, POOL, **short), "(199, 2)", "(200, d)")
     missing = {"features": np.zeros((300, 2)), "pool_features": np.full((200, 2), np.nan)}
-    fails(lambda: nooch.collect_next(SUITE, POOL, **missing), "200 images have no features")
+    fails(lambda: nooch.collect_next(SUITE, POOL, **missing), "200 images have missing")
     empty = POOL.select(rows=np.array([not hard_sides(POOL, row) for row in range(len(POOL))]))
     fails(
         lambda: nooch.collect_next(SUITE, empty), "the pool has no new image", kind=UndefinedError

@@ -230,7 +230,7 @@ def test_the_command(folder, run_cli, monkeypatch):
         ("--criterion gist", "gist"),
         ("--predictions two.csv", "several runs: a, b"),
         ("--predictions test.csv", "no threshold can be chosen on valid"),
-        ("--features part.npz", "1 images have no features"),
+        ("--features part.npz", "1 images have missing"),
     ],
 )
 def test_what_is_refused(folder, run_cli, more, message):
@@ -250,7 +250,7 @@ def test_python_refusals(tmp_path):
 
     broken = FEATURES.copy()
     broken[3, 2] = np.inf
-    fails(repaired(broken), "not finite", kind=InputError)
+    fails(repaired(broken), "non-finite", kind=InputError)
     fails(repaired(FEATURES[1:]), "features have shape", kind=InputError)
     fails(repaired(bootstrap=0), "`bootstrap`: is 0", kind=ParameterError)
     # nothing is hard where every cue is everywhere
@@ -266,8 +266,8 @@ def _features(data, **more):
 @pytest.mark.parametrize(
     ("column", "words"),
     [
-        ({"label": lambda d: d.labels("car")}, "label (the labels of car)"),
-        ({"fire": lambda d: d.labels("boat")}, "fire (the labels of boat)"),
+        ({"label": lambda d: d.labels("car")}, "label (equals the labels of car)"),
+        ({"fire": lambda d: d.labels("boat")}, "fire (equals the labels of boat)"),
         ({"Car": lambda d: np.arange(len(d))}, "Car"),
         ({"fold": lambda d: np.arange(len(d)) % 3}, "fold"),
         ({"Unnamed: 0": lambda d: np.arange(len(d))}, "Unnamed: 0"),
@@ -305,5 +305,7 @@ def test_arrays_of_features_take_ids(tmp_path, ending):
         assert np.array_equal(given_features(file, DATA, given), FEATURES)
     if ending == "npy":
         out = tmp_path / "out"
-        fails(lambda: nooch.repair(SUITE, file, out), "the image of a row", "reading={'ids': ...}")
+        fails(
+            lambda: nooch.repair(SUITE, file, out), "the image of each row", "reading={'ids': ...}"
+        )
     fails(lambda: given_features(file, DATA, ids[1:]), "for 1799 images")

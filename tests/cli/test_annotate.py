@@ -66,8 +66,8 @@ def test_labels_of_pixels_that_may_overlap_are_asked_about(photos, run_cli):
     done = run_cli(f"{command} --outputs independent").ok()
     said = " ".join(done.err.split())
     data = load_dataset(photos / "data")
-    assert "outputs are read as independent: as --outputs says; yes for (labeled as): road" in said
-    assert "warning: yes is far from the labels of road" in said
+    assert "outputs are read as independent: as --outputs says; yes (labeled yes): road" in said
+    assert "warning: far more or fewer yes than labeled: road" in said
     assert data.provenance["predicted"]["outputs"] == "independent"
     overlapping = np.asarray(data.area("sky") + data.area("path"))
     assert overlapping.max() > 1

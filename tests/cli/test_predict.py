@@ -52,9 +52,9 @@ def test_tasks_without_a_label_are_left_out_and_named(suite, run_cli, tmp_path, 
     # the tiny model's logits may all lie between 0 and 1
     run_cli("evaluate suite p.csv --scale logit").ok()
     none = save_classifier(tmp_path / "none", ("dog", "cat"))
-    run_cli(f"predict suite --model {none} --out q.csv").refused("are called car, water_bird")
+    run_cli(f"predict suite --model {none} --out q.csv").refused("several) called car, water_bird")
     named = f"predict suite --model {model} --tasks car,water_bird --out q.csv"
-    run_cli(named).refused("are called water_bird")
+    run_cli(named).refused("several) called water_bird")
 
 
 def test_annotations_are_imported_first(suite, run_cli, tmp_path):
@@ -67,7 +67,7 @@ def test_annotations_are_imported_first(suite, run_cli, tmp_path):
 
 def test_synonyms_are_shown_before_they_are_used(suite, run_cli, tmp_path):
     model = save_classifier(tmp_path / "model", ("automobile", "street", "sedan"))
-    run_cli(f"predict suite --model {model} --out p.csv").refused("are called car, water_bird")
+    run_cli(f"predict suite --model {model} --out p.csv").refused("several) called car, water_bird")
     command = f"predict suite --model {model} --map synonyms --out p.csv"
     shown = run_cli(f"{command} --dry-run").ok()
     assert "car: automobile, sedan" in shown.err
@@ -96,7 +96,7 @@ def test_an_onnx_file_with_options_and_a_limit_for_a_first_try(suite, run_cli, t
     )
     command += " --mean 0.5,0.5,0.5"
     both = "give --outputs independent if", "give --outputs exclusive if"
-    run_cli(command.format("p.csv")).refused("labels of the dataset do not", *both)
+    run_cli(command.format("p.csv")).refused("nor do the dataset's labels", *both)
     command += " --outputs independent"
     tried = run_cli(f"{command.format('t.csv')} --limit 5").ok()
     assert "5 images for a first try" in tried.err
@@ -105,7 +105,7 @@ def test_an_onnx_file_with_options_and_a_limit_for_a_first_try(suite, run_cli, t
     done = run_cli(f"{command.format('p.csv')} --format json").ok()
     assert done.json["model"]["outputs"] == "independent"
     (said,) = done.json["notes"]
-    assert said.startswith("outputs are read as independent: as --outputs says; yes for (labeled")
+    assert said.startswith("outputs are read as independent: as --outputs says; yes (labeled")
     assert said in done.err
     whole = pl.read_csv(tmp_path / "p.csv").rows_by_key(["image_id", "task"], unique=True)
     few = pl.read_csv(tmp_path / "t.csv").rows_by_key(["image_id", "task"], unique=True)

@@ -283,7 +283,7 @@ def test_an_embedding_takes_the_place_of_captions(photos, tmp_path):
         ({"min_area": 20}, "did you mean 0.2?"),
         ({"min_confidence": 2.0}, "`min_confidence`: is 2.0"),
         ({"tasks": ["cow"]}, "`tasks` are classes of `labels`"),
-        ({"bf16": True}, "a custom model takes no bf16"),
+        ({"bf16": True}, "a custom model has no bf16"),
         ({"segmenter": "own_annotators:Nobody"}, "cannot be imported"),
         ({"segmenter": "own_annotators:Mute"}, "names no classes"),
     ],
@@ -295,7 +295,7 @@ def test_options_that_do_not_fit(photos, tmp_path, options, message):
 
 def test_models_and_folders_that_do_not_fit(photos, tmp_path):
     act = partial(annotated, photos, tmp_path / "data", segmenter="own_annotators:Wrong")
-    fails(act, "that are not fractions", "values from 0 to 1")
+    fails(act, "or are not fractions", "values from 0 to 1")
     (tmp_path / "empty").mkdir()
     fails(
         lambda: annotated(tmp_path / "empty", tmp_path / "data"), "contains no images", helps=False

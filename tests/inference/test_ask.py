@@ -277,10 +277,10 @@ def test_options_that_are_refused(suite, folder, tmp_path, options, parts):
 
 def test_models_and_files_that_are_refused(asked, suite, folder, tmp_path):
     resnet = tiny_resnet(tmp_path / "resnet")
-    fails(lambda: asked(model=resnet), "type resnet answers no questions", "nooch predict")
+    fails(lambda: asked(model=resnet), "type resnet cannot answer questions", "nooch predict")
     fails(lambda: asked(model=tmp_path / "none"), "none", "allowed: a hub id")
     alike = save_llava(tmp_path / "alike", words=("is", "it", "car"))
-    fails(lambda: asked(model=alike), "does not tell yes from no by the first token")
+    fails(lambda: asked(model=alike), "no different first tokens for yes")
     assert asked(model=alike, describe=True, max_tokens=2).frame["caption"].dtype == pl.String
     for path in (bare := save_llava(tmp_path / "bare")).glob("*processor*"):
         path.unlink()

@@ -79,7 +79,7 @@ def test_it_is_trained_and_saved(train, tmp_path, capfd):
     remedy = f"pass backbone={OWN!r}"
     for named in (None, "config:resnet-18"):
         load = partial(load_network, folder, device="cpu", backbone=named)
-        refused(load, f"was trained on {OWN}", remedy)
+        refused(load, f"needs its custom backbone {OWN}", remedy)
     network, _ = load_network(folder, device="cpu", backbone=OWN)
     assert np.array_equal(read_logits([network], pixels, np.arange(30, 40), 16)[0], logits)
     # its own weights do not fit another network, and broken ones none

@@ -253,7 +253,7 @@ def test_a_custom_detector_from_the_command_line(run_cli, tmp_path, monkeypatch)
 @pytest.mark.parametrize(
     ("name", "parts", "kind"),
     [
-        ("Unknown", ["labels 2 that have no name", "car, water bird, dog"], None),
+        ("Unknown", ["labels without names: 2", "car, water bird, dog"], None),
         ("Uneven", ["2 labels and scores (1,)"], None),
         ("Lacking", ["a dict for an image", "scores: (n,)"], None),
         ("Logits", ["a ndarray for 1 images", "boxes: (n, 4)"], None),

@@ -253,7 +253,7 @@ def test_vectors_find_their_images(tmp_path, kind):
 
 UNUSABLE = {
     "more than once: 10": ([10, 10], [[1.0], [2.0]]),
-    "none of the dataset": ([98, 99], [[1.0], [2.0]]),
+    "no image of the dataset": ([98, 99], [[1.0], [2.0]]),
     "not finite: images 20": ([10, 20], [[1.0], [np.inf]]),
     "not finite: images 10": ([10, 20], [[np.nan], [1.0]]),
 }
@@ -317,8 +317,8 @@ def test_files_that_are_no_embeddings(tmp_path):
     (tmp_path / "empty.npz").write_bytes(b"")
     (tmp_path / "e.npz").write_bytes((tmp_path / "e.npy").read_bytes())
     words = {
-        "e.npy": "the image of a row",
-        "e.npz": "of the arrays needed it has none",
+        "e.npy": "the image of each row",
+        "e.npz": "lacks image_ids, embeddings",
         "missing.npz": "",
     }
     words |= dict.fromkeys(("broken.npz", "empty.npz"), "cannot be read")

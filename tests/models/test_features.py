@@ -91,7 +91,7 @@ def test_half(data, backbone, pixels, tmp_path):
     assert np.array_equal(half.matrix(), whole.matrix().astype(np.float16))
     large = replace(backbone, preprocessing=replace(backbone.preprocessing, factor=1e6))
     given = data, large, tmp_path / "c"
-    parts = "not finite float16", "rows 0, 1"
+    parts = "overflow float16", "rows 0, 1"
     fails(lambda: extract_features(*given, **options, pixels=pixels), *parts)
     assert not (tmp_path / "c").exists()
 

@@ -96,8 +96,8 @@ class Tower(torch.nn.Module):
 
 def test_networks_without_blocks_are_refused():
     none, flat = Strange(torch.nn.Identity()), Strange(Tower(lambda x: x.flatten()))
-    fails(lambda: with_affine(_backbone(none)), "no list of blocks", "ResNet", "train: head")
-    fails(lambda: with_affine(_backbone(flat)), "block parts.0 gives a Tensor", "tokens")
+    fails(lambda: with_affine(_backbone(none)), "has no blocks", "ResNet", "train: head")
+    fails(lambda: with_affine(_backbone(flat)), "block parts.0 returns a Tensor", "tokens")
     several = with_affine(_backbone(Strange(Tower(lambda x: (x, "more")), Tower(lambda x: x[0]))))
     assert [tuple(value.shape) for value in several.values()] == [(2, 3), (2, 3)]
 

@@ -182,7 +182,7 @@ def test_networks_that_are_refused(tmp_path):
     fails(lambda: own(file, ["car"], size=8), "8 x 8", "`size`")
     short = tmp_path / "short.txt"
     short.write_text("car\ncow\n")
-    fails(lambda: own(file, ["car"], classes=short), "gives 4 outputs", "2,")
+    fails(lambda: own(file, ["car"], classes=short), "returns 4 outputs", "2,")
     odd = (0.5, 0.5)
     fails(lambda: load_task_model(file, ["car"], classes=names, mean=odd, std=odd), "three means")
     (tmp_path / "broken.onnx").write_bytes(b"GIF89a")
@@ -229,6 +229,6 @@ def test_a_custom_model_gives_logits_of_its_classes(tmp_path, monkeypatch, sever
     refused(
         lambda: load_task_model(f"{module}:Bare", ["car"]), "lacks the attribute classes or size"
     )
-    fails(lambda: load_task_model(f"{module}:Short", ["car"]), "gives 3 outputs")
+    fails(lambda: load_task_model(f"{module}:Short", ["car"]), "returns 3 outputs")
     refused(lambda: load_task_model(f"{module}:Own", ["car"], mean=(0, 0, 0)), "as ONNX")
     refused(lambda: load_task_model(f"{module}:None_", ["car"]), "cannot be imported")

@@ -118,7 +118,7 @@ def test_a_model_that_says_nothing_is_asked_unless_labels_exclude_each_other(tmp
     source = f"{own}:Own" if kind == "custom" else save_network(tmp_path / "model" / "own.onnx")
     for data in (None, SEVERAL, NONE_AT_TIMES):
         text = fails(lambda data=data: logits(source, data=data), ASKED)
-        assert ("labels of the dataset do not" in text) == (data is not None)
+        assert ("nor do the dataset's labels" in text) == (data is not None)
         assert text.index("outputs='independent'") < text.index("outputs='exclusive'")
     # labels of its own, mapped: a softmax is the more likely
     words = read_task_map({"car": ["car"], "bus": ["bus"]})
@@ -167,7 +167,7 @@ def test_what_a_custom_model_says_decides(own):
         np.testing.assert_allclose(values, expected(kind), atol=1e-5)
         other = "exclusive" if kind == "independent" else "independent"
         refused(lambda n=name, o=other: logits(f"{own}:{n}", outputs=o), "its multi_label is")
-    fails(lambda: logits(f"{own}:Probable"), "gives probabilities, which add up to 1")
+    fails(lambda: logits(f"{own}:Probable"), "returns probabilities (they add up to 1)")
 
 
 @pytest.mark.parametrize(
@@ -246,7 +246,7 @@ def test_shares_far_from_the_labels_are_warned_of(n, data):
     if not math.isclose(ratio, 10):
         assert (len(notes) == 2) == (ratio > 10)
     if len(notes) == 2:
-        assert notes[1].startswith("warning: yes is far from the labels of sky")
+        assert notes[1].startswith("warning: far more or fewer yes than labeled: sky")
         assert "`outputs` independent" in notes[1]
 
 

@@ -128,7 +128,7 @@ def test_onnx(tmp_path, batch):
     [
         ((("way", ("raod",)),), "did you mean road?"),
         ((("way", ("road",)), ("track", ("road",))), "class road is merged twice"),
-        ((("path", ("road",)),), "path is a class of model already"),
+        ((("path", ("road",)),), "model already has a class path"),
     ],
 )
 def test_merges_that_do_not_fit(tmp_path, merge, message):

@@ -36,7 +36,11 @@ def test_words_that_do_not_fit():
     def refused(words, *parts, tasks=None):
         fails(lambda: find_labels(TWO, tasks or list(words), read_task_map(words), "it"), *parts)
 
-    words = "car: 'no car' is none", "car: 9 is none", "b: 'Crane' is 6 (crane, a bird)"
+    words = (
+        "car: 'no car' matches none",
+        "car: 9 matches none",
+        "b: 'Crane' matches 6 (crane, a bird)",
+    )
     given = {"car": ["sport car", "no car", 9], "b": ["Crane"]}
     refused(given, *words, "7 (crane, a machine)")
     sides = {"car": {"positive": ["car"], "negative": ["street"]}}
@@ -56,7 +60,10 @@ def test_synonyms_are_names_that_a_model_may_lack():
     # a task in other words than COCO's, and one label of two meanings
     other = read_task_map("synonyms", ["aeroplane"])
     assert find_labels(labels, ["aeroplane"], other, "it") == {"aeroplane": [0, 1]}
-    fails(lambda: find_labels(["plane", "plane", "x"], ["aeroplane"], other, "it"), "'plane' is 0")
+    fails(
+        lambda: find_labels(["plane", "plane", "x"], ["aeroplane"], other, "it"),
+        "'plane' matches 0",
+    )
     assert "a photo of an aeroplane" in prompts_of(["aeroplane"], other)["aeroplane"][0]
 
 

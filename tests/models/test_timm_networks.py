@@ -168,10 +168,10 @@ def test_nothing_but_the_weights_of_the_folder_is_loaded(folder, made):
 def test_folders_that_are_refused(folder, made, monkeypatch):
     refused(lambda: load_task_model(folder, ["car"], mean=MEAN), "`mean` is for networks as ONNX")
     write(folder, num_classes=4, label_names=list("abcd"))
-    fails(lambda: load_task_model(folder, ["a"]), "cannot be loaded", "its weights")
+    fails(lambda: load_task_model(folder, ["a"]), "cannot be loaded", "weights for it")
     write(folder, label_names=["car", "cow"])
     own = partial(load_task_model, folder, ["car"], outputs="exclusive")
-    fails(own, "gives 3 outputs")
+    fails(own, "returns 3 outputs")
     write(folder, pretrained_cfg={"mean": [0.1]})
     fails(lambda: load_task_model(folder, ["car"]), "a configuration of timm")
     write(folder)

@@ -154,7 +154,7 @@ def test_a_file_of_embeddings_is_divided_like_the_images(tmp_path):
     assert np.array_equal(load_dataset(folder).embeddings[name], values[:, :2])
     other = str(tmp_path / "other.npz")
     np.savez(other, image_ids=ids + 1000, embeddings=values)
-    _refused(folder, other, "names none of the dataset's images")
+    _refused(folder, other, "names no image of the dataset")
     assert _clean(folder)
     values[7, 1] = np.inf
     np.savez(other, image_ids=ids, embeddings=values)

@@ -258,7 +258,7 @@ def repair(
     read = list[str]()
     ids = (reading or {}).get("ids")
     if isinstance(features, str | Path) and Path(features).suffix == ".npy" and ids is None:
-        raise InputError("does not name the image of a row", where=features,
+        raise InputError("does not name the image of each row", where=features,
                          allowed="an .npz, a table, or image ids of the rows",
                          give={"reading": {"ids": ...}})  # fmt: skip
     inputs = given_features(features, data, ids, read)

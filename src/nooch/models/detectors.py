@@ -124,9 +124,9 @@ def load_onnx_detector(source: str, options: InputOptions, device: str) -> Detec
     if layout is None:
         shapes = some_of(f"{key} {value.shape}" for key, value in given.items())
         raise InputError(
-            f"gives outputs {shapes}, and has {n_labels} labels: not the ones of a detector",
+            f"has outputs {shapes} and {n_labels} labels, which are not a detector's",
             where=name, allowed=LAYOUTS,
-            remedy="{} with a label for each score, or write a class of yours: package.module:Name",
+            remedy="{} with a label for each score, or write your own class: package.module:Name",
             give={"classes": ...},
         )  # fmt: skip
     is_usual = inputs.preprocessing == replace(IMAGENET.unnormalized(), size=size)
@@ -290,7 +290,7 @@ def custom_detector(source: str, model: Any, identity: str) -> Detector:
     named = classes if isinstance(classes, Mapping) else dict(enumerate(classes or ()))
     if not callable(model) or not named:
         problem = "cannot be called with images, or lacks the attribute classes or size"
-        allowed = "an object with classes that is called with images: a detector; or also with size"
+        allowed = "a callable of images with an attribute classes; a classifier has size too"
         raise ParameterError(problem, where=source, allowed=allowed)
     labels = [str(label) for label in named.values()]
     places = {key: place for place, key in enumerate(named)} | {
@@ -300,17 +300,17 @@ def custom_detector(source: str, model: Any, identity: str) -> Detector:
     def detect(images: Sequence[Pixels]) -> list[ImageBoxes]:
         answers = model(list(images))
         if not isinstance(answers, list | tuple) or len(answers) != len(images):
-            problem = f"gives a {type(answers).__name__} for {len(images)} images"
+            problem = f"returns a {type(answers).__name__} for {len(images)} images"
             raise InputError(problem, where=source, allowed=_ANSWERS)
         found = []
         for answer in answers:
             if not isinstance(answer, Mapping) or not {"boxes", "labels", "scores"} <= {*answer}:
-                problem = f"gives a {type(answer).__name__} for an image"
+                problem = f"returns a {type(answer).__name__} for an image"
                 raise InputError(problem, where=source, allowed=_ANSWERS)
             members = (answer["boxes"], answer["labels"], answer["scores"])
             given, scores, boxes = box_arrays(*members, source)
             if unknown := sorted({*given} - {*places}):
-                problem = f"gives labels {some_of(unknown)} that have no name"
+                problem = f"returns labels without names: {some_of(unknown)}"
                 raise InputError(problem, where=source, allowed=f"`classes`: {some_of(labels)}")
             numbers = np.array([places[label] for label in given], np.int64)
             found.append(ImageBoxes(boxes, numbers, scores))

@@ -166,8 +166,8 @@ def dark_notes(paths: Sequence[str | Path], codec: str | Decoding = "auto") -> l
             dark.append(path)
     if not dark:
         return []
-    problem = f"images of 16 bits such as {dark[0]} have no value above {_TWELVE_BITS}"
-    return [f"{problem}, as if they had 12: nearly black; give `range` 0,{_TWELVE_BITS}"]
+    problem = f"16-bit images such as {dark[0]} have no value above {_TWELVE_BITS}"
+    return [f"{problem} (12 bits), so they are nearly black; give `range` 0,{_TWELVE_BITS}"]
 
 
 def refuse_broken(broken: Sequence[str], hint: str = "") -> None:
@@ -301,7 +301,7 @@ def black_image(
     import torch
 
     problem = f"gives no {what} for images of {size[0]} x {size[1]}"
-    remedy = f"{{}}, the one that it was trained with, or another {other}"
+    remedy = f"{{}} as in training, or another {other}"
     with (
         torch.inference_mode(),
         as_input_error(problem, remedy=remedy, give={"size": ...}, **place),

@@ -89,7 +89,7 @@ def with_affine(backbone: Backbone) -> ParameterDict:
     blocks = blocks_of(backbone.module)
     shapes = _shapes(backbone, blocks)
     if not shapes:
-        problem = "has no list of blocks, as ResNet or ViT have, to put affine parameters after"
+        problem = "has no blocks (as in ResNet or ViT) to put affine parameters after"
         remedy = "train all weights (train: all) or only the head (train: head)"
         raise InputError(problem, where=backbone.name, remedy=remedy)
     parameters = torch.nn.ParameterDict()
@@ -133,7 +133,7 @@ def _shapes(backbone: Backbone, blocks: dict[str, Module]) -> dict[str, tuple[in
             features = _first(output)[0]
             if not isinstance(features, torch.Tensor) or features.ndim not in {3, 4}:
                 raise InputError(
-                    f"block {name} gives a {type(features).__name__}, no features with channels",
+                    f"block {name} returns a {type(features).__name__}, not features with channels",
                     where=backbone.name,
                     allowed="maps (m, channels, height, width) or tokens (m, n, channels)",
                     remedy="train all weights (train: all) or only the head (train: head)",

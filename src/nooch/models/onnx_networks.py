@@ -213,7 +213,7 @@ def _preprocessing(
         raise InputError(
             f"has no {PREPROCESSOR} next to it, so its input is unknown",
             where=file,
-            remedy=f"{{}}, of pixels from 0 to 1 (these are ImageNet's), or write them into"
+            remedy=f"{{}} for pixels from 0 to 1 (these are ImageNet's), or write them into"
             f" {PREPROCESSOR}",
             give=({"size": ...} if unsized else {})
             | {"mean": (0.485, 0.456, 0.406), "std": (0.229, 0.224, 0.225)},

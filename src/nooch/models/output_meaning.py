@@ -70,7 +70,7 @@ def described(
         raise InputError(problem, where=name, allowed=", ".join(_PROBLEM_TYPES))
     by_operator, by_type = _OPERATORS.get(operator), _PROBLEM_TYPES.get(problem_type or "")
     if by_operator and by_type and by_operator != by_type:
-        problem = f"ends with {operator}, and its config.json has the problem_type {problem_type}"
+        problem = f"ends with {operator}, and its config.json has problem_type {problem_type}"
         raise InputError(problem, where=name, remedy="correct the problem_type, or leave it out")
     if by_operator:
         return OutputMeaning(by_operator, f"{name} ends with {operator}", firm=True)
@@ -104,7 +104,7 @@ def output_meaning(
     if outputs is not None:
         return OutputMeaning(outputs, "as `outputs` says")
     if len(labels) == 1:
-        return OutputMeaning(_INDEPENDENT, "there is one", firm=True)
+        return OutputMeaning(_INDEPENDENT, "there is only one", firm=True)
     if own is not None:
         return own
     if is_imagenet(labels):
@@ -112,7 +112,7 @@ def output_meaning(
     if data is not None and has_one_label(data):
         return OutputMeaning(_EXCLUSIVE, "each image of the dataset has one label")
     ways = OUTPUTS if of_classes else OUTPUTS[::-1]
-    coexist = "" if data is None else ", and labels of the dataset do not"
+    coexist = "" if data is None else ", nor do the dataset's labels"
     raise InputError(
         f"does not say whether its outputs exclude each other{coexist}",
         where=name,
@@ -152,10 +152,10 @@ def share_notes(
         far += [text] if apart > math.log(_FAR) else []
     shown.sort(key=lambda pair: -pair[0])
     listed = some_of((text for _, text in shown), 100)
-    notes = [f"{meaning.text}; yes for (labeled as): {listed}"]
+    notes = [f"{meaning.text}; yes (labeled yes): {listed}"]
     if far:
         other = meaning.other
         remedy = "check the labels and the preprocessing"
         remedy += f"; or are they {other}? then give `outputs` {other}" if other else ""
-        notes.append(f"warning: yes is far from the labels of {some_of(far)}: {remedy}")
+        notes.append(f"warning: far more or fewer yes than labeled: {some_of(far)}: {remedy}")
     return notes

@@ -75,7 +75,7 @@ def save_network(
     from safetensors.torch import save_file, save_model
 
     if len(outputs) != network.n_outputs:
-        allowed = f"{network.n_outputs}, one for each"
+        allowed = f"{network.n_outputs}, one per output"
         raise ParameterError(f"{len(outputs)} names", where="outputs", allowed=allowed)
     module, custom = network.backbone.module, is_custom(network.backbone.name)
     with write_folder(folder, overwrite=overwrite, marker=NETWORK_MARKER) as partial:
@@ -131,7 +131,7 @@ def _backbone(folder: Path, header: NetworkHeader, source: str | None, **layout:
             raise ParameterError("has its own backbone", where=folder, give={"backbone": None})
         return load_backbone(folder.absolute(), **layout)
     if source is None or not is_custom(source):
-        problem = f"was trained on {header.backbone}, and no name in a file is imported"
+        problem = f"needs its custom backbone {header.backbone}: a name in a file is not imported"
         raise ParameterError(problem, where=folder, give={"backbone": header.backbone})
     from safetensors import SafetensorError
     from safetensors.torch import load_model
@@ -161,7 +161,7 @@ def _read_head(file: Path, header: NetworkHeader) -> dict[str, Tensor]:
     with unreadable(file, errors=broken, kind=FormatError, remedy=_AGAIN):
         tensors = load(file.read_bytes())
     if sha256_of(file) != header.head:
-        raise FormatError("was altered: its hash is another", where=file, remedy=_AGAIN)
+        raise FormatError("was altered: its hash differs", where=file, remedy=_AGAIN)
     return tensors
 
 

@@ -107,13 +107,13 @@ def custom_annotator(choice: ModelChoice) -> Annotator:
     if choice.bf16 or choice.size is not None or choice.merge or choice.outputs is not None:
         names = ("bf16", "size", "merge", "outputs")
         problem = (
-            f"a custom model takes no {', '.join(names[:-1])} or {names[-1]}: its class sets them"
+            f"a custom model has no {', '.join(names[:-1])} or {names[-1]}: its class sets them"
         )
         raise ParameterError(problem, give={n: None for n in names if getattr(choice, n)})
     model = imported(choice.source, f"`segmenter` {choice.source!r}")()
     classes = tuple(getattr(model, "classes", ()))
     if not callable(model) or not classes:
-        allowed = "an object with the attribute classes that is called with pixels"
+        allowed = "a callable of pixels with an attribute classes"
         raise ParameterError("names no classes", where=choice.source, allowed=allowed)
 
     def predict(pixels: NDArray[np.uint8]) -> PredictedClasses:
@@ -121,7 +121,7 @@ def custom_annotator(choice: ModelChoice) -> Annotator:
         for values in (predicted.confidences, predicted.areas):
             if values is None or (values.shape == shape and ((values >= 0) & (values <= 1)).all()):
                 continue
-            problem = f"gives confidences or areas of shape {values.shape} that are not fractions"
+            problem = f"its confidences or areas have shape {values.shape}, or are not fractions"
             allowed = f"{shape[0]} images x {shape[1]} classes, values from 0 to 1"
             raise InputError(problem, where=choice.source, allowed=allowed)
         return PredictedClasses(predicted.confidences, predicted.areas, predicted.maps)
@@ -154,7 +154,7 @@ def merged_classes(
                 problem, allowed = f"class {member} is merged twice", "each class once"
                 raise ParameterError(problem, where="`merge`", allowed=allowed)
     if taken := sorted(set(target.values()) & set(labels) - set(target)):
-        problem = f"{some_of(taken)} is a class of {name} already"
+        problem = f"{name} already has a class {some_of(taken)}"
         remedy = f"also list it: {taken[0]}={taken[0]}+...; or choose another name"
         raise ParameterError(problem, where="`merge`", remedy=remedy)
     names = [target.get(label, label) for label in labels]
@@ -243,10 +243,10 @@ def _segmenter(
                 values = probabilities(inputs.prepare(chunk))
                 if values.ndim != 4 or values.shape[1] != len(places):
                     allowed = f"images x {len(places)} labels x height x width"
-                    problem = f"gives outputs of shape {tuple(values.shape)}"
+                    problem = f"returns outputs of shape {tuple(values.shape)}"
                     raise InputError(problem, where=name, allowed=allowed)
                 if not torch.isfinite(values).all():
-                    problem = "gives probabilities that are not finite"
+                    problem = "returns probabilities that are not finite"
                     give = {"bf16": None} if choice.bf16 else ()
                     raise InputError(problem, where=name, remedy="check its weights", give=give)
                 parts.append(assigned(values, places, len(classes)))
@@ -328,7 +328,7 @@ def load_onnx_segmenter(choice: ModelChoice) -> Annotator:
     network = load_onnx(choice.source, choice.options, choice.device)
     name, own = network.source.name, described(network.source.name, network.ends)
     if own is None and (rest := [label for label in network.labels if _is_no_class(label)]):
-        own = OutputMeaning("exclusive", f"one is {rest[0]}")
+        own = OutputMeaning("exclusive", f"one label is {rest[0]}")
     reading = output_meaning(network.labels, name, own, outputs=choice.outputs)
 
     def probabilities(batch: Tensor) -> Tensor:

@@ -131,7 +131,7 @@ def find_labels(
         wrong += [f"{task}: {_trouble(word, positions[word], labels)}" for word in unclear]
         inside[task] = sorted(set().union(*positions.values()))
     if wrong:
-        problem = f"words that are not one label of {owner}: {some_of(wrong, 12)}"
+        problem = f"words that do not match exactly one label of {owner}: {some_of(wrong, 12)}"
         allowed = f"numbers from 0 to {len(labels) - 1}, or labels such as {some_of(labels, 3)}"
         raise InputError(problem, where="`task_map`", allowed=allowed)
     if lacking := [task for task in tasks if not inside[task]]:
@@ -165,7 +165,7 @@ def _by_name(
         ways = _ways(tasks, lacking)
         ways += [{"task_map": "imagenet"}] if len(labels) in {1000, 1001} else []
         raise InputError(
-            f"no label or several labels of {owner} are called {some_of(lacking, 12)}",
+            f"{owner} has no label (or several) called {some_of(lacking, 12)}",
             allowed=f"labels such as {some_of(labels, 8)}",
             remedy="{}, a YAML file with the labels that stand for each task",
             give=ways,
@@ -181,7 +181,7 @@ def _ways(tasks: Sequence[str], lacking: Sequence[str]) -> list[Give]:
 
 def _trouble(word: str | int, places: set[int], labels: Sequence[str]) -> str:
     several = some_of(f"{place} ({labels[place]})" for place in sorted(places))
-    return f"{word!r} is {several}" if places else f"{word!r} is none"
+    return f"{word!r} matches {several}" if places else f"{word!r} matches none"
 
 
 class _Lookup:
@@ -233,7 +233,7 @@ def prompts_of(
         positive = tuple(map(_prompt, positive)) if words_of_task.optional else positive
         if both := set(positive) & set(negative):
             problem = f"prompt {min(both)!r} is positive and negative for {task}"
-            raise ParameterError(problem, where="`task_map`", allowed="one of them")
+            raise ParameterError(problem, where="`task_map`", allowed="one of the two")
         prompts[task] = positive, negative
     return prompts
 

@@ -137,7 +137,7 @@ def load_trained(request: Asked) -> TaskModel:
     for task in request.tasks:
         check_one_of("task", task, header.outputs, owner=f"the network {request.folder.name}")
     if request.words is not None:
-        problem = "its outputs are the tasks themselves"
+        problem = "its outputs already are the tasks"
         raise ParameterError(problem, where=request.folder, give={"task_map": None})
     if request.size not in {None, backbone.size} and (request.size, request.size) != backbone.size:
         problem = f"was trained on images of {backbone.size[0]} x {backbone.size[1]}"
@@ -230,12 +230,12 @@ def _answering(
         of_labels = values(batch)
         if of_labels.ndim != 2 or of_labels.shape[1] != len(labels):
             shape = tuple(of_labels.shape[1:])
-            problem = f"gives {shape[0] if len(shape) == 1 else shape} outputs"
+            problem = f"returns {shape[0] if len(shape) == 1 else shape} outputs"
             allowed = f"{len(labels)}, one for each label"
             raise InputError(problem, where=name, allowed=allowed)
         if len(labels) > 1 and of_labels.min() >= 0 and (of_labels.sum(1) - 1).abs().max() < _SUM:
-            problem = "gives probabilities, which add up to 1, and no logits"
-            remedy = "return what the softmax is taken of, or export it with Softmax as the last"
+            problem = "returns probabilities (they add up to 1) instead of logits"
+            remedy = "return the inputs of the softmax, or export it with Softmax as the last"
             raise InputError(problem, where=name, remedy=f"{remedy} operator")
         return torch.stack([answer(of_labels, places) for places in inside.values()], 1)
 
@@ -357,7 +357,7 @@ def load_own(request: Asked) -> TaskModel:
     labels, size = list(getattr(model, "classes", ())), request.size or getattr(model, "size", None)
     if not callable(model) or not labels or size is None:
         problem = "cannot be called with images, or lacks the attribute classes or size"
-        allowed = "an object with classes and size that is called with images"
+        allowed = "a callable of images with attributes classes and size"
         raise ParameterError(problem, where=request.source, allowed=allowed)
     plain = Preprocessing(check_size(size), 1.0, 0.0, (0.0,) * 3, (1.0,) * 3)
 
@@ -469,8 +469,8 @@ def _embedded(module: Any, resolved: ModelSource, texts: Sequence[str], device: 
         problem = f"prompts have more than {most} tokens: {some_of(long)}"
         raise InputError(problem, where="`task_map`", allowed="shorter prompts")
     if len(set(map(tuple, ids))) < len(texts) or max(map(max, ids)) >= config.vocab_size:
-        problem = "the tokenizer does not distinguish prompts, or is not this model's"
-        allowed = "the model's own tokenizer, and prompts in words that it knows"
+        problem = "the tokenizer gives two prompts the same tokens, or belongs to another model"
+        allowed = "the model's own tokenizer, and prompts of words in its vocabulary"
         raise InputError(problem, where=resolved.folder, allowed=allowed)
     fixed = resolved.config["model_type"] in _ONE_LENGTH
     padding = {"padding": "max_length", "max_length": most} if fixed else {"padding": True}
@@ -588,15 +588,15 @@ def load_task_model(
     if kind is not None:
         model = kind.load(request)
         if outputs is not None and model.reading is None:
-            problem = f"a model of kind {model.kind} has no outputs that could exclude each other"
+            problem = f"`outputs` has no effect on a model of kind {model.kind}"
             raise ParameterError(problem, where=model.name, give={"outputs": None})
         with black_image("answers", model.size, where=model.name) as black:
             shape = tuple(model.logits(black).shape)
         if shape != (1, len(model.tasks)):
             allowed = f"(1, {len(model.tasks)})"
-            raise InputError(f"gives outputs of shape {shape}", where=model.name, allowed=allowed)
+            raise InputError(f"returns outputs of shape {shape}", where=model.name, allowed=allowed)
         return model
-    problem = f"a model of type {request.resolved.config['model_type']} answers no tasks by itself"
+    problem = f"a model of type {request.resolved.config['model_type']} has no outputs for tasks"
     steps = Command("train features", backbone=request.resolved.name), Command("train bench")
     remedy = "train heads on its features: {}, then {}"
     raise InputError(problem, where=request.resolved.name, remedy=remedy, give=steps)

@@ -52,7 +52,7 @@ def timm_source(source: str) -> tuple[str, Path] | None:
     file = folder / CONFIG_FILE
     if not file.is_file():
         if source in _names():
-            problem = f"is a folder without {CONFIG_FILE}, and a name of timm's"
+            problem = f"is a folder without {CONFIG_FILE}, and also a name of timm's"
             remedy = f"write {_HUB}{source} for timm's model, or ./{source} for the folder"
             raise InputError(problem, where=source, remedy=remedy)
         return None
@@ -150,7 +150,7 @@ def load_timm(
     # what could name other files, and load them, is left out
     fixed = {"pretrained": False, "checkpoint_path": "", "num_classes": config.num_classes}
     fixed |= {"pretrained_cfg": None, "pretrained_cfg_overlay": None}
-    allowed = "an architecture that the installed timm has, and its weights"
+    allowed = "an architecture of the installed timm, and weights for it"
     with as_input_error("cannot be loaded", where=folder, allowed=allowed):
         module = timm.create_model(config.architecture, **{**config.model_args, **fixed})
         module.load_state_dict(load_file(weights), strict=True)

@@ -57,7 +57,7 @@ def find_vlm(source: str, *, trust_remote_code: bool = False) -> ModelSource:
     kind, code = resolved.config["model_type"], resolved.config.get("auto_map") or {}
     allowed = "an image-text-to-text model with weights, such as LLaVA"
     if kind == "florence2":
-        problem = "Florence-2 follows tokens of tasks, such as <OD>, and answers no questions"
+        problem = "Florence-2 takes task tokens such as <OD>, not questions"
         remedy = "use a model that chats about images, such as Qwen3-VL"
         raise InputError(problem, where=source, allowed=allowed, remedy=remedy)
     known = resolved.folder is not None and kind in MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES
@@ -65,18 +65,18 @@ def find_vlm(source: str, *, trust_remote_code: bool = False) -> ModelSource:
         runs = not {*_OWN_CODE}.isdisjoint(code)
         if trust_remote_code and runs:
             return resolved
-        problem = f"a model of type {kind} needs code that comes with it, which is not run"
+        problem = f"a model of type {kind} needs its own code, which nooch does not run"
         remedy = "use weights made for transformers (their names often end in -hf); or ask it on a"
         remedy += " server: {}"
         give: list[Give] = [{"endpoint": ...}]
         if trust_remote_code:
-            problem = f"the code of this model of type {kind} has none of {', '.join(_OWN_CODE)}"
+            problem = f"the code of this {kind} model defines none of {', '.join(_OWN_CODE)}"
         elif runs:
-            remedy += "; or {} to run that code, which can do anything: read it before"
+            remedy += "; or {} to run that code, which can do anything: read it first"
             give.append({"trust_remote_code": True})
         raise InputError(problem, where=source, allowed=allowed, remedy=remedy, give=give)
     if not known:
-        problem = f"a model of type {kind} answers no questions about images"
+        problem = f"a model of type {kind} cannot answer questions about images"
         remedy = "{}, for image classifiers and models such as CLIP"
         make = Command("predict", model=source)
         raise InputError(problem, where=source, allowed=allowed, remedy=remedy, give=make)
@@ -234,7 +234,7 @@ class VisionLanguageModel:
         """
         yes, no = self._first_tokens("yes"), self._first_tokens("no")
         if not yes or not no or yes & no:
-            problem = "the tokenizer does not tell yes from no by the first token"
+            problem = "the tokenizer has no different first tokens for yes and no"
             allowed = "the model's own tokenizer, with tokens for yes and no"
             raise InputError(problem, where=self.name, allowed=allowed)
         return sorted(yes), sorted(no)

@@ -304,7 +304,7 @@ def _rows(folder: Path, stored: pl.DataFrame, data: Dataset, kind: ArrayKind) ->
     other = matched.filter(pl.col("row").is_null() | differs)
     if other.height:
         lacking = f"{other.height} of {len(data)} images: {some_of(other['image_id'])}"
-        allowed = f"{kind.name} of a dataset that has all its images, by the same ids and names"
+        allowed = f"{kind.name} of a dataset with these images, by the same ids and names"
         raise InputError(f"contains no {kind.name} of {lacking}", where=folder, allowed=allowed)
     return matched["row"].cast(pl.Int64).to_numpy()
 

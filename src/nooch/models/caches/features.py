@@ -88,11 +88,11 @@ def given_features(
     values = _of_file(Path(source), data, ids, notes) if from_file else float_array(source)
     if values.ndim != 2 or len(values) != len(data):
         problem = f"features have shape {values.shape}"
-        raise InputError(problem, allowed=f"({len(data)}, d), a row for each image")
+        raise InputError(problem, allowed=f"({len(data)}, d), one row per image")
     finite = np.isfinite(values).all(axis=1)
     if not finite.all():
         broken = data.images["image_id"].filter(pl.Series(~finite))
-        problem = f"{len(broken)} images have no features, or not finite ones: {some_of(broken)}"
+        problem = f"{len(broken)} images have missing or non-finite features: {some_of(broken)}"
         raise InputError(problem, allowed="finite numbers for every image")
     return values
 
@@ -199,7 +199,7 @@ def _reader(
             f"{size[0]} x {size[1]} of {n} images"
             for size, n in ((pixels.size, len(pixels)), (backbone.size, len(data)))
         )
-        allowed = f"{expected}, as backbone and dataset have it"
+        allowed = f"{expected}, as the backbone and the dataset need"
         raise ParameterError(f"pixels of {given}", where=pixels.folder, allowed=allowed)
     return _PixelReader(pixels, [], pixels.size, how)
 
@@ -245,7 +245,7 @@ def _checked(
         values = part.astype(dtype)
     unusable = np.flatnonzero(~np.isfinite(values).all(axis=1)) + rows.start
     if len(unusable):
-        which = f"{len(unusable)} images are not finite {dtype} numbers: rows {some_of(unusable)}"
-        remedy = "compute in float32 and keep it, or take another backbone"
+        which = f"{len(unusable)} images overflow {dtype} or are NaN: rows {some_of(unusable)}"
+        remedy = "compute and store float32, or use another backbone"
         raise InputError(f"features of {which}", where=backbone.name, remedy=remedy)
     return values

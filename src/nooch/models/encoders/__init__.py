@@ -54,7 +54,7 @@ def encoder(name: str, **options: Any) -> Encoder:
     try:
         made: Encoder = factory(**options)
     except TypeError as error:
-        remedy = "leave out the option that it does not have"
+        remedy = "remove the option that this encoder does not have"
         raise ParameterError(f"encoder {name!r}: {error}", remedy=remedy) from error
     return made
 

@@ -90,7 +90,7 @@ class EmbeddingFile:
 
     def stranger(self, data: Dataset) -> InputError:
         """The error for a file that names none of a dataset's images."""
-        problem = f"names none of the dataset's images, but {some_of(self.ids)}"
+        problem = f"names no image of the dataset; its ids are {some_of(self.ids)}"
         allowed = f"ids such as {some_of(data.images['image_id'].head(3))}"
         return InputError(problem, where=self.path, allowed=allowed)
 
@@ -139,7 +139,7 @@ def check_features(file: EmbeddingFile, data: Dataset) -> None:
             high = file.vectors[known, number] > file.vectors[known, number].min()
             same = [of for of, y in labels.items() if np.array_equal(high, y)]
         if same:
-            wrong.append(f"{name} (the labels of {same[0]})")
+            wrong.append(f"{name} (equals the labels of {same[0]})")
         elif folded(name) in _NO_FEATURES | names or name.lower().startswith("unnamed:"):
             wrong.append(name)
         elif stem != usual and 2 * often > len(stems) and often > 2:
@@ -178,16 +178,15 @@ def _check_values(path: Path, ids: pl.Series, vectors: NDArray[Any]) -> None:
 
 def _from_npz(path: Path) -> tuple[pl.Series, NDArray[Any]]:
     arrays = read_arrays(path, _ALLOWED)
-    present = [name for name in _ARRAYS if name in arrays]
-    if len(present) < len(_ARRAYS):
-        problem = f"of the arrays needed it has {some_of(present) or 'none'}"
+    if missing := [name for name in _ARRAYS if name not in arrays]:
+        problem = f"lacks {some_of(missing)}"
         raise InputError(problem, where=path, allowed=_ALLOWED)
     return id_column(arrays["image_ids"], f"{path}, image_ids"), arrays["embeddings"]
 
 
 def _from_table(path: Path) -> tuple[pl.Series, NDArray[Any], tuple[str, ...]]:
     if path.suffix == ".npy":
-        raise InputError("does not name the image of a row", where=path, allowed=_ALLOWED)
+        raise InputError("does not name the image of each row", where=path, allowed=_ALLOWED)
     table = read_table(path, names=IMAGE_COLUMNS)
     images = [name for name in table.columns if folded(name) in IMAGE_COLUMNS]
     if len(images) > 1:
@@ -214,6 +213,6 @@ def _unnested(path: Path, column: pl.Series) -> NDArray[Any]:
     numeric = inner is not None and inner.is_numeric()
     if not numeric or lengths.null_count() or lengths.n_unique() > 1 or not len(lists):
         described = f"column {column.name} ({column.dtype})"
-        problem = f"{described} contains no list of numbers of one length for each image"
+        problem = f"{described} needs lists of numbers, all of the same length"
         raise InputError(problem, where=path, allowed=_ALLOWED)
     return lists.explode().to_numpy().reshape(len(lists), -1)
