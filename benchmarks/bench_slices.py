@@ -15,6 +15,7 @@ side with Bonferroni's correction (SciPy, two-sided, as it is by default), .05 o
 - words: null, with captions of 50 words of 3,000, whose frequencies fall as 1 / rank; ``false``.
 - words, planted: besides, cars are missed .5 (else .2) of the time where the caption of 100 of 500
   has one more word; every image has a car. ``power``: the slice of that word is confirmed.
+- position, position, planted: the same with boxes, 100 of 500 at the edge of the image, for words.
 
     python benchmarks/bench_slices.py [--datasets 1500] [--images 1500] [--seed 0] [--json FILE]
 """
@@ -36,7 +37,8 @@ from nooch.evaluation.metrics.proportions import wilson
 
 CLASSES = ("car", *(f"class {i:02}" for i in range(11)))
 PLANTED = 1
-KINDS = ("null", "grouped null", "planted", "planted, most", "size", "words", "words, planted")
+KINDS = ("null", "grouped null", "planted", "planted, most", "size", "words", "words, planted",
+         "position", "position, planted")  # fmt: skip
 WORDS = np.array([f"word{number}" for number in range(3000)])
 LEVEL = 0.05
 FEWEST = 10
@@ -69,12 +71,21 @@ def made(
         alike = random.random((n, len(CLASSES))) < 0.7
         areas = np.where(alike, areas[6 * scene], areas)
         car = areas[:, 0] > 0
-    captions = None
-    if kind.startswith("words"):
-        car = car | (kind == "words, planted")
+    captions = objects = None
+    if kind.startswith(("words", "position")):
+        car = car | kind.endswith("planted")
         areas[:, 0] = np.where(car, np.maximum(areas[:, 0], 0.01), 0)
         has = random.permutation(n) < n // 5
-        rate = np.where(has & (kind == "words, planted"), 0.5, 0.2)
+        rate = np.where(has & kind.endswith("planted"), 0.5, 0.2)
+    if kind.startswith("position"):
+        side = np.sqrt(areas[:, 0])
+        away = random.uniform(0.02, 0.98 - side, (2, n))
+        objects = pl.DataFrame({
+            "image_id": range(n), "class": "car", "left": np.where(has, 0, away[0]),
+            "top": away[1], "width": side, "height": side, "area": side**2, "crowd": False,
+            "ignore": False,
+        }).filter(car)  # fmt: skip
+    if kind.startswith("words"):
         often = 1 / np.arange(1, len(WORDS) + 1)
         texts = WORDS[random.choice(len(WORDS), (n, 50), p=often / often.sum())]
         said = [" ".join(text) + " trailer" * int(it) for text, it in zip(texts, has, strict=True)]
@@ -86,6 +97,7 @@ def made(
         CLASSES,
         csr_array(areas),
         captions,
+        objects=objects,
     )
     logit = np.where(car ^ wrong, 1.0, -1.0)
     return data, wrong, pl.DataFrame({"image_id": range(n), "task": "car", "logit": logit})
@@ -96,7 +108,7 @@ def fisher(data: Dataset, wrong: np.ndarray) -> list[tuple[str, str]]:
     conditions = ImageConditions(data, data, stop_words=())
     car, tested = data.labels("car"), []
     for side, rows in (("positive", car), ("negative", ~car)):
-        for condition in conditions.of_task("car", size=side == "positive"):
+        for condition in conditions.of_task("car", target=side == "positive"):
             inside, other = condition.holds & rows, rows & ~condition.holds
             if inside.sum() >= FEWEST and other.any() and condition.name != "scene":
                 table = [[(w & part).sum() for w in (wrong, ~wrong)] for part in (inside, other)]
@@ -123,6 +135,7 @@ def counted(kind: str, datasets: int, images: int, seed: int) -> dict[str, Any]:
                 "planted": planted,
                 "planted, most": planted,
                 "words, planted": [listed for listed in confirmed if "'trailer'" in listed[1]],
+                "position, planted": [listed for listed in confirmed if "at the edge" in listed[1]],
                 "size": [listed for listed in confirmed if CLASSES[PLANTED] in listed[1]],
             }.get(kind, confirmed)
             hits[column] += bool(counts)

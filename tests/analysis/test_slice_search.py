@@ -165,7 +165,7 @@ def test_a_condition_and_its_opposite_are_one_test(data):
     tested = found.settings["tested"]
     sides = 0
     for size, of in ((True, part.labels("car")), (False, ~part.labels("car"))):
-        rows = [one.holds[of] for one in conditions_on(part).of_task("car", size=size)]
+        rows = [one.holds[of] for one in conditions_on(part).of_task("car", target=size)]
         rows = [row for row in rows if 10 <= row.sum() < of.sum()]
         sides += len({min(row.tobytes(), (~row).tobytes()) for row in rows})
     assert tested["conditions"] == sides
@@ -201,7 +201,7 @@ def test_power_is_that_of_fishers_test_with_bonferroni(share, planted):
         data, wrong, answers = small_world(seed, planted, share)
         found = find_slices(data, answers).table.filter("confirmed")["conditions"].to_list()
         ours += ["with an a"] in found
-        holds = {one.text: one.holds for one in conditions_on(data).of_task("car", size=True)}
+        holds = {one.text: one.holds for one in conditions_on(data).of_task("car", target=True)}
         kept = {text: h for text, h in holds.items() if 10 <= h.sum() < len(h)}
         inside = holds["with an a"]
         table = [[(w & h).sum() for w in (wrong, ~wrong)] for h in (inside, ~inside)]
@@ -232,7 +232,9 @@ def test_every_slice_keeps_the_limits_and_counts_of_a_plain_loop(data, many_list
     conditions = conditions_on(part)
     for row in found.table.iter_rows(named=True):
         of_side = car if row["side"] == "positive" else ~car
-        texts = {c.text: c.holds for c in conditions.of_task("car", size=row["side"] == "positive")}
+        texts = {
+            c.text: c.holds for c in conditions.of_task("car", target=row["side"] == "positive")
+        }
         inside = of_side.copy()
         for text in row["conditions"]:
             inside &= texts[text]
@@ -305,7 +307,7 @@ def test_phi_marks_the_images_of_the_condition(split):
     for unknown, shares in ((partly, areas), (None, areas), (None, np.nan_to_num(areas))):
         data = Dataset.build(images, classes, csr_array(shares), unknown=unknown)
         part = data.select(split)
-        conditions = conditions_on(part, data).of_task("car", size=True)
+        conditions = conditions_on(part, data).of_task("car", target=True)
         assert {c.name for c in conditions} >= {*classes[1:], *values} - {"list"}
         assert any(c.name == "car" for c in conditions) == data.has_areas
         for condition in conditions:
@@ -426,13 +428,13 @@ def test_options_are_checked(data, options, text):
 
 
 def test_conditions_of_columns_and_sizes(data):
-    texts = [c.text for c in conditions_on(data.select("test")).of_task("car", size=True)]
+    texts = [c.text for c in conditions_on(data.select("test")).of_task("car", target=True)]
     assert len(set(texts)) == len(texts)
     expected = ["with a road", "without a tree", "with road on more than 10%", "with place = north"]
     assert set(expected) <= set(texts)
     assert sum("smallest" in text for text in texts) == 2
     assert not any("car" in text for text in texts if "cars" not in text)
-    pairs = itertools.combinations(conditions_on(data).of_task("car", size=False), 2)
+    pairs = itertools.combinations(conditions_on(data).of_task("car", target=False), 2)
     assert all(a.holds.shape == b.holds.shape == (len(data),) for a, b in pairs)
 
 
@@ -483,7 +485,7 @@ def test_bins_of_sizes_take_the_place_of_quantiles(data):
     assert row["conditions"] == ["among cars on at least 10.00% and less than 20.00% of the image"]
     assert (row["confirmed"], row["by_size"]) == (True, False)
     assert row["phi"] == "present(car) AND area(car) >= 0.1 AND area(car) < 0.2"
-    found = ImageConditions(data, data, sizes=(0.1, 0.2)).of_task("car", size=True)
+    found = ImageConditions(data, data, sizes=(0.1, 0.2)).of_task("car", target=True)
     bins = [one for one in found if one.name == "car"]
     assert sum(one.holds.astype(int) for one in bins).tolist() == [1] * len(data)
     for one in bins:
@@ -495,6 +497,61 @@ def test_bins_of_sizes_take_the_place_of_quantiles(data):
             "ascending fractions",
             kind=ParameterError,
         )
+
+
+def at_places(*, at_edge=0.2, off_center=0.2, seed=0, n=500):
+    """Boats, 100 of 500 of them at the edge and another 100 off the center; the share missed."""
+    random = np.random.default_rng([4, seed])
+    places = random.permutation(np.repeat([0, 1, 2, 2, 2], n // 5))
+    side = random.integers(5, 15, n)
+    left = np.choose(places, [0, 3, random.integers(30, 45, n)])
+    objects = pl.DataFrame({
+        "image_id": range(n), "class": "boat", "left": left * 1.0, "top": 40.0,
+        "width": side * 1.0, "height": side * 1.0, "area": side * side * 1.0, "crowd": False,
+        "ignore": False,
+    })  # fmt: skip
+    images = pl.DataFrame({"image_id": range(n), "split": "test", "width": 100, "height": 100})
+    shares = np.stack([side**2 / 1e4, 0.2 * (random.random(n) < 0.4)], axis=1)
+    data = Dataset.build(images, ["boat", "dock"], csr_array(shares), objects=objects)
+    wrong = random.random(n) < np.choose(places, [at_edge, off_center, 0.2])
+    return data, pl.DataFrame({"image_id": range(n), "task": "boat", "logit": 1.0 - 2 * wrong})
+
+
+def test_positions_of_objects_are_conditions():
+    """At the edge and off the center are two slices, tested among objects of the same size."""
+    data, answers = at_places(at_edge=0.5)
+    found = find_slices(data, answers)
+    row = found.table.row(0, named=True)
+    assert row["conditions"] == ["with the largest boat at the edge of the image"]
+    assert (row["phi"], row["n"]) == ("present(boat) AND at_edge(boat)", 100)
+    assert (row["confirmed"], row["by_size"], row["about"]) == (True, True, ["position of boat"])
+    sentence = "Boats with the largest boat at the edge of the image: "
+    assert found.sentences(1)[0].startswith(sentence)
+    row = find_slices(*at_places(at_edge=0.6, off_center=0.6)).table.row(0, named=True)
+    assert row["phi"] == "present(boat) AND off_center(boat)"
+    bare = Dataset.build(data.images, data.classes, data.areas)
+    fewer = find_slices(bare, answers).settings["tested"]["conditions"]
+    assert found.settings["tested"]["conditions"] == fewer + 2
+    assert not any("position" in name for row in find_slices(bare, answers).table["about"]
+                   for name in row)  # fmt: skip
+    # a box that is not known leaves the position unknown, not false
+    some = data.objects.with_columns(crowd=pl.col("image_id") % 9 == 0)
+    holes = Dataset.build(data.images, data.classes, data.areas, objects=some)
+    found = [c for c in conditions_on(holes.select(rows=np.arange(250)), holes).of_task(
+        "boat", target=True) if c.name == "position of boat"]  # fmt: skip
+    assert [c.phi for c in found][:2] == [
+        "at_edge(boat) IS NOT NULL AND at_edge(boat)",
+        "at_edge(boat) IS NOT NULL AND NOT at_edge(boat)",
+    ]
+    for one in found:
+        marks = Attribute(one.phi).fit(holes).phi(holes, "boat")
+        assert marks[:250].tolist() == one.holds.tolist()
+        assert not one.holds[::9].any()
+
+
+def test_noise_at_places_is_rarely_confirmed():
+    found = [find_slices(*at_places(seed=seed)) for seed in range(40)]
+    assert sum(slices.table["confirmed"].any() for slices in found) <= 3
 
 
 def test_words_of_captions_are_conditions():
@@ -512,7 +569,7 @@ def test_words_of_captions_are_conditions():
     frequent = {w for w, k in counted.items() if k >= 20 and len(w) > 1 and w != "the"}
     assert {one.name for one in words} == frequent >= {"boat", "boats", "word0", "on"}
     assert all(one.holds.tolist() == [one.name in text for text in texts] for one in words)
-    others = conditions_on(data, stop_words=()).of_task("boat", size=False, own_words={"boat"})
+    others = conditions_on(data, stop_words=()).of_task("boat", target=False, own_words={"boat"})
     assert {"dock", "boats"} <= {one.name for one in others}
     assert "boat" not in {one.name for one in others}
     about = {name for row in found.table["about"] for name in row}

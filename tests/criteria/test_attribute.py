@@ -15,7 +15,7 @@ from scipy.sparse import csr_array
 
 from nooch.base.errors import FormatError, InputError, ParameterError
 from nooch.criteria.attribute import Attribute, FittedAttribute
-from nooch.criteria.phi import parse
+from nooch.criteria.phi import condition_texts, parse
 from nooch.criteria.presets import PRESETS, phi_preset
 from nooch.data import Dataset
 
@@ -290,6 +290,79 @@ def test_words_of_captions():
     fails(lambda: marked("word('!')", data), "has no word", kind=ParameterError)
     image = data.select(rows=np.array([0]))
     assert Attribute("word(boat)").fit(image).explain(image, "bird").startswith("word(boat) = TRUE")
+
+
+def boxed(n=400, seed=0, **unknown):
+    """Random boxes, many at the edge or beyond it, in pixels or, without a size, in fractions."""
+    random = np.random.default_rng(seed)
+    sized = random.random(n) < 0.7
+    wide, tall = np.where(sized, 200, 1), np.where(sized, 100, 1)
+    image = np.sort(random.integers(0, n, 2 * n))
+    low = random.choice([-0.02, 0, 0.005, 0.01, 0.02, 0.35, 0.6], (2 * n, 2))
+    high = np.maximum(low, random.choice([0.1, 0.5, 0.65, 0.985, 0.99, 1, 1.01], (2 * n, 2)))
+    objects = pl.DataFrame({
+        "image_id": image, "class": random.choice(["bird", "cat"], 2 * n),
+        "left": low[:, 0] * wide[image], "top": low[:, 1] * tall[image],
+        "width": (high - low)[:, 0] * wide[image], "height": (high - low)[:, 1] * tall[image],
+        "area": random.choice([1.0, 2.0, 3.0], 2 * n), "crowd": random.random(2 * n) < 0.2,
+        "ignore": random.random(2 * n) < 0.2,
+    })  # fmt: skip
+    images = pl.DataFrame({"image_id": range(n), "split": ["train", "test"] * (n // 2)})
+    sizes = (pl.Series(name, of).set(~pl.Series(sized), None)
+             for name, of in (("width", wide), ("height", tall)))  # fmt: skip
+    present = np.where(random.random((n, 3)) < 0.1, 0.2, 0)
+    present[image, [CLASSES.index(name) for name in objects["class"]]] = 0.2
+    return Dataset.build(
+        images.with_columns(sizes), CLASSES, csr_array(present), objects=objects, **unknown
+    )
+
+
+def position_of_largest(data, name, function):
+    """By plain loops: True or False, None where it is unknown."""
+    for row, image in enumerate(data.images.rows(named=True)):
+        largest = None
+        for box in data.objects.rows(named=True):
+            is_own = (box["image_id"], box["class"]) == (image["image_id"], name)
+            if is_own and not box["crowd"] and not box["ignore"]:
+                largest = box if largest is None or box["area"] > largest["area"] else largest
+        label = data.labels(name, unknown=False)[row]
+        unknown = data.unknown_labels(name)
+        if unknown is not None and unknown[row]:
+            yield None
+        elif not label or largest is None:
+            yield None if label else False
+        else:
+            gaps = []
+            for start, extent, size in (("left", "width", "width"), ("top", "height", "height")):
+                ends = [largest[start], largest[start] + largest[extent]]
+                low, high = (end / (image[size] or 1) for end in ends)
+                if function == "off_center":
+                    low = high = (min(max(low, 0), 1) + min(max(high, 0), 1)) / 2
+                gaps += [low, 1 - high]
+            gap = min(gaps)
+            yield gap <= 0.01 + 1e-9 if function == "at_edge" else gap < 0.2 - 1e-9
+
+
+@pytest.mark.parametrize("function", ["at_edge", "off_center"])
+def test_positions_of_largest_objects(function):
+    unknown = np.random.default_rng(1).random((400, 3)) < 0.1
+    for data in (boxed(), boxed(seed=1, unknown=unknown)):
+        for name in ("bird", "cat"):
+            expected = [*position_of_largest(data, name, function)]
+            assert min(expected.count(value) for value in (True, False, None)) > 20
+            call = f"{function}({name})"
+            gaps = data.unknown_labels("sky-other")
+            for phi, value in ((call, True), (f"NOT {call}", False)):
+                assert marked(f"{call} IS NOT NULL AND {phi}", data, "sky-other") == [
+                    row for row, one in enumerate(expected)
+                    if one is value and (gaps is None or not gaps[row])
+                ]  # fmt: skip
+            fails(lambda call=call, data=data: marked(call, data), f"{call} is null", "IS NOT NULL")
+    assert Attribute(call).reads == ("objects",)
+    without = Dataset.build(data.images, CLASSES, data.areas)
+    fails(lambda: marked(call, without), "no objects with boxes", kind=ParameterError)
+    words = condition_texts(f"present(bird) AND NOT {call}")
+    assert words[1].startswith("with the largest cat ")
 
 
 def test_columns_that_do_not_matter_are_not_named():

@@ -19,6 +19,7 @@ from nooch.base.errors import some_of
 from nooch.base.words import counted, plural, readable
 from nooch.criteria import FittedCE, FittedContext
 from nooch.criteria.attribute import Attribute, FittedAttribute
+from nooch.criteria.conditions import position_of
 from nooch.criteria.phi import identifier
 from nooch.data import Dataset
 from nooch.data.any_class import OBJECT
@@ -295,7 +296,7 @@ def change_findings(comparison: RunComparison, sources: AnswerSources) -> list[E
 def slice_findings(
     slices: Slices, named: set[tuple[str, str]], sources: AnswerSources
 ) -> tuple[list[ErrorFinding], list[str]]:
-    """Slices that are confirmed, of context and of size, and sentences on the first others.
+    """Slices that are confirmed, of context and of the object, and sentences on the first others.
 
     ``named``: (task, class) that findings by context are about; what slices say of them again is
     left out, and of the others the first slice is taken.
@@ -333,8 +334,9 @@ def slice_errors(row: Mapping[str, Any]) -> tuple[str, tuple[Rate, Rate]]:
 def _of_slice(row: Mapping[str, Any], sources: AnswerSources) -> ErrorFinding:
     task, (errors, rates) = row["task"], slice_errors(row)
     points = row["effect"] if row["by_size"] else None
+    of_object = {task, position_of(task)} & {*row["about"]}
     finding = ErrorFinding(
-        "size" if task in row["about"] else "context", task, row["run"], row["side"], errors,
+        "object" if of_object else "context", task, row["run"], row["side"], errors,
         compared(errors, rates, points, task), size_effect(row) or false_box_words(row),
         row["low"], rates,
         [*dict.fromkeys([*(n for n in row["about"] if n in sources.judged.part.classes), task])],
@@ -380,7 +382,7 @@ def _confused(
 
 def verdict(findings: Sequence[ErrorFinding], table: pl.DataFrame, sources: AnswerSources) -> str:
     """The first finding; without one of context or confusions, what was compared."""
-    first = next((one for one in findings if one.kind != "size"), None)
+    first = next((one for one in findings if one.kind != "object"), None)
     if first is not None:
         return first.sentence
     who = some_of([model_name(run.run) for run in sources.judged.without_baseline.runs])

@@ -480,14 +480,14 @@ def find_slices(
 ) -> Slices:
     """Search slices of one and two conditions on which a model errs more often than elsewhere.
 
-    Conditions are presences, absences and large areas of classes, the size of the target (for
-    positives), attribute columns and words of captions; they need not be context cues. Labels that
-    exclude each other are not conditions. Each condition is tested on all images. Pairs of
-    conditions are searched in each half of the images, which a hash of the id or group decides, and
-    tested in the other; a pair is dropped if one of its conditions errs as often on its own, and a
-    slice where another one has nearly the same images. The chance that anything is confirmed where
-    nothing errs more often is 5%, over all runs, tasks and sides. Misses are tested within
-    quartiles of the target's area, unless the slice is about its size.
+    Conditions are presences, absences and large areas of classes, the size of the target and the
+    position of its largest box (for positives), attribute columns and words of captions; they need
+    not be context cues. Labels that exclude each other are not conditions. Each condition is tested
+    on all images. Pairs of conditions are searched in each half of the images, which a hash of the
+    id or group decides, and tested in the other; a pair is dropped if one of its conditions errs as
+    often on its own, and a slice where another one has nearly the same images. The chance that
+    anything is confirmed where nothing errs more often is 5%, over all runs, tasks and sides.
+    Misses are tested within quartiles of the target's area, unless the slice is about its size.
 
     Args:
         data: the annotated images.
@@ -611,7 +611,7 @@ def _of_task(
     for side, of_side in (("positive", labels), ("negative", ~labels)):
         missed = side == "positive"
         any_class = task in OF_ANY_CLASS
-        known = conditions.all.of_task(task, size=missed and not any_class, own_words=own)
+        known = conditions.all.of_task(task, target=missed and not any_class, own_words=own)
         known = [condition for condition in known if condition.name not in OF_ANY_CLASS]
         kept = _distinct(known, of_side, least, units)
         of_images = conditions.counts(kept, of_side) if kept else []

@@ -81,6 +81,11 @@ def with_article(name: str) -> str:
     return f"{'an' if _VOWEL_SOUND.match(words.lower()) else 'a'} {words}"
 
 
+def position_words(name: str, function: str, *, holds: bool) -> str:
+    """A condition on the position of a class: "with the largest car at the edge of the image"."""
+    return f"with the largest {readable(name)} {POSITIONS[function][not holds]}"
+
+
 def _last_word(name: str) -> str:
     return readable(name).rpartition(" ")[2].lower()
 
@@ -147,6 +152,11 @@ def unit_notes(group: str | None) -> list[str]:
 
 CAPTIONED = " in the caption"
 """Ending of a condition on a word."""
+POSITIONS = {
+    "at_edge": ("at the edge of the image", "away from the edge of the image"),
+    "off_center": ("off the center of the image", "near the center of the image"),
+}
+"""Functions of phi on the position of an object, where they are true and where false, in words."""
 _DEVICES = ("scanner", "camera", "device", "sensor", "microscope", "phone")
 """Columns of what took the image, whose values are read as names of it."""
 

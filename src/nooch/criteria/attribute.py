@@ -23,6 +23,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from nooch.base.errors import InputError, ParameterError
+from nooch.base.words import POSITIONS
 from nooch.criteria.attribute_values import (
     AttributeState,
     no_value,
@@ -64,8 +65,10 @@ class Attribute:
     Attributes:
         phi: a condition over attribute columns, ``y`` (the task's label, 0 or 1), class names
             (presence, 0 or 1), ``present(class)`` (true or false), ``area(class)`` (a fraction
-            of the image, 0 if it is absent) and ``word(text)`` (whether a caption has these words),
-            such as ``place != y``, ``unseen(camera) AND year >= 2013`` or ``present(sky) AND
+            of the image, 0 if it is absent), ``at_edge(class)`` (the box of its largest object
+            comes within 1% of the frame), ``off_center(class)`` (that box's center is within 20% of
+            an edge) and ``word(text)`` (whether a caption has these words), such as
+            ``place != y``, ``unseen(camera) AND year >= 2013`` or ``present(sky) AND
             area(road) > 0.1``; the presets are the conditions of Table 1.
 
     Examples:
@@ -84,9 +87,10 @@ class Attribute:
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """Captions, if words are asked for."""
+        """Captions, if words are asked for, and objects, if positions are."""
         functions = {function for function, _ in parse(self.phi).calls.values()}
-        return ("captions",) if "word" in functions else ()
+        needs = {"word": "captions", **dict.fromkeys(POSITIONS, "objects")}
+        return tuple(sorted({needs[name] for name in functions if name in needs}))
 
     def partial(self, shard: Dataset, tasks: Sequence[str] = ()) -> AttributeState:
         """The values of a part for each ``unseen(column)``; phi's types are checked for every task.
@@ -150,7 +154,7 @@ class FittedAttribute(MarkFitted):
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """Captions, if words are asked for."""
+        """As the criterion's."""
         return self.criterion.reads
 
     def parameters(self) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import difflib
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from nooch.base.errors import Command, InputError, ParameterError, some_of
 from nooch.base.words import padded_words
 from nooch.criteria.phi import Phi, identifier, json_values
 from nooch.data import Dataset
+from nooch.data.objects import largest_boxes, needed_objects
 from nooch.data.table_schema import PROPERTIES
 
 LABELS = ("y", "label")
@@ -65,9 +66,45 @@ def _has_word(data: Dataset, text: str) -> pl.Series:
     return places.join(rows, on="row", how="left", maintain_order="left")["has"]
 
 
+EDGE, OFF_CENTER = 0.01, 0.2
+"""Distances from the nearest edge, as fractions of the width or height: a box that is ``at_edge``
+has this one at most, and a center that is ``off_center`` less than this one.
+"""
+
+
+def _gap(*edges: pl.Expr) -> pl.Expr:
+    # rounded, so that left and right edges agree
+    return pl.min_horizontal(*edges).round(9)
+
+
+_LEFT, _TOP, _RIGHT, _BOTTOM = map(pl.col, ("left", "top", "right", "bottom"))
+_X, _Y = (
+    (low.clip(0, 1) + high.clip(0, 1)) / 2 for low, high in ((_LEFT, _RIGHT), (_TOP, _BOTTOM))
+)
+_AT_EDGE = _gap(_LEFT, _TOP, 1 - _RIGHT, 1 - _BOTTOM) <= EDGE
+"""The box comes within 1% of the frame or leaves it: the object may be truncated. Annotators round,
+and how much of an object is cut off (KITTI's ``truncated``) no box shows.
+"""
+_OFF_CENTER = _gap(_X, _Y, 1 - _X, 1 - _Y) < OFF_CENTER
+"""The center of the box, cut at the frame, lies in the outer two of the five rings of
+Zone Evaluation (Zheng et al., TPAMI 2024).
+"""
+
+
+def _of_largest(test: pl.Expr, data: Dataset, name: str) -> pl.Series:
+    """A test of the box of the class's largest object: false in images without the class, null
+    where the class or its box is unknown.
+    """
+    present = _present(data, name).cast(pl.Boolean)
+    boxes = largest_boxes(needed_objects(data.objects), data.images, name)
+    return present & boxes.select(test).to_series()
+
+
 CALLS: Mapping[str, Callable[[Dataset, str], pl.Series]] = {
     "area": lambda data, name: pl.Series(data.area(name, unknown=np.nan)),
     "present": lambda data, name: _present(data, name).cast(pl.Boolean),
+    "at_edge": partial(_of_largest, _AT_EDGE),
+    "off_center": partial(_of_largest, _OFF_CENTER),
     "word": _has_word,
 }
 """Functions of phi -> their value for each image."""

@@ -1,7 +1,7 @@
 """Conditions: named yes/no statements about images, each an expression of phi.
 
-Classes that are present, absent or cover much, the size of the target, attribute columns
-by value or quartile, and words of captions. Slices search them, and phi takes any of them.
+Classes that are present, absent or cover much, the size and position of the target, attribute
+columns by value or quartile, and words of captions. Slices search them, and phi takes any of them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,16 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from nooch.base.words import CAPTIONED, plural, readable, value_words, with_article
+from nooch.base.words import (
+    CAPTIONED,
+    POSITIONS,
+    plural,
+    position_words,
+    readable,
+    value_words,
+    with_article,
+)
+from nooch.criteria.attribute_values import CALLS
 from nooch.criteria.phi import KINDS, identifier, literal_text
 from nooch.data import Dataset
 from nooch.data.splits import unit_numbers
@@ -101,18 +110,19 @@ class ImageConditions:
         return [*chain(*self._of_classes.values()), *self._of_columns, *self._of_words]
 
     def of_task(
-        self, task: str, *, size: bool, own_words: Collection[str] = ()
+        self, task: str, *, target: bool, own_words: Collection[str] = ()
     ) -> list[ImageCondition]:
-        """Conditions on other classes, on columns and on words but the task's own; with ``size``
-        also of the target's area.
+        """Conditions on other classes, on columns and on words but the task's own; with ``target``
+        also on the area and position of the task's own objects.
         """
         others = [c for name, some in self._of_classes.items() if name != task for c in some]
-        sizes: Iterable[ImageCondition] = ()
-        if size and self.data.has_areas:
+        own: Iterable[ImageCondition] = _of_position(self.data, task, self.whole) if target else ()
+        if target and self.data.has_areas:
             sizes = _of_size(self.data, task, self.whole)
             sizes = _of_bins(self.data, task, self.whole, self.sizes) if self.sizes else sizes
+            own = chain(sizes, own)
         words = [condition for condition in self._of_words if condition.name not in own_words]
-        return [*others, *sizes, *self._of_columns, *words]
+        return [*others, *own, *self._of_columns, *words]
 
 
 def _guarded(value: str, test: str, *, holes: bool) -> str:
@@ -173,6 +183,24 @@ def quartiles(values: pl.Series) -> list[tuple[str, float]]:
     """Sign and number of the conditions on numbers: up to the first quartile, from the third on."""
     numbers = values.cast(pl.Float64).fill_nan(None).drop_nulls().to_numpy()
     return [*zip(BEYOND, np.quantile(numbers, [0.25, 0.75]).tolist(), strict=True)]
+
+
+def _of_position(data: Dataset, task: str, whole: Dataset) -> Iterator[ImageCondition]:
+    """The functions of phi on the position of the task's largest object, and their opposites."""
+    if data.objects is None:
+        return
+    for function in POSITIONS:
+        call, holes = f"{function}({identifier(task)})", CALLS[function](whole, task).has_nulls()
+        values = CALLS[function](data, task)
+        for test, true in ((call, values), (f"NOT {call}", ~values)):
+            text = position_words(task, function, holds=test == call)
+            phi, holds = _guarded(call, test, holes=holes), true.fill_null(value=False).to_numpy()
+            yield ImageCondition(position_of(task), text, phi, holds)
+
+
+def position_of(task: str) -> str:
+    """The name of conditions on the position of a task's objects."""
+    return f"position of {task}"
 
 
 def _of_column(values: pl.Series, whole: pl.Series) -> Iterator[ImageCondition]:

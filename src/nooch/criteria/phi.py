@@ -25,7 +25,7 @@ from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import ErrorLevel, SqlglotError
 
 from nooch.base.errors import ParameterError, reason_of
-from nooch.base.words import CAPTIONED, with_article
+from nooch.base.words import CAPTIONED, POSITIONS, position_words, with_article
 
 NUMBER, TEXT, BOOLEAN = "a number", "text", "a Boolean"
 DATE, TIME, ZONED = "a date", "a time", "a time with a zone"
@@ -312,7 +312,7 @@ _BUILDERS: dict[type, Callable[[Node, Scope], Term]] = {
 }
 
 
-FUNCTIONS = ("area", "present", "word")
+FUNCTIONS = ("area", "present", *POSITIONS, "word")
 """Those of a class or of words, which have a value for each image."""
 MAX_LENGTH = 20_000
 """Characters of an expression."""
@@ -322,7 +322,7 @@ MAX_SHOWN = 60
 ALLOWED = (
     "names, numbers, 'text', TRUE, FALSE, = != < <= > >=, AND, OR, NOT, IN (values), BETWEEN, IS"
     " [NOT] NULL, + - * / %, ( ), ln(x), abs(x), unseen(column), area(class), present(class),"
-    " word(text)"
+    " at_edge(class), off_center(class), word(text)"
 )
 
 # sqlglot's own dialect: double quotes for names, single for text, doubled to escape
@@ -357,8 +357,8 @@ _REMEDIES: dict[type, str] = {
     ),
     exp.In: "list the values themselves: name IN ('a', 'b')",
     exp.Is: "IS is for NULL; write name = TRUE",
-    exp.Func: "the functions are ln(x), abs(x), unseen(column), area(class), present(class) and"
-    " word(text); compute others as a column",
+    exp.Func: "the functions are ln(x), abs(x), unseen(column), area(class), present(class),"
+    " at_edge(class), off_center(class) and word(text); compute others as a column",
 }
 _ELSE = "compute it as a column of the table; put a name that SQL reserves in double quotes"
 
@@ -372,7 +372,7 @@ class Phi:
         tree: sqlglot's tree, which contains only what is allowed.
         names: the names that occur in it, in their order, without the names of ``calls``.
         unseen: the names inside ``unseen(...)``.
-        calls: text of each ``area(...)``, ``present(...)`` and ``word(...)`` -> function, class or
+        calls: text of each call of ``FUNCTIONS``, such as ``area(road)`` -> function, class or
             words.
     """
 
@@ -434,9 +434,12 @@ def condition_texts(text: str) -> list[str]:
         absent = type(node) is exp.Not
         call = node.this if absent else node
         function = call.name.lower() if type(call) is exp.Anonymous else ""
+        name = call.expressions[0].name if function else ""
+        if function in POSITIONS:
+            texts.append(position_words(name, function, holds=not absent))
+            continue
         if function not in {"present", "word"} or (absent and function == "word"):
             return []
-        name = call.expressions[0].name
         word = f"'{name}'{CAPTIONED}" if function == "word" else with_article(name)
         texts.append(f"{'without' if absent else 'with'} {word}")
     return texts

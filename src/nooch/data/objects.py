@@ -111,6 +111,25 @@ def needed_objects(objects: pl.DataFrame | None) -> pl.DataFrame:
     return objects
 
 
+def largest_boxes(objects: pl.DataFrame, images: pl.DataFrame, name: str) -> pl.DataFrame:
+    """The box of a class's largest object in each image: ``left, top, right, bottom`` as fractions
+    of the image's width and height, (n_images,); null without one. Largest is the annotated area,
+    of equals the first; crowds and ignored objects do not count.
+    """
+    own = objects.filter(~pl.col("crowd"), ~pl.col("ignore"), pl.col("class").cast(str) == name)
+    ordered = own.sort("area", descending=True, maintain_order=True)
+    largest = ordered.unique("image_id", keep="first")
+    sizes = images.select("image_id", wide=pl.col("width").fill_null(1),
+                          tall=pl.col("height").fill_null(1))  # fmt: skip
+    left, top, width, height = map(pl.col, BOX)
+    return sizes.join(largest, on="image_id", how="left", maintain_order="left").select(
+        left=left / pl.col("wide"),
+        top=top / pl.col("tall"),
+        right=(left + width) / pl.col("wide"),
+        bottom=(top + height) / pl.col("tall"),
+    )
+
+
 def check_objects(
     objects: pl.DataFrame, images: pl.DataFrame, classes: Sequence[str]
 ) -> pl.DataFrame:

@@ -41,7 +41,7 @@ KINDS = {
     **dict(zip(CHANGES, _OF_CHANGES, strict=True)),
     "context": "Context",
     "confusion": "Classes taken for others",
-    "size": "Size of the object",
+    "object": "Size and position of the object",
 }
 """Kind of finding -> its title, in the order in which they are shown."""
 _COMMENT = 65_536
@@ -72,7 +72,7 @@ class ErrorFinding:
     """Images in which a model errs more often.
 
     Attributes:
-        kind: ``context``, ``confusion`` or ``size``; of a run and its baseline ``worse``,
+        kind: ``context``, ``confusion`` or ``object``; of a run and its baseline ``worse``,
             ``better`` or ``unchanged``.
         task: a class.
         run: name of the run that errs; ``side``: ``positive`` or ``negative``.
