@@ -451,6 +451,17 @@ def test_conditions_judge_models_by_their_folders(models, tmp_path, run_cli):
           kind=ParameterError)  # fmt: skip
 
 
+@pytest.mark.parametrize("condition", ["worse", "context"])
+def test_a_gate_of_a_leaderboard_that_judges_nothing_fails(tmp_path, condition):
+    few = (DATA.images["split"] == "train") | (pl.int_range(len(DATA), eager=True) < 60)
+    suite = nooch.find(DATA.select(rows=few.to_numpy()), nooch.CE(), tasks=["car"], splits=["test"])
+    asked = draw_questions(suite, suite.keys, Draw()).frame.with_columns(answer=pl.lit("Yes."))
+    for name in ("old", "new"):
+        put(tmp_path, name, asked.with_columns(note=pl.lit(name)))
+    (one,) = leaderboard(tmp_path, suite=suite, baseline="old", fail_if=[condition]).verdicts
+    assert (one.run, one.task, one.value, one.fired) == ("new", "", None, True)
+
+
 def test_conditions_judge_answers_and_captions_each_among_themselves(models):
     """They are about other images: the value of a condition is the rate that is ranked."""
     ids = QUESTIONS["image_id"].unique(maintain_order=True)

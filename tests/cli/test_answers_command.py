@@ -181,6 +181,10 @@ def test_captions(run_cli, tmp_path):
     (tmp_path / "old.json").write_text(json.dumps(rows))
     both = run_cli(f"{gate} worse --overwrite --baseline old.json --format json").ok().json
     assert (both["conditions"], both["failed"]) == (1, [])
+    (tmp_path / "few.json").write_text(json.dumps(rows[:10] + rows[-10:]))
+    few = run_cli(f"{gate} context --overwrite".replace("model.json", "few.json"))
+    assert few.code == 1
+    assert "failed: context: few: nothing can be compared: too few images" in few.out
     shown = json.loads(run_cli(f"captions {SUITE} model.json --format json").ok().out)
     assert len(shown["scores"]) > 10
     for wrong, part in (

@@ -430,7 +430,50 @@ def test_evaluate_judges_runs_against_a_file(tmp_path, run_cli):
     run_cli(f"{asked} --fail-if 'error@hard_negative > old'").ok()
 
 
-def test_a_gate_that_compares_nothing_fails(tmp_path, run_cli):
+CONDITIONS = (
+    "worse", "context", "error@hard_positive > 2", "error@hard_positive[ce,average] > 2",
+    "error@hard_positive > baseline + 0.9", "other error@hard_positive > old + 0.9",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def one_small():
+    """Cows are never in a misleading context in the test split."""
+    data, random = _data(), np.random.default_rng(1)
+    usual = data.labels("cow") == data.labels("grass")
+    data = data.select(rows=usual | (data.images["split"] == "train").to_numpy())
+    return _suite(data), *(_run(name, data, random) for name in ("old", "new", "other"))
+
+
+def _of_tasks(run, *tasks):
+    rows = [TASKS.index(task) for task in tasks]
+    return Predictions(run.run, run.image_ids, tasks, run.values[rows], "logit")
+
+
+@pytest.mark.parametrize("condition", CONDITIONS)
+def test_a_condition_that_judges_nothing_of_a_run_fires(one_small, condition):
+    suite, old, new, other = one_small
+    asked = {"reading": {"ignore_unknown": True}, "metrics": ["error"], "baseline": "old"}
+
+    def verdicts(*runs):
+        found = evaluate(suite, list(runs), fail_if=[condition], **asked).verdicts
+        return {v.task: (v.value, v.fired) for v in found if v.run == "other"}
+
+    of_cows = _of_tasks(other, "cow")
+    # next to a run that is judged as well
+    for runs in ([_of_tasks(old, "cow"), of_cows], [old, new, of_cows]):
+        assert {*verdicts(*runs).values()} == {(None, True)}
+    # of a task next to others, a score is undefined, which fires
+    of_tasks = verdicts(old, other)
+    whole = condition in {"worse", "context"}
+    assert of_tasks.pop("cow", (None, not whole)) == (None, not whole)
+    assert of_tasks
+    assert None not in dict(of_tasks.values())
+    if "other" not in condition:
+        fails(lambda: verdicts(old), "old is the only run", kind=ParameterError)
+
+
+def test_a_gate_that_judges_nothing_fails(tmp_path, run_cli):
     data = planted_data()
     is_test = (data.images["split"] == "test").to_numpy()
     data = data.select(rows=~is_test | (np.cumsum(is_test) <= 40))
@@ -438,13 +481,41 @@ def test_a_gate_that_compares_nothing_fails(tmp_path, run_cli):
     for name, missed in (("new", 1.0), ("old", 0.0)):
         frame = planted_predictions(data, missed=missed)
         frame.filter(data.images["split"] == "test").write_csv(tmp_path / f"{name}.csv")
-    gate = f"--baseline {tmp_path / 'old.csv'} --bootstrap 0 --fail-if worse --format json"
     words = f"check {tmp_path / 'data'} {tmp_path / 'new.csv'} --out {tmp_path / 'a'} --min-hard 2"
-    for command in (words, f"evaluate {tmp_path / 'a/suite'} {tmp_path / 'new.csv'}"):
-        done = run_cli(f"{command} {gate}")
-        (failed,) = done.json["failed"]
-        assert (done.code, failed["value"]) == (1, None)
-        assert failed["reason"].startswith("Nothing can be compared with old: too few images")
-        assert any(note.startswith("not compared with old: car") for note in done.json["notes"])
+    for gate in ("worse", "context"):
+        asked = f"--baseline {tmp_path / 'old.csv'} --bootstrap 0 --fail-if {gate} --format json"
+        for command in (words, f"evaluate {tmp_path / 'a/suite'} {tmp_path / 'new.csv'}"):
+            report = f"--junit {tmp_path / 'gate.xml'} --overwrite"
+            done = run_cli(f"{command} {asked} {report}")
+            (failed,) = done.json["failed"]
+            assert (done.code, failed["run"], failed["value"]) == (1, "new", None)
+            assert failed["reason"].startswith("nothing can be compared: too few images")
+            (case,) = ET.fromstring((tmp_path / "gate.xml").read_bytes())[0]
+            assert [child.tag for child in case] == ["failure"]
+            named = any(n.startswith("not compared with old: car") for n in done.json["notes"])
+            assert named or gate == "context"
     opens = (tmp_path / "a" / "findings.md").read_text("utf-8").splitlines()[0]
     assert opens.startswith("## Nothing can be compared with old")
+
+
+def test_tasks_that_a_gate_does_not_judge_are_named(one_small, tmp_path, run_cli):
+    suite, *runs = one_small
+    save_suite(suite, tmp_path / "suite")
+    for run in runs[:2]:
+        frame = pl.concat(
+            pl.DataFrame({"image_id": run.image_ids, "task": task, "logit": logits})
+            for task, logits in zip(TASKS, run.values, strict=True)
+        )
+        frame.write_csv(tmp_path / f"{run.run}.csv")
+    command = f"evaluate {tmp_path / 'suite'} {tmp_path / 'new.csv'} --ignore-unknown"
+    gate = f"--baseline {tmp_path / 'old.csv'} --fail-if worse --junit {tmp_path / 'gate.xml'}"
+    done = run_cli(f"{command} {gate}").ok()
+    assert "not judged: worse: cow: nothing can be compared: too few" in " ".join(done.err.split())
+    assert "none of 2 values fires" in done.err
+    (suite,) = ET.fromstring((tmp_path / "gate.xml").read_bytes())
+    assert (suite.get("tests"), suite.get("skipped"), suite.get("failures")) == ("3", "1", "0")
+    assert [case.get("name") for case in suite if case.find("skipped") is not None] == [
+        "worse: cow, test"
+    ]
+    shown = run_cli(f"{command} {gate} --overwrite --format json").ok().json
+    assert [(one["run"], one["task"]) for one in shown["not_judged"]] == [("new", "cow")]

@@ -44,6 +44,7 @@ from nooch.evaluation.findings import (
     Findings,
     checked_split,
     compare_contexts,
+    judged_contexts,
     outcomes_of,
 )
 from nooch.evaluation.judged import BoxThreshold, JudgedRuns, judge_runs, known_labels
@@ -385,21 +386,17 @@ def check(
             many = len(suite.tasks) > _MANY_TASKS
             bootstrap = 200 if many else 1000
             notes += ["intervals use 200 resamples (more than 20 tasks)"] if many else []
-        scored = [run for run in runs if set(run.tasks) & set(suite.tasks)]
         plain = (
             baseline_runs(data, suite.tasks, split) if baselines and OBJECT not in predicted else []
         )
         scores = evaluate(
-            suite, replace(judged, runs=[*scored, *plain]), split=split, bootstrap=bootstrap,
+            suite, replace(judged, runs=[*runs, *plain]), split=split, bootstrap=bootstrap,
             seed=seed, fail_if=[c.text for c in conditions if c.metric in METRIC_NAMES],
             baseline=judged.baseline, progress=progress,
         )  # fmt: skip
         # the baselines are there to be compared with, not to be judged
-        named = [run.run for run in scored]
-        shown = scores.of_runs(named)
-        findings, comparison, whole_sets = _compared(
-            suite, replace(judged, runs=scored), split, conditions, progress
-        )
+        shown = scores.of_runs(names)
+        findings, comparison, whole_sets = _compared(suite, judged, split, conditions, progress)
         notes += comparison.notes if comparison is not None else []
         shown = replace(shown, verdicts=[*shown.verdicts, *whole_sets])
         scores = replace(scores, verdicts=shown.verdicts)
@@ -564,7 +561,7 @@ def _compared(
     elif judged.baseline is not None:
         problem = "runs are compared on images out of context, and there are none"
         raise InputError(problem, where="`baseline`", remedy=_CONTEXT)
-    verdicts = findings.judged() if CONTEXT in conditions else []
+    verdicts = judged_contexts([findings]) if CONTEXT in conditions else []
     if comparison is not None and WORSE in conditions:
         verdicts += comparison.judged()
     return findings, comparison, verdicts

@@ -360,7 +360,8 @@ def _judged(
     for of_captions in (False, True):
         part = [run for run in runs if (run.run in captions) == of_captions]
         own = {run.run for run in part}
-        texts = [text for text, of in needed.items() if of <= own]
+        # a baseline by itself is not judged
+        texts = [t for t, of in needed.items() if of <= own and (of or own != {baseline})]
         if not part or not texts:
             continue
         scores = evaluate(

@@ -34,7 +34,7 @@ from nooch.evaluation.metrics.proportions import (
 )
 from nooch.evaluation.predictions import Predictions
 from nooch.evaluation.rate_words import Rate, context_words, model_name, percent, started
-from nooch.evaluation.scores import WORSE, ConditionVerdict
+from nooch.evaluation.scores import WORSE, ConditionVerdict, verdicts_on_tasks
 from nooch.suites import ChallengeSet, Suite
 
 CHANGES = ("worse", "better", "unchanged")
@@ -63,12 +63,15 @@ class RunComparison(TabularResult):
     Attributes:
         table: a row for each run, task and side, see ``COLUMNS``; first what is worse, then better,
             by the end of the interval that is nearer to 0.
-        baseline: the baseline's name.
+        baseline: the baseline's name; ``others`` the names of the runs to compare with it.
+        places: tasks and splits on which they are to be compared.
         notes: what is compared, and which tasks are not.
     """
 
     table: pl.DataFrame
     baseline: str
+    others: Sequence[str]
+    places: Sequence[tuple[str, str]]
     notes: Sequence[str] = field(default=())
 
     @property
@@ -83,17 +86,20 @@ class RunComparison(TabularResult):
 
     @property
     def runs(self) -> list[str]:
-        """The runs that are compared with the baseline, those that are worse first."""
-        return self.table["run"].unique(maintain_order=True).to_list()
+        """The others, those that are worse first, and last those that cannot be compared."""
+        return list(dict.fromkeys([*self.table["run"], *self.others]))
 
     @property
     def sentences(self) -> list[str]:
         """The number of tasks on which each run is worse, better and unchanged; or that too few
         images are compared.
         """
-        few = "too few images are in misleading contexts"
-        nothing = f"Nothing can be compared with {printable(self.baseline)}: {few}"
-        return [self._sentence(run) for run in self.runs] or [nothing]
+        compared = self.table["run"].n_unique()
+        few, old = "too few images are in misleading contexts", printable(self.baseline)
+        rest = some_of([model_name(run) for run in self.runs[compared:]])
+        who = "Nothing can be" if not compared else f"{started(rest)} cannot be"
+        last = [f"{who} compared with {old}: {few}"] if rest else []
+        return [*map(self._sentence, self.runs[:compared]), *last]
 
     def _sentence(self, run: str) -> str:
         of_task: dict[str, str] = {}
@@ -117,19 +123,14 @@ class RunComparison(TabularResult):
         return self.table.filter(verdict=verdict).iter_rows(named=True)
 
     def judged(self) -> list[ConditionVerdict]:
-        """The condition ``worse`` of ``fail_if`` on each run and task; met if there is none."""
-        if not len(self):
-            return [ConditionVerdict(WORSE, "", "", "", "", None, True, self.sentences[0])]
-        verdicts = []
-        for (run, task, split), rows in self.table.group_by(
-            ["run", "task", "split"], maintain_order=True
-        ):
+        """The condition ``worse`` of ``fail_if`` on each run and task."""
+        judged = {}
+        for (run, task, split), rows in self.table.group_by("run", "task", "split"):
             worse = rows.filter(verdict="worse")
             shown = worse if worse.height else rows
             reason = "; ".join(change_sentence(row) for row in shown.iter_rows(named=True))
-            place = str(run), "", str(task), str(split), float(worse.height)
-            verdicts.append(ConditionVerdict(WORSE, *place, bool(worse.height), reason))
-        return verdicts
+            judged[str(run), str(task), str(split)] = worse.height, reason
+        return verdicts_on_tasks(WORSE, judged, self.runs, self.places)
 
 
 def change(row: Mapping[str, Any]) -> str:
@@ -199,13 +200,15 @@ def compare_runs(
                         rows.setdefault((run.run, *(row[name] for name in _KEYS)), row)
     tasks = dict.fromkeys(task for _, task, _ in keys)
     few = [readable(task) for task in tasks if not any(task == place[1] for place in rows)]
+    places = list(dict.fromkeys((task, split) for _, task, split in keys))
     name, number = printable(baseline), counted(len(rows), "comparison")
     what = "errors on the same images in misleading contexts"
     notes = [f"compared with {name}: {what}; {number}, corrected by Holm's procedure"]
     if few:
         what = f"fewer than {SMALLEST} {suite.unit_name} in a misleading context, or no predictions"
         notes.append(f"not compared with {name}: {some_of(few, 12)} ({what})")
-    return RunComparison(_judged([*rows.values()]), baseline, notes)
+    names = [run.run for run in others]
+    return RunComparison(_judged([*rows.values()]), baseline, names, places, notes)
 
 
 def paired_errors(

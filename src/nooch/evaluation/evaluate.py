@@ -38,7 +38,7 @@ from nooch.evaluation.boxes.effects import box_effects
 from nooch.evaluation.boxes.matched import IOU
 from nooch.evaluation.comparison import compare_runs
 from nooch.evaluation.context_changes import context_changes, with_baseline
-from nooch.evaluation.findings import judged_contexts
+from nooch.evaluation.findings import compare_contexts, judged_contexts
 from nooch.evaluation.judged import JudgedRuns, as_judged, with_thresholds
 from nooch.evaluation.metrics import ANSWER_METRICS, BOX_METRICS, METRIC_NAMES, METRICS
 from nooch.evaluation.prediction_files import PredictionSource, read_predictions, run_notes
@@ -394,7 +394,13 @@ def _scored(suite: Suite, runs: list[Predictions], plan: _Plan) -> Scores:
             verdicts += of_runs.judged()
             notes += of_runs.notes
         else:
-            verdicts += judged_contexts(suite, judged.without_baseline, keys, plan.progress)
+            new = judged.without_baseline
+            verdicts += judged_contexts(
+                [
+                    compare_contexts(suite, new, [k for k in keys if k[2] == split], plan.progress)
+                    for split in dict.fromkeys(key[2] for key in keys)
+                ]
+            )
     effects = box_effects(matched, thresholds, sample.suite, keys)
     return Scores(table, compared, notes, facts, verdicts, contexts, effects, changes)
 

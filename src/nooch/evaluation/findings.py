@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby, product
-from operator import itemgetter
 from pathlib import Path
 from typing import Any, Self
 
@@ -26,7 +24,7 @@ from nooch.evaluation.metrics.proportions import wilson_of_groups
 from nooch.evaluation.metrics.rate_gaps import rate_gap
 from nooch.evaluation.predictions import Predictions, positions, predicted_tasks, values_of
 from nooch.evaluation.rate_words import Rate, compared, context_words, error_words, in_full
-from nooch.evaluation.scores import CONTEXT, ConditionVerdict
+from nooch.evaluation.scores import CONTEXT, ConditionVerdict, verdicts_on_tasks
 from nooch.suites import ChallengeSet, Suite, as_suite
 
 SMALLEST = 20
@@ -134,19 +132,6 @@ class Findings(TabularResult):
         for row in worse.iter_rows(named=True):
             groups.setdefault((row["task"], row["cue"], row["phi"]), []).append(row)
         return sorted(groups.values(), key=lambda rows: rows[0]["cue"] is None)
-
-    def judged(self) -> list[ConditionVerdict]:
-        """The condition ``context`` of ``fail_if`` on each run and task, which is met if there are
-        findings.
-        """
-        verdicts = []
-        for run, task in product(self.settings["runs"], self.settings["tasks"]):
-            found = Findings(self.table.filter(run=run, task=task)).pairs
-            worst = "".join(f": {sentence(rows[0])}" for rows in found[:1])
-            reason = counted(len(found), "finding") + worst
-            place = run, "", task, self.settings["split"], float(len(found))
-            verdicts.append(ConditionVerdict(CONTEXT, *place, bool(found), reason))
-        return verdicts
 
     def sentences(self, most: int = 10) -> list[str]:
         """The worst findings in words."""
@@ -294,19 +279,21 @@ def compare_contexts(
     return Findings.from_rows(_said_once(rows), settings)
 
 
-def judged_contexts(
-    suite: Suite,
-    judged: JudgedRuns,
-    keys: Sequence[tuple[str, str, str]],
-    progress: Progress = no_progress,
-) -> list[ConditionVerdict]:
-    """``Findings.judged`` of each split; parameters as for ``compare_contexts``."""
-    by_split = groupby(sorted(keys, key=itemgetter(2)), itemgetter(2))
-    return [
-        verdict
-        for _, of_split in by_split
-        for verdict in compare_contexts(suite, judged, [*of_split], progress).judged()
-    ]
+def judged_contexts(findings: Sequence[Findings]) -> list[ConditionVerdict]:
+    """The condition ``context`` of ``fail_if`` on each run and task of the findings, one for each
+    split, which is met if there are some.
+    """
+    judged = {}
+    for of_split in findings:
+        enough = of_split.table.filter(pl.col("verdict") != VERDICTS[3])
+        for run, task, split in enough.select("run", "task", "split").unique().rows():
+            found = Findings(of_split.table.filter(run=run, task=task)).pairs
+            worst = "".join(f": {sentence(rows[0])}" for rows in found[:1])
+            judged[run, task, split] = len(found), counted(len(found), "finding") + worst
+    runs, places = findings[0].settings["runs"], [
+        (task, each.settings["split"]) for each in findings for task in each.settings["tasks"]
+    ]  # fmt: skip
+    return verdicts_on_tasks(CONTEXT, judged, runs, places)
 
 
 def _said_once(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -388,6 +388,9 @@ class Condition:
             ParameterError: a run that is not there, or two readings of the right side.
         """
         where = f"`fail_if` {self.text}"
+        if self.run is None and {*names} == {baseline}:
+            problem = f"{baseline} is the only run, and a baseline is not judged"
+            raise ParameterError(problem, where=where, allowed="another run")
         if self == WORSE and baseline is None:
             raise ParameterError("compares runs with a baseline, and none is named", where=where,
                                  give=({"baseline": ...}, {"fail_if": CONTEXT.text}))  # fmt: skip
@@ -420,7 +423,9 @@ class Condition:
 WORSE = Condition("worse", "comparison", "", None, None, ">", 0)
 """A run errs more often than the baseline in misleading contexts, see ``RunComparison.judged``."""
 CONTEXT = Condition("context", "findings", "", None, None, ">", 0)
-"""Errors are more frequent in a misleading context, see ``Findings.judged``."""
+"""Errors are more frequent in a misleading context, see ``judged_contexts``."""
+TOO_FEW = "nothing can be compared: too few images are in misleading contexts, or no predictions"
+"""Why ``worse`` or ``context`` is undefined."""
 
 
 @dataclass(frozen=True)
@@ -433,7 +438,8 @@ class ConditionVerdict:
             ``context``, which are on all sets, ``criterion`` is empty.
         value: the value, of a difference the difference, or None if it is undefined; of ``context``
             the number of findings, of ``worse`` of sides.
-        fired: whether the condition is true of it, or it is undefined.
+        fired: whether the condition is true of it, or it is undefined; a task with too few images
+            for ``worse`` or ``context`` fires only if the run has no other.
         reason: why, in words.
     """
 
@@ -475,6 +481,26 @@ def parse_condition(text: str, suite: Suite | None = None) -> Condition:
     return Condition(text.strip(), metric, subset, criterion, task, sign, bound, run, against)
 
 
+def verdicts_on_tasks(
+    condition: Condition,
+    judged: Mapping[tuple[str, str, str], tuple[int, str]],
+    runs: Sequence[str],
+    places: Sequence[tuple[str, str]],
+) -> list[ConditionVerdict]:
+    """A condition on what is ``judged``: (run, task, split) -> the number of what fires it, and
+    why. It fires for a run that is judged on none of the ``places`` (task, split); next to others,
+    a place with too few images does not.
+    """
+    verdicts = []
+    for run in runs:
+        some = any(name == run for name, *_ in judged)
+        for place in places if some else [("", "")]:
+            n, reason = judged.get((run, *place), (None, TOO_FEW))
+            value, fired = (None, not some) if n is None else (float(n), n > 0)
+            verdicts.append(ConditionVerdict(condition, run, "", *place, value, fired, reason))
+    return verdicts
+
+
 _PLACE = ("run", "criterion", "task", "split")
 
 
@@ -490,7 +516,7 @@ def judge(
     missing value fires it. A difference fires where its interval is beyond the margin. A
     ``baseline`` is only judged where a condition names it.
     """
-    verdicts: list[ConditionVerdict] = []
+    verdicts, named = list[ConditionVerdict](), table["run"].unique(maintain_order=True)
     for c in (c for c in conditions if c.metric in METRIC_NAMES):
         rows = table
         if c.against is not None:
@@ -507,16 +533,17 @@ def judge(
                 raise ParameterError(
                     problem, where=f"`fail_if` {c.text}", give={"baseline": c.against}
                 )
-        of = c.run if c.run is not None else pl.col("run")
-        rows = rows.filter(pl.col("run") == of, pl.col("cue").is_null(), pl.col("group").is_null())
-        if c.run is None and baseline is not None:
-            rows = rows.filter(pl.col("run") != baseline)
-        verdicts += _judge(rows, c, suite)
+        rows = rows.filter(pl.col("cue").is_null(), pl.col("group").is_null())
+        runs = [run for run in named if run not in {baseline, c.against}]
+        verdicts += _judge(rows, c, [c.run] if c.run is not None else runs, suite)
     return verdicts
 
 
-def _judge(table: pl.DataFrame, c: Condition, suite: Suite) -> list[ConditionVerdict]:
-    columns = (*_PLACE, "subset", "metric")
+def _judge(
+    table: pl.DataFrame, c: Condition, runs: Sequence[str], suite: Suite
+) -> list[ConditionVerdict]:
+    table = table.filter(pl.col("run").is_in(runs))
+    columns = ("criterion", "task", "split", "subset", "metric")
     values = {name: table[name].unique(maintain_order=True).to_list() for name in columns}
     for kind, name in (("subset", c.subset), ("metric", c.metric)):
         check_one_of(kind, name, values[kind], owner="the scores")
@@ -528,7 +555,7 @@ def _judge(table: pl.DataFrame, c: Condition, suite: Suite) -> list[ConditionVer
         for *place, row in rows.select(*_PLACE, pl.struct("value", "low", "high", "reason")).rows()
     }
     verdicts = []
-    for run, *key in product(values["run"], criteria, tasks, values["split"]):
+    for run, *key in product(runs, criteria, tasks, values["split"]):
         if c.criterion and c.task not in {None, AVERAGE}:
             # where the condition names both, a missing set is an error
             suite.record(*key)
