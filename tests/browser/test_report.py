@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 import sys
 import time
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
 import polars as pl
 import pytest
 from chromium import open_page, settle
-from planted import planted_data, planted_predictions
+from PIL import Image
+from planted import planted_data, planted_detector, planted_predictions
 from scipy.sparse import csr_array
 from sites import CLASSES, HOSTILE, PAGES, made_site, report_of, site_data, site_suite
 
@@ -426,3 +428,35 @@ def test_images_of_a_finding_are_saved_and_shown_by_its_number(page, tmp_path):
     page.locator("#finding-1 a").first.click()
     settle(page)
     assert page.locator("#finding p").inner_text().startswith(f"1. {row['sentence']}: ")
+
+
+def test_boxes_of_the_run_of_a_finding_are_over_its_images(page, tmp_path):
+    """Of objects as many as there are, the missed ones dashed, and boxes of no object."""
+    data, new, _ = planted_detector()
+    (tmp_path / "images").mkdir()
+    names = [f"{number:04}.png" for number in range(len(data))]
+    for name in names:
+        Image.new("RGB", (40, 10), "gray").save(tmp_path / "images" / name)
+    images = data.images.with_columns(file_name=pl.Series(names))
+    data = Dataset.build(images, data.classes, data.areas, objects=data.objects)
+    boxes = replace(new.boxes, scores=new.boxes.scores * 0.1)
+    old = replace(new, run="1", boxes=boxes, values=new.values * 0.1)
+    checked = nooch.check(
+        data, [old, new], tmp_path / "c", baseline="1", criterion=["ce"], bootstrap=0,
+        slices=False, images=tmp_path / "images", threshold=0.5,
+    )  # fmt: skip
+    first = next(one for one in checked.answer.numbered if one.kind == "better")
+    shown = next(one.boxes for one in first.shown)
+    row = first.shown[0].row
+    place = f"#task=car&finding={first.number}&image={row}"
+    page.goto((checked.page.parent / "explore.html").as_uri() + place)
+    settle(page)
+    for place in (f'.gallery [data-id="{row}"]', "#viewer .stage"):
+        drawing = page.locator(f"{place} svg.boxes")
+        assert drawing.get_attribute("viewBox") == "0 0 400 100"
+        for kind in ("found", "missed", "false"):
+            drawn = drawing.locator(f"rect.{kind}")
+            corners = [[float(one.get_attribute(side)) for side in ("x", "y", "width", "height")]
+                       for one in drawn.all()]  # fmt: skip
+            assert corners == [pytest.approx(box) for box in getattr(shown, kind)]
+    assert f"detector: {shown.words}" in page.locator("#viewer").inner_text()

@@ -1,11 +1,12 @@
 """The poster next to the page of a check: what it shows, with any names, and when there is none."""
 
 import io
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
 import pytest
-from PIL import Image
+from PIL import Image, ImageDraw
 from planted import planted_data, planted_predictions
 from sites import HOSTILE, LONG
 
@@ -13,6 +14,7 @@ import nooch
 from nooch.data import Dataset
 from nooch.evaluation.rate_words import Rate
 from nooch.report.answer import Answer, ErrorFinding, ShownImage
+from nooch.report.images.drawn_boxes import DrawnBoxes
 from nooch.report.images.poster import POSTER, SIZE, draw_poster
 
 ORANGE, WHITE = (213, 94, 0), (255, 255, 255)
@@ -119,3 +121,26 @@ def test_a_check_writes_it_with_the_pictures_that_can_be_read(tmp_path):
     checked = nooch.check(data, same, tmp_path / "same", bootstrap=0, stability=0, slices=False)
     assert not checked.answer.numbered
     assert not (checked.page.parent / POSTER).exists()
+
+
+def test_boxes_are_over_the_pictures(tmp_path):
+    """Found objects and false boxes are whole lines, missed objects are dashed to six tenths."""
+    boxes = DrawnBoxes(600, 400, [(0, 0, 200, 200)], [(200, 0, 200, 200)], [(400, 0, 200, 200)])
+    sheet = Image.new("RGB", (400, 300))
+    boxes.draw(ImageDraw.Draw(sheet), 50, 20, 0.5)
+    pixels = np.asarray(sheet)
+    assert not pixels[:19].any()
+    assert not pixels[:, :48].any()
+    assert not pixels[30:110, [100, 200, 300]].any()
+    for y in (20, 120):
+        line = pixels[y]
+        assert (line[52:148] == (0, 158, 115)).all()
+        assert (line[152:248] == ORANGE).all(axis=1).mean() == pytest.approx(0.65, abs=0.06)
+        assert (line[252:348] == ORANGE).all()
+    answer = _answer(n=3)
+    (finding,) = answer.findings
+    shown = [replace(image, boxes=boxes) for image in finding.shown]
+    drawn = replace(answer, findings=[replace(finding, shown=shown)])
+    posters = [_drawn(draw_poster(one, _pictures(tmp_path, one))[0]) for one in (answer, drawn)]
+    green = [(pixels[330:] == (0, 158, 115)).all(axis=2).any() for pixels in posters]
+    assert green == [False, True]

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import polars as pl
+from PIL import ImageDraw
 
+from nooch.base.words import counted
 from nooch.evaluation import Predictions
+from nooch.evaluation.predictions import positions
 
 
 @dataclass(frozen=True)
@@ -44,11 +48,45 @@ class DrawnBoxes:
     @property
     def words(self) -> str:
         """The numbers in words."""
-        return ", ".join(f"{number} {kind}" for kind, number in self.counts)
+        parts = [f"{number} {kind}" for kind, number in self.counts[: -1 if self.false else None]]
+        return ", ".join([*parts, *[counted(len(self.false), "false box")][: len(self.false)]])
+
+    def draw(self, draw: ImageDraw.ImageDraw, left: float, top: float, scale: float) -> None:
+        """Draw the same over a picture of this scale at a place of a larger one."""
+        for kind, color in (("found", FOUND), ("missed", WRONG), ("false", WRONG)):
+            for x, y, w, h in getattr(self, kind):
+                x0, y0, x1, y1 = (
+                    round(start + scale * value)
+                    for start, value in zip((left, top) * 2, (x, y, x + w, y + h), strict=True)
+                )
+                step = 10 if kind == "missed" else max(x1 - x0, y1 - y0, 1)
+                length = 0.6 * step if kind == "missed" else step
+                for at in np.arange(x0, x1, step):
+                    for side in (y0, y1):
+                        draw.line((at, side, min(at + length, x1), side), color, 2)
+                for at in np.arange(y0, y1, step):
+                    for side in (x0, x1):
+                        draw.line((side, at, side, min(at + length, y1)), color, 2)
 
 
+FOUND, WRONG = "#009e73", "#d55e00"
 _LINE = 'fill="none" stroke-width="3" vector-effect="non-scaling-stroke"'
-_FOUND, _WRONG = f'{_LINE} stroke="#009e73"', f'{_LINE} stroke="#d55e00"'
+_FOUND, _WRONG = (f'{_LINE} stroke="{color}"' for color in (FOUND, WRONG))
+
+
+def boxes_of_images(
+    run: Predictions, task: str, images: pl.DataFrame, shown: Container[int]
+) -> dict[int, DrawnBoxes]:
+    """Row -> what ``drawn_boxes`` draws, of the rows ``shown`` in which there is anything."""
+    if run.objects is None or task not in run.tasks:
+        return {}
+    label = run.tasks.index(task)
+    every = (run.objects.boxes, run.objects.false)
+    own = np.unique(np.concatenate([boxes.image[boxes.label == label] for boxes in every]))
+    ids = run.image_ids[own].cast(images["image_id"].dtype, strict=False)
+    rows = [row for row in positions(ids, images["image_id"]).tolist() if row in shown]
+    drawn = {row: drawn_boxes(run, task, images, row) for row in rows}
+    return {row: boxes for row, boxes in drawn.items() if boxes is not None}
 
 
 def drawn_boxes(run: Predictions, task: str, images: pl.DataFrame, row: int) -> DrawnBoxes | None:

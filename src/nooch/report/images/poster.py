@@ -96,6 +96,8 @@ def _fill(
         left = _EDGE + place * (cell + _GAP)
         top = below - 6 - shown.height
         sheet.paste(shown, (left, top))
+        if image.boxes:
+            image.boxes.draw(draw, left, top, shown.width / image.boxes.width)
         if image.wrong:
             box = (left, top, left + shown.width - 1, top + shown.height - 1)
             draw.rectangle(box, outline=_COLORS[0], width=4)
@@ -108,7 +110,8 @@ def _fill(
 def _below(image: ShownImage) -> list[str]:
     """The lines below an image: its context, or else its label, and the answer."""
     where = image.where.partition(" (")[0]
-    texts = where or f"labeled {image.labeled}", f"answered {image.answered}"
+    said = (image.boxes and image.boxes.words) or f"answered {image.answered}"
+    texts = where or f"labeled {image.labeled}", said
     return [printable(text) for text in texts]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, TypeVar
 
 import msgspec
@@ -17,6 +17,7 @@ from nooch.criteria import FittedCE, FittedContext, FittedGist
 from nooch.data import Dataset
 from nooch.report.answer import ErrorFinding
 from nooch.report.images.choice import UNKNOWN, TaskView, labels_of
+from nooch.report.images.drawn_boxes import DrawnBoxes
 from nooch.report.images.thumbnails import SplitImages
 from nooch.suites import ChallengeSet, Suite
 from nooch.suites.find import NO_CONTEXT
@@ -52,7 +53,8 @@ def finding_data(finding: ErrorFinding) -> dict[str, Any]:
     first.
     """
     words = {"sentence": unbroken(finding.sentence), "markdown": finding.markdown}
-    return {**words, "rows": packed(finding.rows, "u4"), "wrong": finding.n_wrong}
+    return {**words, "rows": packed(finding.rows, "u4"), "wrong": finding.n_wrong,
+            "run": finding.run}  # fmt: skip
 
 
 T = TypeVar("T")
@@ -260,8 +262,11 @@ def task_file(
     images: SplitImages,
     unset: UnsetSupports,
     losses: Mapping[str, Mapping[str, tuple[str, NDArray[np.float64]]]],
+    boxes: Mapping[str, Mapping[int, DrawnBoxes]],
 ) -> bytes:
-    """The script of a task and split; ``unset`` as ``unset_supports`` gives them."""
+    """The script of a task and split; ``unset`` as ``unset_supports`` gives them, ``boxes`` of runs
+    by row.
+    """
     criteria, areas = criterion_parts(suite, task, images, unset)
     # each array once, however many criteria chose the same setting
     arrays: dict[str, NDArray[np.float64]] = {}
@@ -275,6 +280,10 @@ def task_file(
         "labels": packed(labels_of(suite, task, images), "u1"),
         "criteria": criteria,
         "areas": areas,
+        "boxes": [
+            {"run": run, "rows": {row: {**asdict(one), "words": one.words} for row, one in of}}
+            for run, of in ((run, rows.items()) for run, rows in boxes.items())
+        ],
         "losses": [packed(values, "f4") for values in arrays.values()],
         "methods": {
             c: {m: place[key] for m, (key, _) in by_method.items()}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence, Set as AbstractSet
+from collections.abc import Callable, Container, Mapping, Sequence, Set as AbstractSet
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
@@ -21,6 +21,7 @@ from nooch.base.words import cell_text, counted, printable, unbroken
 from nooch.data import encode_header
 from nooch.data.readers.image_files import ValueRange, range_text
 from nooch.report.images.cue_masks import COLORS, Masks, inner
+from nooch.report.images.drawn_boxes import DrawnBoxes
 from nooch.report.images.poster import POSTER, draw_poster
 from nooch.report.images.thumbnails import (
     DrawnPicture,
@@ -57,6 +58,9 @@ MOST_TASKS = 24
 LossesOf = Callable[[str, str], Mapping[str, Mapping[str, tuple[str, NDArray[np.float64]]]]]
 """(task, split) -> criterion -> method -> (key, float64 (n,)); equal keys mean equal losses."""
 
+BoxesOfRuns = Mapping[str, Mapping[int, DrawnBoxes]]
+"""Name of a run -> row -> its boxes over the image."""
+
 
 @dataclass(frozen=True, eq=False)
 class Site:
@@ -67,6 +71,7 @@ class Site:
         suite: the suite.
         images: split -> its images, in one order.
         losses: losses of images, if there are runs.
+        boxes: (task, split, rows) -> boxes of detectors over images of these rows.
         methods: methods with losses, in order.
         overview: what the page Overview shows; ``results``, ``criteria`` and ``examples`` are the
             content of the other pages.
@@ -81,6 +86,7 @@ class Site:
     suite: Suite
     images: Mapping[str, SplitImages]
     losses: LossesOf
+    boxes: Callable[[str, str, Container[int]], BoxesOfRuns]
     methods: Sequence[str]
     overview: Mapping[str, Any]
     results: Any
@@ -303,12 +309,14 @@ def _write_data(
         (folder / f"{name}.js").write_bytes(script(name, content))
     for split, images in site.images.items():
         (folder / f"split-{split}.js").write_bytes(split_file(suite, images, pictures[split]))
+        rows = {*np.flatnonzero(pictures[split]).tolist()}
         for block in range(-(-len(images) // BLOCK)):
             content = about_images(images, block, shades.get(split, {}))
             (folder / f"images-{split}-{block}.js").write_bytes(content)
         unset_of_tasks = zip(suite.tasks, unset_supports(suite, images), strict=True)
         for number, (task, unset) in enumerate(unset_of_tasks):
-            content = task_file(suite, task, images, unset, site.losses(task, split))
+            boxes = site.boxes(task, split, rows)
+            content = task_file(suite, task, images, unset, site.losses(task, split), boxes)
             (folder / f"task-{number}-{split}.js").write_bytes(content)
             progress(f"writing {split}, tasks", number + 1, len(suite.tasks))
 

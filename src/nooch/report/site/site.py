@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -22,6 +22,7 @@ from nooch.evaluation.thresholds import AnswerThreshold, one_threshold
 from nooch.report.answer import Answer
 from nooch.report.images.choice import chosen_examples, labels_of, task_view
 from nooch.report.images.cue_masks import cue_masks, outlines
+from nooch.report.images.drawn_boxes import boxes_of_images
 from nooch.report.images.sources import Sources, needed
 from nooch.report.images.thumbnails import SplitImages
 from nooch.report.site.cards import (
@@ -33,7 +34,7 @@ from nooch.report.site.cards import (
     pictures_of,
 )
 from nooch.report.site.explore_data import ThresholdLosses, finding_data, fitted_of, swept
-from nooch.report.site.folder import PAGES, SITE_MARKER, Site, write_site
+from nooch.report.site.folder import PAGES, SITE_MARKER, BoxesOfRuns, Site, write_site
 from nooch.report.site.results_page import (
     PredictionScores,
     TablesOf,
@@ -183,6 +184,7 @@ def write_report(
         suite,
         content.images,
         content.losses_of,
+        content.boxes_of,
         sources.image_losses.methods,
         overview,
         view,
@@ -237,12 +239,12 @@ class _ReportContent:
         return {name: SplitImages.from_split(self.suite, name, data) for name in self.suite.splits}
 
     @cached_property
-    def detected(self) -> Predictions | None:
-        """The first run with boxes, matched to the dataset's objects; None without any."""
+    def detected(self) -> list[Predictions]:
+        """The runs with boxes, matched to the dataset's objects, a baseline last."""
         data, split = self.sources.data, self.sources.of_split
         given = self.sources.predictions
         if data is None or not self.sources.outputs:
-            return None
+            return []
         if not isinstance(given, JudgedRuns):
             try:
                 limit: float | None = one_threshold(self.threshold)
@@ -251,7 +253,15 @@ class _ReportContent:
                 limit = None
             usual = None if limit == 0.5 else limit
             given = judge_runs(self.sources.outputs, data, split, threshold=usual)
-        return next((run for run in given.runs if run.objects and run.boxes), None)
+        runs = [run for run in given.runs if run.objects and run.boxes]
+        return sorted(runs, key=lambda run: run.run == given.baseline)
+
+    def boxes_of(self, task: str, split: str, rows: Container[int]) -> BoxesOfRuns:
+        """Boxes over the images of rows of the split of the predictions."""
+        part = self.images[split].data
+        if part is None or split != self.sources.of_split:
+            return {}
+        return {run.run: boxes_of_images(run, task, part.images, rows) for run in self.detected}
 
     def losses_of(self, task: str, split: str) -> Mapping[str, Mapping[str, tuple[str, Any]]]:
         images = self.images[split]
@@ -277,6 +287,7 @@ class _ReportContent:
             if (rival := sources.rival(criterion))
         }
         n, thumbnails = self.n, self.thumbnails
+        detected = next(iter(self.detected), None)
         for done, task in enumerate(self.suite.tasks, 1):
             for split, images in self.images.items():
                 view = task_view(self.suite, task, images, sources.image_losses)
@@ -289,7 +300,7 @@ class _ReportContent:
                     said = answer_groups(view, images, sources.outputs, n)
                     first[split] += [card.row for group in said for card in group.cards]
                     picks = chosen_examples(view, self.suite.criteria, baseline, rivals, n)
-                    shown = [*said, *cards_of(view, images, picks, self.detected)]
+                    shown = [*said, *cards_of(view, images, picks, detected)]
                     groups += [group for group in shown if group.cards]
                     first[split] += [int(row) for group in picks for row in group.rows]
             sources.progress("choosing examples, tasks", done, len(self.suite.tasks))

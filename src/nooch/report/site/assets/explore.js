@@ -34,6 +34,7 @@
     state.drawn = given.get("drawn") === "1";
     state.image = given.get("image") || "";
     state.finding = Object.hasOwn(findings, given.get("finding")) ? given.get("finding") : "";
+    if (state.finding && site.methods.includes(findings[state.finding].run)) state.method = findings[state.finding].run;
     settings = own();
     for (const one of site.criteria) {
       for (const name of ["alpha", "beta", "tau"]) {
@@ -160,8 +161,8 @@
   }
 
   function choices() {
-    $("method-label").hidden = !["loss", "gap"].includes(state.sort);
-    $("other-label").hidden = state.sort !== "gap";
+    $("method-label").hidden = Boolean(state.finding) || !["loss", "gap"].includes(state.sort);
+    $("other-label").hidden = Boolean(state.finding) || state.sort !== "gap";
   }
 
   function reach(support) {
@@ -300,6 +301,12 @@
     update();
   }
 
+  // of the run of a finding, else of the first one that is not the baseline
+  function boxes(row) {
+    const of = task.boxes.find((one) => state.finding && one.run === findings[state.finding].run) || task.boxes[0];
+    return of && split.pictures[row] && of.rows[row] ? { ...of.rows[row], run: of.run } : null;
+  }
+
   function card(row) {
     const lines = [];
     if (found.support) lines.push(`support ${short(found.support[row])}`);
@@ -307,7 +314,7 @@
     // the note above the gallery says whose: names of methods may be longer than a card
     if (losses) lines.push(`NLL ${two(losses[row])}${state.sort === "gap" && others ? `, ${two(others[row])}` : ""}`);
     const id = plain(split.ids[row]);
-    const made = el("div", { class: wrong.has(row) ? "card wrong" : "card", "data-id": id }, split.pictures[row] ? el("img", { src: viewer.picture(split.name, row, false), loading: "lazy", decoding: "async", alt: `image ${id}` }) : el("span", { class: "no-picture" }, "no picture"), el("b", {}, id), el("small", {}, plain(lines[0] || "")), el("small", {}, plain(lines[1] || "")));
+    const made = el("div", { class: wrong.has(row) ? "card wrong" : "card", "data-id": id }, split.pictures[row] ? el("img", { src: viewer.picture(split.name, row, false), loading: "lazy", decoding: "async", alt: `image ${id}` }) : el("span", { class: "no-picture" }, "no picture"), el("b", {}, id), el("small", {}, plain(lines[0] || "")), el("small", {}, plain(lines[1] || "")), ...nooch.boxes(boxes(row)));
     return made;
   }
 
@@ -329,6 +336,7 @@
       shades: shaded.map((name, j) => ({ name, color: j + 1, src: `pictures/${split.name}/${Math.floor(row / 1000)}/${row}-cue${j}.png` })).filter((one) => one.name === task.task || names.includes(one.name)),
       cues: names.map((name) => ({ name, area: marks.area(task, name)[row], color: shaded.indexOf(name) + 1 })),
       contributions: ([spec(), ...site.criteria].map((one) => nooch.inWords.contributions(task, one.name, row, split)).find((parts) => parts.length) || []).filter((one) => Math.abs(one.value) > 0.05).slice(0, 8),
+      boxes: boxes(row),
       losses: site.methods.map((method) => ({ method, values: marks.losses(task, state.criterion, method) })).filter((one) => one.values && !Number.isNaN(one.values[row])).map((one) => ({ method: one.method, value: one.values[row] })),
     };
   }
@@ -400,7 +408,7 @@
     change("filter", "find", () => { if (state.find) captionsToo(); select(); write(); }, "input");
     $("controls").addEventListener("submit", (event) => event.preventDefault());
     $("copy").addEventListener("click", copy);
-    $("finding").querySelector("button").addEventListener("click", () => { state.finding = ""; select(); write(); });
+    $("finding").querySelector("button").addEventListener("click", () => { state.finding = ""; choices(); select(); write(); });
     window.addEventListener("hashchange", async () => { if (location.hash === address()) return; read(); show(); if ($("viewer").open) $("viewer").close(); await open(); openImage(); });
     await open();
     openImage();

@@ -1,5 +1,11 @@
 // One image, large, with everything that is known of it.
 "use strict";
+// the objects of an image and the boxes of a detector, as a drawing of its size
+nooch.boxes = (of) => {
+  const { el } = nooch;
+  const rect = (kind) => ([x, y, width, height]) => el("rect", { class: kind, x, y, width, height });
+  return of ? [el("svg", { class: "boxes", viewBox: `0 0 ${of.width} ${of.height}`, "aria-hidden": true }, ["found", "missed", "false"].flatMap((kind) => of[kind].map(rect(kind))))] : [];
+};
 nooch.viewer = (dialog, { describe, closed }) => {
   const { el, plain, words, count, percent } = nooch;
   let rows = [], at = 0, shaded = true;
@@ -12,6 +18,7 @@ nooch.viewer = (dialog, { describe, closed }) => {
     const shown = el("img", { src: picture(about.split, about.row, about.pictures === 2), alt: `image ${plain(about.id)}${about.captions.length ? `: ${plain(about.captions[0])}` : ""}` });
     const box = el("div", { class: "stage" }, shown);
     for (const one of about.shades) box.append(el("img", { class: "shade", src: one.src, alt: "", hidden: !shaded }));
+    box.append(...nooch.boxes(about.boxes));
     return box;
   }
 
@@ -53,7 +60,7 @@ nooch.viewer = (dialog, { describe, closed }) => {
     dialog.replaceChildren(
       el("div", { class: "viewer-top" }, step(-1, "←"), step(1, "→"), el("span", { class: "hint" }, `${count(at + 1)} of ${count(rows.length)}`), el("span", { class: "spring" }), el("button", { type: "button", class: "button quiet", "data-key": "copy", onclick: about.copy }, "Copy link"), el("button", { type: "button", class: "button quiet", "data-key": "close", onclick: () => dialog.close() }, "Close")),
       el("div", { class: "viewer-body" },
-        el("div", { class: "viewer-image" }, image(about), el("p", { class: "hint file-name" }, [about.name, about.size].filter(Boolean).map(plain).join(" · "), about.shades.filter((one) => one.name === about.task).map((one) => el("span", {}, " ", el("i", { class: `swatch c${one.color}` }), words(one.name))))),
+        el("div", { class: "viewer-image" }, image(about), el("p", { class: "hint file-name" }, [about.name, about.size].filter(Boolean).map(plain).join(" · "), about.shades.filter((one) => one.name === about.task).map((one) => el("span", {}, " ", el("i", { class: `swatch c${one.color}` }), words(one.name))), about.boxes ? el("span", {}, ` · ${plain(about.boxes.run)}: ${about.boxes.words}`) : null)),
         el("div", { class: "viewer-words" },
           el("h2", { tabindex: -1 }, `Image ${plain(about.id)}`),
           el("p", {}, `${words(about.task)} is ${about.label === 1 ? "present" : about.label === 0 ? "absent" : "unknown"}.`),
