@@ -58,6 +58,7 @@ audit suite --predictions p.parquet --out out                     | suite, p.par
 audit suite --captions captions.jsonl --out out | suite, captions.jsonl | folder | 1000
 audit ds p.csv --columns weather --bootstrap 100 --out out.csv | ds, p.csv | file | 300
 check ds p.csv --criterion ce --alpha 0.001 --min-hard 1 --out out| ds, p.csv | folder | 1000
+check ds p.csv --phi "word('word1')" --min-hard 1 --out out | ds, p.csv | folder | 1000
 train weights ds --task {car} --alpha 0.001 --out out.csv               | ds | file | 1000
 sweep ds {sweep} --out out                             | ds | folder | 700
 train bench ds suite {bench} --embedding made --out out | ds, suite, bench.yaml | resumed | 2500

@@ -143,9 +143,13 @@ def test_a_criterion_of_marks(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "phi", ["NOT present(car) AND present(road)", "present(car) AND area(road) < 0.1"]
+    ("phi", "words"),
+    [
+        ("NOT present(car) AND present(road)", "without a car and with a road"),
+        ("present(car) AND area(road) < 0.1", "with a car and road on less than 10%"),
+    ],
 )
-def test_a_condition_takes_the_place_of_a_criterion(phi):
+def test_a_condition_takes_the_place_of_a_criterion(phi, words):
     """As of a suite that was found by it, which the suite given does not have."""
     found = nooch.collect_next(SUITE, POOL, phi=phi, tasks=["car"], budget=9)
     other = nooch.find(DATA, nooch.Attribute(phi), tasks=["car"])
@@ -153,7 +157,7 @@ def test_a_condition_takes_the_place_of_a_criterion(phi):
     missed, train = phi.startswith("present"), (DATA.images["split"] == "train").to_numpy()
     car, road = (DATA.labels(name)[train] for name in ("car", "road"))
     n = int((car & ~road if missed else road & ~car).sum())
-    assert found.notes == [f"images with {phi}: {counted(n, 'image')} in training, 9 added"]
+    assert found.notes == [f"images {words}: {counted(n, 'image')} in training, 9 added"]
 
 
 @pytest.mark.parametrize("name", ["next.csv", "next.parquet"])

@@ -13,9 +13,10 @@ from refusals import fails
 import nooch
 from nooch.analysis.repair import AFTER, BEFORE, changes_of, verdict_of
 from nooch.base.errors import InputError, ParameterError, UndefinedError
-from nooch.data import save_dataset
+from nooch.data import Dataset, save_dataset
 from nooch.evaluation import Scores
 from nooch.evaluation.metrics.proportions import exact_mcnemar, paired_interval
+from nooch.evaluation.rate_words import phi_words
 from nooch.models.caches.features import given_features
 from nooch.suites import save_suite
 
@@ -72,6 +73,56 @@ def test_a_condition_takes_the_place_of_a_criterion(repaired, tmp_path):
     both = {"phi": phi, "criterion": "ce"}
     fails(lambda: nooch.repair(SUITE, FEATURES, tmp_path / "c", **both), "`criterion` and `phi`",
           kind=ParameterError)  # fmt: skip
+
+
+PHIS = {
+    "word": ("word('fog')", lambda fog, dark, site: fog),
+    "property": ("brightness IS NOT NULL AND brightness <= 0.25", lambda fog, dark, site: dark),
+    "column": ("site = 'A'", lambda fog, dark, site: site == "A"),
+    "all": ("site = 'A' AND NOT word('fog')", lambda fog, dark, site: (site == "A") & ~fog),
+}
+
+
+@pytest.mark.parametrize(("phi", "oracle"), PHIS.values(), ids=PHIS)
+def test_words_properties_and_columns_are_conditions_of_every_command(
+    phi, oracle, tmp_path, run_cli, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    random, n = np.random.default_rng(5), len(DATA)
+    fog, light, site = random.random(n) < 0.4, random.random(n), random.choice(["A", "B"], n)
+    ids = DATA.images["image_id"]
+    captions = pl.DataFrame({"image_id": ids, "caption": np.where(fog, "Fog, at sea", "sun")})
+    images = DATA.images.with_columns(
+        brightness=pl.Series(light).set(pl.Series(light > 0.9), None), site=pl.Series(site)
+    )
+    pools = images.with_columns(image_id=ids + 10_000)
+    data = Dataset.build(images, DATA.classes, DATA.areas, captions)
+    pool = Dataset.build(pools, DATA.classes, DATA.areas,
+                         captions.with_columns(image_id=ids + 10_000))  # fmt: skip
+    for name, made in (("data", data), ("pool", pool)):
+        save_dataset(made, tmp_path / name)
+    np.savez("features.npz", image_ids=ids.to_numpy(), embeddings=FEATURES)
+    run_cli("find data --criterion ce --tasks car --out suite").ok()
+    run_cli(f'find data --criterion attribute --phi "{phi}" --tasks car --out marked').ok()
+    holds, car = oracle(fog, light <= 0.25, site), data.labels("car")
+    of = {split: (data.images["split"] == split).to_numpy() for split in ("train", "test")}
+    marked = nooch.load_suite("marked").set("attribute", "car", "test")
+    sides = {"hard_positive": car & holds, "hard_negative": ~car & holds}
+    for side, inside in sides.items():
+        assert set(marked.ids(side)) == set(ids.filter(pl.Series(inside & of["test"])))
+    done = run_cli(f'repair suite --features features.npz --phi "{phi}" --methods erm --bootstrap'
+                   " 50 --out repaired --format json").ok()  # fmt: skip
+    assert [row["task"] for row in done.json["tasks"]] == ["car"]
+    changes = pl.read_parquet("repaired/changes.parquet").filter(pl.col("cue").is_null())
+    counts = dict(changes.filter(metric="error").select("subset", "n").iter_rows())
+    for side, inside in sides.items():
+        assert counts[side] == (inside & of["test"]).sum()
+    text = run_cli(f'collect-next suite --pool pool --phi "{phi}" --budget 25 --out next.csv').ok()
+    chosen = pl.read_csv("next.csv")["image_id"] - 10_000
+    assert holds[[DATA.row(image) for image in chosen]].all()
+    train = int((holds & of["train"]).sum())
+    note = f"images {phi_words(phi)}: {train} images in training, 25 added"
+    assert note in text.out + text.err
 
 
 def test_files_say_the_same(repaired, tmp_path):

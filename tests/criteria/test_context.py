@@ -376,8 +376,8 @@ def test_conditions_on_numbers_are_worded():
         for at in (22, 40, 59)
     }
     assert "with age at most 29.75 (-" in texts[22]
-    assert "with age below 49.25 (-" in texts[22]
-    assert "with age above 29.75 (+" in texts[40] + texts[59]
+    assert "with age less than 49.25 (-" in texts[22]
+    assert "with age more than 29.75 (+" in texts[40] + texts[59]
     assert "with age at least 49.25 (+" in texts[59]
 
 

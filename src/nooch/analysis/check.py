@@ -506,8 +506,9 @@ def _criteria(
             "areas are unknown, so the context is the presence of other classes, and object size"
             " is not considered",
         )
-    if not data.embedding_names:
+    if len(several := data.embedding_names) != 1:
         del made["gist"]
+        notes += [f"no gist: the dataset has the embeddings {some_of(several)}"] if several else []
     if error is not None and not made:
         if len(data.classes) == 1 and alone:
             raise error

@@ -21,6 +21,7 @@ from nooch.criteria import Fitted
 from nooch.data import Dataset, as_dataset
 from nooch.evaluation import load_predictions
 from nooch.evaluation.boxes.matched import annotated_by
+from nooch.evaluation.rate_words import phi_words
 from nooch.models.caches.features import Features, given_features
 from nooch.suites import CELLS, Suite, as_suite
 from nooch.suites.find import find
@@ -129,7 +130,9 @@ def collect_next(
     notes = [f"{counted(duplicates, 'image')} left out as near-duplicates"] if vectors else []
     if phi is not None:
         n, new = int(np.count_nonzero(np.diff(training.indptr))), len(picked)
-        notes.insert(0, f"images with {phi}: {counted(n, 'image')} in training, {new:,} added")
+        notes.insert(
+            0, f"images {phi_words(phi)}: {counted(n, 'image')} in training, {new:,} added"
+        )
     if in_dataset.any():
         theirs = counted(int(in_dataset.sum()), "image")
         notes.append(

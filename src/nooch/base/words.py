@@ -161,17 +161,27 @@ _DEVICES = ("scanner", "camera", "device", "sensor", "microscope", "phone")
 """Columns of what took the image, whose values are read as names of it."""
 
 
+_OPPOSITE = {"<": ">=", "<=": ">", ">": "<=", ">=": "<"}
+_COMPARED = {"<": "less than", "<=": "at most", ">": "more than", ">=": "at least"}
+
+
 def value_words(column: str, value: object, sign: str = "=", *, present: bool = True) -> str:
-    """A condition on a column in words: "from GE scanners", "with place = water", of numbers "with
-    age at most 47.3"; if it does not hold "not from GE scanners", "without place = water", "with
-    age above 47.3".
+    """A condition on a column in words: "from GE scanners", "with place = water", of a Boolean
+    "with night", of numbers "with age at most 47.3"; if it does not hold "not from GE scanners",
+    "without place = water", "without night", "with age more than 47.3".
     """
     if sign != "=":
-        above, number = sign.startswith(">") is present, float(str(value))
-        equal = sign.endswith("=") is present
-        words = ("at least" if equal else "above") if above else ("at most" if equal else "below")
-        short = f"{number:.4g}" if abs(number) < 10_000 else f"{number:,.0f}"
-        return f"with {column} {words} {short}"
-    if column.lower() in _DEVICES and str(value)[:1].isalpha():
-        return f"{'' if present else 'not '}from {value} {plural(column)}"
-    return f"{'with' if present else 'without'} {column} = {value}"
+        return f"with {column} {compared_words(sign if present else _OPPOSITE[sign], value)}"
+    if (text := str(value)).lower() in {"true", "false"}:
+        return f"{'with' if present is (text.lower() == 'true') else 'without'} {column}"
+    if column.lower() in _DEVICES and text[:1].isalpha():
+        return f"{'' if present else 'not '}from {text} {plural(column)}"
+    return f"{'with' if present else 'without'} {column} = {text}"
+
+
+def compared_words(sign: str, value: object, *, share: bool = False) -> str:
+    """A comparison in words: "at most 47.3", of a share "more than 10%"."""
+    if isinstance(value, int | float):
+        number = 100 * value if share else value
+        value = f"{number:.4g}" if abs(number) < 10_000 else f"{number:,.0f}"
+    return f"{_COMPARED[sign]} {value}{'%' if share else ''}"

@@ -14,13 +14,11 @@ import polars as pl
 
 from nooch.base.errors import Command, InputError, ParameterError, some_of
 from nooch.base.words import padded_words
-from nooch.criteria.phi import Phi, identifier, json_values
+from nooch.criteria.phi import LABELS, Phi, identifier, json_values
 from nooch.data import Dataset
 from nooch.data.objects import largest_boxes, needed_objects
 from nooch.data.table_schema import PROPERTIES
 
-LABELS = ("y", "label")
-"""Names of the task's label in phi; the task's own name is a third."""
 HIDDEN = ("file_name", "split")
 """Columns that phi may not use: they are not about an image's context."""
 

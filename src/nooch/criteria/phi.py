@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import operator
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from functools import lru_cache
@@ -25,7 +25,15 @@ from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import ErrorLevel, SqlglotError
 
 from nooch.base.errors import ParameterError, reason_of
-from nooch.base.words import CAPTIONED, POSITIONS, position_words, with_article
+from nooch.base.words import (
+    CAPTIONED,
+    POSITIONS,
+    compared_words,
+    position_words,
+    readable,
+    value_words,
+    with_article,
+)
 
 NUMBER, TEXT, BOOLEAN = "a number", "text", "a Boolean"
 DATE, TIME, ZONED = "a date", "a time", "a time with a zone"
@@ -312,6 +320,8 @@ _BUILDERS: dict[type, Callable[[Node, Scope], Term]] = {
 }
 
 
+LABELS = ("y", "label")
+"""Names of the task's label; the task's own name is a third."""
 FUNCTIONS = ("area", "present", *POSITIONS, "word")
 """Those of a class or of words, which have a value for each image."""
 MAX_LENGTH = 20_000
@@ -428,21 +438,75 @@ def _checked(text: str) -> Phi:
 
 
 def condition_texts(text: str) -> list[str]:
-    """Conditions that AND joins, each in words, such as "with a road"; [] if any has none."""
-    tree, texts = parse(text).tree, list[str]()
-    for node in tree.flatten() if isinstance(tree, exp.And) else [tree]:
-        absent = type(node) is exp.Not
-        call = node.this if absent else node
-        function = call.name.lower() if type(call) is exp.Anonymous else ""
-        name = call.expressions[0].name if function else ""
-        if function in POSITIONS:
-            texts.append(position_words(name, function, holds=not absent))
+    """Conditions that AND joins, each in words, such as "with a road"; [] if any has none. A guard
+    such as ``x IS NOT NULL`` of another condition on x has no words.
+    """
+    nodes, texts = [*_joined(parse(text).tree)], list[str]()
+    for node in nodes:
+        subject = node.this.this if type(node.this) is exp.Is else None
+        if subject is not None and any(
+            subject in [*other.walk()] for other in nodes if type(other.this) is not exp.Is
+        ):
             continue
-        if function not in {"present", "word"} or (absent and function == "word"):
+        words = _words(node)
+        if words is None:
             return []
-        word = f"'{name}'{CAPTIONED}" if function == "word" else with_article(name)
-        texts.append(f"{'without' if absent else 'with'} {word}")
+        texts.append(words)
     return texts
+
+
+def _joined(node: Node) -> Iterator[Node]:
+    """The conditions that AND joins, parentheses or not."""
+    if type(node) is exp.Paren:
+        yield from _joined(node.this)
+    elif type(node) is exp.And:
+        for part in node.flatten():
+            yield from _joined(part)
+    else:
+        yield node
+
+
+def _words(node: Node, *, present: bool = True) -> str | None:
+    """A condition in words, or that it does not hold; None for one that has none."""
+    kind = type(node)
+    if kind in (exp.Paren, exp.Not):
+        return _words(node.this, present=present is (kind is exp.Paren))
+    if kind is exp.Is and type(node.this) is exp.Column:
+        return f"{'without' if present else 'with'} a value of {node.this.name}"
+    if kind is exp.Column:
+        return _compared(node, "=", value=True, present=present)
+    if kind is exp.Anonymous:
+        name, function = node.expressions[0].name, node.name.lower()
+        with_ = "with" if present else "without"
+        of = {"present": f"{with_} {with_article(name)}", "word": f"{with_} '{name}'{CAPTIONED}",
+              "unseen": f"{with_} an unseen {name}"}  # fmt: skip
+        return of[function] if function in of else position_words(name, function, holds=present)
+    if kind is exp.In:
+        values = " or ".join(str(value_of(part)) for part in node.expressions)
+        return _compared(node.this, "=", values, present=present)
+    return _comparison_words(node, present=present) if kind in _SIGNS else None
+
+
+def _comparison_words(node: Node, *, present: bool) -> str | None:
+    left, right, sign = node.this, node.expression, _SIGNS[type(node)]
+    if value_of(left) is not None:
+        left, right, sign = right, left, sign.translate(str.maketrans("<>", "><"))
+    value, differs = value_of(right), sign == "!="
+    own = _compared(left, sign.lstrip("!"), value, present=present is not differs)
+    return None if value is None else own
+
+
+def _compared(subject: Node, sign: str, value: object, *, present: bool) -> str | None:
+    """A comparison of a column, or a class's area, with a value in words."""
+    if type(subject) is exp.Column and subject.name not in LABELS:
+        return value_words(subject.name, value, sign, present=present)
+    if type(subject) is exp.Anonymous and sign != "=" and present:
+        name = readable(subject.expressions[0].name)
+        return f"with {name} on {compared_words(sign, value, share=True)}"
+    return None
+
+
+_SIGNS = {exp.EQ: "=", exp.NEQ: "!=", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">="}
 
 
 def identifier(name: str) -> str:

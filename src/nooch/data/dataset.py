@@ -402,9 +402,11 @@ class Dataset(Displayed):
     def _no_context(self, name: str) -> str | None:
         """Why a column cannot be context, or None. Raises ParameterError if there is none."""
         column = self.images[check_one_of("column", name, self.attributes, owner="the dataset")]
-        values = column.drop_nulls().n_unique()
         if name == self.group:
             return "has the groups of images"
+        if column.dtype.is_nested() or column.dtype in (pl.Binary, pl.Duration, pl.Time):
+            return f"has the type {column.dtype}"
+        values = column.drop_nulls().n_unique()
         if values < 2:
             return "has one value" if values else "has no value"
         few = f"has {values:,} values for {counted(column.count(), 'image')}, like ids"

@@ -132,6 +132,12 @@ def condition_words(conditions: Sequence[str]) -> str:
     return first + "".join(f" and {text.removeprefix('with ') if short else text}" for text in more)
 
 
+def phi_words(phi: str) -> str:
+    """An expression in words: "with a road and age at most 47.3"; else "where place != y"."""
+    texts = condition_texts(phi)
+    return condition_words(texts) if texts else f"where {phi}"
+
+
 def context_words(row: Mapping[str, Any]) -> tuple[str, str, str]:
     """Words for errors by context: what is missed or claimed, the misleading and the usual context.
 
@@ -142,8 +148,7 @@ def context_words(row: Mapping[str, Any]) -> tuple[str, str, str]:
     if cue is not None:
         usual, other = (f"{word} {with_article(cue)}" for word in ("with", "without"))
     elif row.get("phi"):
-        words = condition_texts(row["phi"])
-        where = condition_words(words) if words else f"where {row['phi']}"
+        where = phi_words(row["phi"])
         usual, other = ("elsewhere", where) if missed else (where, "elsewhere")
     elif criterion == "gist":
         usual, other = "whose captions suggest it", "whose captions do not suggest it"
