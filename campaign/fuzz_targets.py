@@ -241,10 +241,11 @@ def _tables(folder: Path, suite: Any, predicted: pl.DataFrame) -> dict[str, Targ
         return _file(folder, name, read, seed.write_csv() if is_csv else seed.write_ndjson())
 
     def labels(path: Path) -> object:
-        return nooch.io.read_table_of_images(path, columns, ["car"])
+        return nooch.io.read(nooch.io.TableReading(path, columns, nooch.io.TableOfImages(["car"])))
 
     def long(path: Path) -> object:
-        return nooch.io.read_long_table(path, nooch.io.Columns("id"), "class", "area")
+        layout = nooch.io.LongTable("class", "area", "none")
+        return nooch.io.read(nooch.io.TableReading(path, nooch.io.Columns("id"), layout))
 
     overlay = pl.DataFrame({"image_id": [40], "task": ["car"], "verdict": ["no"]})
     return {

@@ -103,10 +103,18 @@ def with_given(call, give):
                  for name, value in give.items() if name == "reading"}  # fmt: skip
         return partial(call.func, **{**arguments, **give, **left, **parts})
     for name, value in arguments.items():
-        if is_dataclass(value) and give.keys() <= {field.name for field in fields(value)}:
-            defaults = {field.name: field.default for field in fields(value)}
-            left = {name: defaults[name] for name, part in give.items() if part is None}
-            known = {name: part for name, part in give.items() if part is not ...}
-            arguments[name] = replace(value, **{**known, **left})
-            return partial(call.func, **arguments)
+        if (changed := _changed(value, give)) is not None:
+            return partial(call.func, **{**arguments, name: changed})
     return None
+
+
+def _changed(value, give):
+    """A reading, or a part of it, with what an error recommends; None if it does not take it."""
+    if not is_dataclass(value):
+        return None
+    own = {field.name: field for field in fields(value)}
+    if give.keys() <= own.keys():
+        given = {n: own[n].default if v is None else v for n, v in give.items() if v is not ...}
+        return replace(value, **given)
+    parts = ((name, _changed(getattr(value, name), give)) for name in own)
+    return next((replace(value, **{name: part}) for name, part in parts if part is not None), None)

@@ -11,17 +11,14 @@ from .data.importing.import_dataset import with_split as with_split
 from .data.importing.table_roles import Hints as Hints
 from .data.readers.boxes import BoxReading as BoxReading, read_boxes as read_boxes
 from .data.readers.coco.reader import CocoReading as CocoReading, read_coco as read_coco
+from .data.readers.contract import read as read
 from .data.readers.label_maps import MapReading as MapReading, read_label_maps as read_label_maps
 from .data.readers.table_layouts import (
     Columns as Columns,
     LongTable as LongTable,
     TableOfImages as TableOfImages,
 )
-from .data.readers.tables import (
-    TableReading as TableReading,
-    read_long_table as read_long_table,
-    read_table_of_images as read_table_of_images,
-)
+from .data.readers.tables import TableReading as TableReading
 from .data.readers.waterbirds import read_waterbirds as read_waterbirds
 from .inference.annotate import AnnotationReading as AnnotationReading
 from .inference.predict import find_images as find_images, save_predictions as save_predictions

@@ -11,8 +11,9 @@ from scored import logits, small_suite
 
 from nooch.base.text_encoding import reading_as, text_lines, transcoded, utf8_bytes
 from nooch.data.json_records import json_records
-from nooch.data.readers.table_layouts import Columns
-from nooch.data.readers.tables import read_long_table
+from nooch.data.readers.contract import read
+from nooch.data.readers.table_layouts import Columns, LongTable
+from nooch.data.readers.tables import TableReading
 from nooch.data.table_files import read_table
 from nooch.evaluation import evaluate
 from nooch.evaluation.answer_files import holds_answers
@@ -42,7 +43,7 @@ def test_tables_and_lists_with_a_mark(tmp_path, encoding):
     file.write_bytes(MARKED[encoding])
     assert read_table(file).rows() == [(1, "Café"), (2, "Straße")]
     assert text_lines(file)[1] == "1,Café"
-    data = read_long_table(file, Columns("image_id"), "class")
+    data = read(TableReading(file, Columns("image_id"), LongTable("class")))
     assert data.classes == ("Café", "Straße")
     file.with_suffix(".jsonl").write_bytes(codecs.BOM_UTF8 + b'{"a": 1}\n')
     assert json_records(file.with_suffix(".jsonl")) == [{"a": 1}]
@@ -54,13 +55,13 @@ def test_other_text_is_refused_until_its_encoding_is_named(tmp_path):
     words = ("t.csv: line 2 is not UTF-8; cp1252 would read 'Café'", "encoding='cp1252'")
     reads = [
         lambda: read_table(file),
-        lambda: read_long_table(file, Columns("image_id"), "class"),
+        lambda: read(TableReading(file, Columns("image_id"), LongTable("class"))),
         lambda: text_lines(file),
         lambda: json_records(file),
         lambda: transcoded(file),
     ]
-    for read in reads:
-        fails(read, *words)
+    for act in reads:
+        fails(act, *words)
     with reading_as("latin-1"):
         assert read_table(file)["class"].to_list() == ["Café", "Straße"]
         assert reads[1]().classes == ("Café", "Straße")

@@ -20,7 +20,7 @@ from nooch.data.importing.recognition import recognize, recognize_table
 from nooch.data.importing.table_roles import Hints
 from nooch.data.readers.contract import read
 from nooch.data.readers.table_layouts import Columns, LongTable, TableOfImages
-from nooch.data.readers.tables import TableReading, read_long_table, read_table_of_images
+from nooch.data.readers.tables import TableReading
 
 
 def _classes(data):
@@ -28,14 +28,23 @@ def _classes(data):
     return {i: set(classes) for i, classes in areas_of(data).items()}
 
 
+def _of_images(path, columns, labels=("y",), positive=None, images=None):
+    layout = TableOfImages(labels, positive or {})
+    return read(TableReading(path, columns, layout), images=images)
+
+
+def _of_rows(path, columns, area=None, **more):
+    return read(TableReading(path, columns, LongTable("class", area, "none", **more)))
+
+
 def _wide(folder, text, labels=("y",), id="id", positive=None, **columns):
     path = write(folder / "table.csv", text)
-    return read_table_of_images(path, Columns(id, **columns), labels, positive=positive)
+    return _of_images(path, Columns(id, **columns), labels, positive)
 
 
 def _long(folder, text, area="area", **columns):
     path = write(folder / "table.csv", text)
-    return read_long_table(path, Columns("id", **columns), "class", area)
+    return _of_rows(path, Columns("id", **columns), area)
 
 
 # a row for each image
@@ -101,7 +110,7 @@ def test_ids(tmp_path, ids, expected):
 
 def test_text_ids_of_parquet_are_taken_as_in_csv(tmp_path):
     pl.DataFrame({"id": ["007", "12"], "y": [True, False]}).write_parquet(tmp_path / "t.parquet")
-    data = read_table_of_images(tmp_path / "t.parquet", Columns("id"), ["y"])
+    data = _of_images(tmp_path / "t.parquet", Columns("id"))
     assert data.images["image_id"].to_list() == [7, 12]
     assert _classes(data) == {7: {"y"}, 12: set()}
 
@@ -134,9 +143,9 @@ def test_image_files_are_found_by_name_or_id(tmp_path):
     for name in ("in/1.jpg", "in/000000000139.png", "in/x.jpg"):
         write(tmp_path / "pictures" / name, "")
     path = write(tmp_path / "table.csv", "id,p,y\n1,x.jpg,1\n139,gone.jpg,0\n3,,1\n")
-    data = read_table_of_images(path, Columns("id"), ["y"], images=tmp_path / "pictures")
+    data = _of_images(path, Columns("id"), images=tmp_path / "pictures")
     assert data.images["file_name"].to_list() == ["in/1.jpg", None, "in/000000000139.png"]
-    data = read_table_of_images(path, Columns("id", "p"), ["y"], images=tmp_path / "pictures")
+    data = _of_images(path, Columns("id", "p"), images=tmp_path / "pictures")
     assert data.images["file_name"].to_list() == ["in/x.jpg", None, "gone.jpg"]
     assert data.provenance["notes"] == [f"2 of 3 image files are not below {tmp_path / 'pictures'}"]
 
@@ -154,7 +163,7 @@ def test_kinds_of_tables(tmp_path, kind):
         writers = {"csv": frame.write_csv, "parquet": frame.write_parquet}
         writers |= {"tsv": partial(frame.write_csv, separator="\t"), "jsonl": frame.write_ndjson}
         writers[kind](path)
-    data = read_table_of_images(path, Columns("id"), ["y"])
+    data = _of_images(path, Columns("id"))
     assert _classes(data) == {1: {"y"}, 2: set(), 3: {"y"}}
     assert data.images["place"].to_list() == ["a", "b", "a"]
 
@@ -162,10 +171,10 @@ def test_kinds_of_tables(tmp_path, kind):
 def test_lists_may_be_attributes_and_fields_of_objects_are_columns(tmp_path):
     first, second = '"y":1,"tags":["a","b"],"at":{"x":1}', '"y":0,"tags":[],"at":{"x":2}'
     path = write(tmp_path / "t.jsonl", f'{{"id":1,{first}}}\n{{"id":2,{second}}}\n')
-    data = read_table_of_images(path, Columns("id"), ["y"])
+    data = _of_images(path, Columns("id"))
     assert data.attributes == ("tags", "x")
     write(path, path.read_text().replace('"b"', '"c"'))
-    assert read_table_of_images(path, Columns("id"), ["y"]).fingerprint != data.fingerprint
+    assert _of_images(path, Columns("id")).fingerprint != data.fingerprint
 
 
 WIDE = {
@@ -226,7 +235,7 @@ def test_arguments_that_are_refused(tmp_path):
 
 def test_labels_that_are_lists_are_refused(tmp_path):
     path = write(tmp_path / "t.jsonl", '{"id":1,"y":["a"]}\n')
-    act = partial(read_table_of_images, path, Columns("id"), ["y"])
+    act = partial(_of_images, path, Columns("id"))
     fails(act, "t.jsonl", "label y contains List(", "`class_column`")
 
 
@@ -248,7 +257,7 @@ def test_files_that_are_no_tables(tmp_path, name, content, message):
     if content is not None:
         write(path, content)
     given = path.parent if name.startswith("folder") else path
-    act = partial(read_table_of_images, given, Columns("id"), ["y"])
+    act = partial(_of_images, given, Columns("id"))
     text = fails(act, str(given), message, helps=False)
     reading = TableReading(given, Columns("id"), TableOfImages(["y"]))
     assert fails(partial(import_dataset, reading, tmp_path / "out"), helps=False) == text
@@ -257,7 +266,7 @@ def test_files_that_are_no_tables(tmp_path, name, content, message):
 def test_parts_must_have_the_same_columns(tmp_path):
     folder = write(tmp_path / "parts" / "a.csv", "id,y\n1,1\n").parent
     write(folder / "b.csv", "id,z\n2,1\n")
-    act = partial(read_table_of_images, folder, Columns("id"), ["y"])
+    act = partial(_of_images, folder, Columns("id"))
     fails(act, str(folder), "part files differ", "the same columns and types")
 
 
@@ -420,7 +429,7 @@ def test_a_column_of_splits_next_to_names_of_splits_is_asked_about(tmp_path):
 
 def test_waterbirds(shared_data):
     columns = Columns("img_id", "img_filename", "split", {"0": "train", "1": "valid", "2": "test"})
-    data = read_table_of_images(shared_data / "waterbirds" / "metadata.csv", columns, ["y"])
+    data = _of_images(shared_data / "waterbirds" / "metadata.csv", columns)
     assert len(data) == 11788
     assert data.splits == {"train": 4795, "valid": 1199, "test": 5794}
     train = data.select("train")
@@ -496,6 +505,6 @@ def test_pairs_without_a_row_are_unknown_where_rows_state_presence(tmp_path, par
 def test_presence_that_is_not_clear_is_refused(tmp_path, rows, words):
     pl.DataFrame(rows, ["id", "class", "value"], orient="row").write_csv(tmp_path / "t.csv")
     fails(
-        lambda: read_long_table(tmp_path / "t.csv", Columns("id"), "class", present_column="value"),
+        lambda: _of_rows(tmp_path / "t.csv", Columns("id"), present_column="value"),
         words,
     )

@@ -66,7 +66,7 @@ def test_the_strongest_cue_is_found_in_training_and_a_column_may_replace_it():
     data = _data([3] * 20 + [0] * 20 + [1, 2] * 4)
     assert (nooch.training.environments(data, "car") == [3] * 20 + [0] * 20 + [1, 2] * 4).all()
     place = pl.DataFrame({"image_id": data.images["image_id"], "place": ["a", "b"] * 24})
-    other, _ = nooch.io.with_attributes(data, place)
+    other = nooch.io.with_attributes(data, nooch.io.attribute_table(data, place))
     odd = nooch.training.environments(other, "car", attribute="place") % 2
     assert (odd == np.arange(48) % 2).all()
 

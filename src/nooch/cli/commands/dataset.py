@@ -46,7 +46,7 @@ def add_attributes_command(
     from nooch.data import open_dataset, save_dataset
     from nooch.data.image_names import IMAGE_COLUMNS
     from nooch.data.importing import image_properties as image_files
-    from nooch.data.importing.attributes import attribute_table, joined
+    from nooch.data.importing.attributes import attribute_table, with_attributes
     from nooch.data.table_files import read_table
     from nooch.evaluation.captions import captioned
 
@@ -58,11 +58,12 @@ def add_attributes_command(
         added = attribute_table(data, given, id, kept, where=table)
     listed = added.height
     if image_properties:
-        properties = image_files.image_properties(joined(data, added), images, show_progress)
+        whole = with_attributes(data, added)
+        properties = image_files.image_properties(whole, images, show_progress)
         note(*image_files.unread_notes(properties))
         added = properties.join(added, on="image_id", how="left", maintain_order="left")
-    said = captioned(joined(data, added), captions or ()).captions if captions else None
-    parts = (joined(data.part(number), added, said) for number in range(data.n_parts))
+    said = captioned(with_attributes(data, added), captions or ()).captions if captions else None
+    parts = (with_attributes(data.part(number), added, said) for number in range(data.n_parts))
     told = lambda done: show_progress("writing parts", done, data.n_parts)  # noqa: E731
     save_dataset(parts, out, overwrite=overwrite, progress=told)
     names, left = added.columns[1:], given.height - listed

@@ -17,17 +17,16 @@ from nooch.data.readers.table_layouts import Columns
 from nooch.data.table_schema import check_unique
 
 
-def with_attributes(
+def attribute_table(
     data: Dataset,
     table: pl.DataFrame,
     id: str | None = None,
     columns: Sequence[str] | None = None,
     *,
     where: object = None,
-) -> tuple[Dataset, int]:
-    """The dataset with a table's columns as attributes, and how many of its images the table lists.
-
-    An image that the table does not list has null there. Rows of other images are left out.
+) -> pl.DataFrame:
+    """A table's columns as attributes: ``image_id`` of the dataset, then the attributes, of the
+    images that the table lists; rows of other images are left out.
 
     Args:
         data: the dataset.
@@ -43,21 +42,6 @@ def with_attributes(
             image of the dataset, a name that nooch uses itself or the dataset has, or no column at
             all.
     """
-    attributes = attribute_table(data, table, id, columns, where=where)
-    return joined(data, attributes), attributes.height
-
-
-def attribute_table(
-    data: Dataset,
-    table: pl.DataFrame,
-    id: str | None = None,
-    columns: Sequence[str] | None = None,
-    *,
-    where: object = None,
-) -> pl.DataFrame:
-    """``image_id`` of the dataset, then attributes, of the images that a table lists; parameters
-    and errors as for ``with_attributes``.
-    """
     where = where or "the table"
     key, others, ids = _images(data, table, image_columns(table, id, where), where)
     roles = Columns(key, "file_name" if "file_name" in others else None, attributes=columns)
@@ -72,11 +56,12 @@ def attribute_table(
     return table.select(ids.alias("image_id"), *names).drop_nulls("image_id")
 
 
-def joined(
+def with_attributes(
     data: Dataset, attributes: pl.DataFrame, captions: pl.DataFrame | None = None
 ) -> Dataset:
-    """The dataset, or a part of it, with the columns of ``attribute_table``; and with ``captions``
-    (``image_id, caption``, of any of its images) in place of its own, if there are any.
+    """The dataset, or a part of it, with the columns of ``attribute_table``, null where an image
+    is not listed; and with ``captions`` (``image_id, caption``, of any of its images) in place of
+    its own, if there are any.
     """
     images = data.images.join(attributes, on="image_id", how="left", maintain_order="left")
     if captions is not None:

@@ -15,7 +15,7 @@ from nooch.base.errors import InputError, some_of
 from nooch.base.limits import usable_cpus
 from nooch.base.words import counted
 from nooch.data.dataset import Dataset
-from nooch.data.importing.attributes import joined
+from nooch.data.importing.attributes import with_attributes
 from nooch.data.readers.image_files import UNREADABLE, ImageIndex, opened_image, rgb_image
 from nooch.data.table_schema import PROPERTIES
 
@@ -75,7 +75,7 @@ def measured(
 ) -> tuple[Dataset, list[str]]:
     """The dataset with ``image_properties`` of a split, and a note on images that have none."""
     table = image_properties(data.select(split), images, progress)
-    return joined(data, table), unread_notes(table)
+    return with_attributes(data, table), unread_notes(table)
 
 
 def unread_notes(table: pl.DataFrame) -> list[str]:

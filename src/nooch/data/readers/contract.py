@@ -117,9 +117,17 @@ class Reading(Protocol):
 
 
 def read(reading: Reading, *, images: str | Path | None = None, map: Map = builtins.map) -> Dataset:
-    """All images as one Dataset without splits; raises the errors of the reading.
+    """All images of files as one Dataset in memory, without splits.
 
-    The workers of ``map`` must see the temporary folder of this process.
+    Args:
+        reading: the files and how they are read, such as ``nooch.io.TableReading(...)``; its errors
+            are raised.
+        images: folder below which the image files lie.
+        map: where files are read; workers must see the temporary folder of this process.
+
+    Examples:
+        >>> nooch.io.read(nooch.io.CocoReading(things=["instances.json"])).classes
+        ('car',)
     """
     reading.check(None)
     with tempfile.TemporaryDirectory(prefix="nooch-") as folder:

@@ -27,10 +27,10 @@ from nooch.base.files import RESUME, sha256_of, writing
 from nooch.base.split_plan import SplitPlan
 from nooch.base.text_encoding import transcoded
 from nooch.base.work_folder import Steps
-from nooch.data.dataset import Dataset, ImageId
+from nooch.data.dataset import ImageId
 from nooch.data.objects import NOTES
 from nooch.data.readers.box_formats import LEFT_OUT, bad_line
-from nooch.data.readers.contract import in_range, part_edges, read
+from nooch.data.readers.contract import in_range, part_edges
 from nooch.data.readers.image_rows import ScannedRows, summed, with_sizes
 from nooch.data.readers.nested_tables import SPLIT, class_labels, of_split, read_flat_table
 from nooch.data.readers.table_layouts import (
@@ -41,7 +41,6 @@ from nooch.data.readers.table_layouts import (
     DistinctValues,
     LongTable,
     TableLayout,
-    TableOfImages,
     has_image,
 )
 from nooch.data.splits import named_splits
@@ -511,73 +510,4 @@ def _kind(cell: pl.Expr) -> pl.Expr:
         .when(cell.str.contains("(?i)^(true|false)$"))
         .then(_BOOLEAN)
         .otherwise(_TEXT)
-    )
-
-
-def read_table_of_images(
-    path: str | Path,
-    columns: Columns,
-    labels: Sequence[str],
-    *,
-    positive: Mapping[str, str] | None = None,
-    images: str | Path | None = None,
-) -> Dataset:
-    """A table with one row for each image.
-
-    A label column of 0/1 or true/false is one class, called after the column. Any other label
-    column is one class for each of its values, called ``column=value``; with two texts, such as yes
-    and no, only if ``positive`` names one. Areas are unknown (NaN): CE refuses such a dataset with
-    a clear error.
-
-    Args:
-        path: CSV, TSV, Parquet or JSON lines; a file or a folder of parts.
-        columns: what the columns are.
-        labels: label columns, at least one; a column's name is the task's.
-        positive: label column -> the value that means present, or ``*``: each value is a class.
-        images: folder below which the images lie.
-
-    Raises:
-        InputError: columns, ids, labels or splits that are missing, repeated or of the wrong kind.
-    """
-    return read(
-        TableReading(Path(path), columns, TableOfImages(labels, positive or {})), images=images
-    )
-
-
-def read_long_table(
-    path: str | Path,
-    columns: Columns,
-    class_column: str,
-    area_column: str | None = None,
-    *,
-    present_column: str | None = None,
-    images: str | Path | None = None,
-) -> Dataset:
-    """A table with one row for each (image, class): areas of the same pair add up.
-
-    An image without any class has a row whose class is empty. Attributes must be the same in all
-    rows of an image.
-
-    Args:
-        path: as for ``read_table_of_images``.
-        columns: what the columns are.
-        class_column: column of class names of a long table.
-        area_column: its column of areas as fractions of the image; without it they are unknown. The
-            word ``unknown`` as an area states that the class was not (completely) annotated in the
-            image: it is neither present nor absent there.
-        present_column: its column of 1, present, and 0, absent; pairs without a row are unknown.
-            ``none``: each row is a present class.
-        images: folder below which the images lie.
-
-    Raises:
-        InputError: negative or infinite areas; an image with two values of an attribute; and as for
-            the other tables.
-    """
-    return read(
-        TableReading(
-            Path(path),
-            columns,
-            LongTable(class_column, area_column, "none", present_column=present_column),
-        ),
-        images=images,
     )

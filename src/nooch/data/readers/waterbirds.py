@@ -9,8 +9,9 @@ import polars as pl
 
 from nooch.base.errors import InputError, check_one_of, some_of
 from nooch.data.dataset import Dataset
-from nooch.data.readers.table_layouts import Columns
-from nooch.data.readers.tables import read_table_of_images
+from nooch.data.readers.contract import read
+from nooch.data.readers.table_layouts import Columns, TableOfImages
+from nooch.data.readers.tables import TableReading
 
 METADATA = "metadata.csv"
 TASK = "waterbird"
@@ -43,7 +44,7 @@ def read_waterbirds(folder: str | Path) -> Dataset:
         allowed = f"a folder with {METADATA} and the images that it names"
         raise InputError("no such file", where=path, allowed=allowed)
     columns = Columns("img_id", "img_filename", "split", SPLIT_VALUES)
-    data = read_table_of_images(path, columns, ["y"], images=folder)
+    data = read(TableReading(path, columns, TableOfImages(["y"])), images=folder)
     check_one_of("column", "place", data.attributes, owner=str(path))
     if data.classes != ("y",):
         problem = f"y has the values {some_of(data.classes)}"
