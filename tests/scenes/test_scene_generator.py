@@ -19,7 +19,7 @@ from nooch.base.errors import OutputError
 from nooch.base.files import sha256_of
 from nooch.data.readers.cocostuff import COCOSTUFF, COCOSTUFF_IDS
 from nooch.scenes import ScenesPlan, generate
-from nooch.scenes.annotations import visible
+from nooch.scenes.generator import visible
 from nooch.scenes.images import draw_image
 
 # pycocotools with numpy 2

@@ -7,22 +7,25 @@ e(x) is an embedding of the image x, such as the mean of its captions' SBERT emb
     hard positive               y = 1 and s(x) < tau
     hard negative               y = 0 and s(x) > tau
 
-``suites/hard_easy.py`` compares s with tau, or matches the counts of another criterion. Sums of
-embeddings are in ``gist_fit``; ``exact_sums.cosines`` does not depend on the batch.
+``suites/hard_easy.py`` compares s with tau, or matches the counts of another criterion.
+``exact_sums.cosines`` does not depend on the batch.
 """
 
 from __future__ import annotations
 
 import operator
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import cached_property, reduce
 from typing import Any, Self
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from nooch.base.errors import ParameterError, UndefinedError, check_one_of
+from nooch.base.limits import usable_cpus
 from nooch.criteria.contract import (
     SupportFitted,
     TaskThresholds,
@@ -31,8 +34,7 @@ from nooch.criteria.contract import (
     saved_as,
     thresholds_of,
 )
-from nooch.criteria.exact_sums import cosines
-from nooch.criteria.gist_fit import GistState, embedding_of, embeddings_summed, read_saved
+from nooch.criteria.exact_sums import ExactSums, cosines, group_sums, presence_of
 from nooch.data import Dataset, embedding_precision
 
 
@@ -45,6 +47,74 @@ def likeness(e: NDArray[Any], p: NDArray[np.float64]) -> NDArray[np.float64]:
     """s: a row for each image, embedded in ``e``, a column for each task's prototype in ``p``."""
     units = p / np.linalg.norm(p, axis=1, keepdims=True)
     return cosines(e, units)
+
+
+_BLOCK = 8192
+"""Rows summed at a time: of an embedding that is mapped, no more is in memory."""
+
+
+@dataclass(frozen=True)
+class GistState:
+    """Additive statistics of one shard over the positives of tasks.
+
+    Attributes:
+        exact: (n_tasks, d); sums of embeddings, the same bits for any shards.
+        counts: int64 (n_tasks,); positives with an embedding.
+    """
+
+    exact: ExactSums
+    counts: NDArray[np.int64]
+
+    @cached_property
+    def sums(self) -> NDArray[np.float64]:
+        """Sums of embeddings, float64 (n_tasks, d)."""
+        return self.exact.values
+
+    def __add__(self, other: GistState) -> GistState:
+        return GistState(self.exact + other.exact, self.counts + other.counts)
+
+
+def embeddings_summed(shard: Dataset, embedding: str, tasks: Sequence[str]) -> GistState:
+    """Sums over the positives of each task; images without an embedding do not count."""
+    values = embedding_of(shard, embedding)
+    columns = [shard.column(task) for task in tasks]
+
+    def of_block(start: int) -> GistState:
+        block = values[start : start + _BLOCK]
+        present = presence_of(shard.areas[start : start + _BLOCK][:, columns].tocsr())
+        complete = ~np.isnan(block).any(axis=1)
+        if not complete.all():
+            present, block = present[np.flatnonzero(complete)], block[complete]
+        counts = np.bincount(present.indices, minlength=len(tasks))
+        return GistState(group_sums(present, block, "embeddings"), counts)
+
+    with ThreadPoolExecutor(usable_cpus()) as pool:
+        # one block at least: a shard may have no image
+        return reduce(operator.add, pool.map(of_block, range(0, max(1, len(shard)), _BLOCK)))
+
+
+def embedding_of(data: Dataset, name: str) -> NDArray[np.floating[Any]]:
+    """The embedding of that name, (n_images, d)."""
+    return data.embeddings[check_one_of("embedding", name, data.embeddings, owner="the dataset")]
+
+
+class SavedGist(msgspec.Struct):
+    """A fitted gist criterion as in a suite's JSON."""
+
+    embedding: str
+    tau: float | dict[str, tuple[float, float] | None] | None
+    tasks: list[str]
+    sums: list[list[float]]
+    counts: list[int]
+
+
+def read_saved(content: Mapping[str, Any]) -> tuple[SavedGist, GistState]:
+    """Parameters, tasks and statistics from JSON. Raises ValueError if they do not fit."""
+    saved = msgspec.convert(content, SavedGist)
+    sums = np.array(saved.sums, np.float64)
+    if not len(saved.tasks) == len(sums) == len(saved.counts):
+        raise ValueError(f"{len(saved.tasks)} tasks, but {len(sums)} prototypes")
+    return saved, GistState(ExactSums.from_values(sums), np.array(saved.counts, np.int64))
 
 
 @dataclass(frozen=True)

@@ -17,16 +17,17 @@ import PIL
 import polars as pl
 import yaml
 from msgspec import Meta
+from numpy.typing import NDArray
 from PIL import Image, features
+from pycocotools import mask as coco_mask
 
 from nooch.base.calls import Map, Options, Progress, Seed, Share, no_progress
 from nooch.base.files import write_folder
 from nooch.base.version import __version__
 from nooch.data import encode_header, parquet_bytes
 from nooch.data.readers.cocostuff import COCOSTUFF, COCOSTUFF_IDS
-from nooch.scenes.annotations import ID_STEP, Visible, annotated, visible
 from nooch.scenes.captions import describe
-from nooch.scenes.images import draw_image
+from nooch.scenes.images import Item, Picture, draw_image
 from nooch.scenes.world import World, load_world
 
 SCENES_MARKER = "scenes.json"
@@ -198,3 +199,67 @@ def _categories(world: World, kind: str) -> list[dict[str, Any]]:
         {"supercategory": above[name], "id": COCOSTUFF_IDS[name], "name": name.replace("_", " ")}
         for name in sorted(names, key=COCOSTUFF_IDS.__getitem__)
     ]
+
+
+ID_STEP = 1000
+"""Annotation ids are the image's id times this plus a number from 1: unique in a collection."""
+
+
+@dataclass(frozen=True)
+class Visible:
+    """The visible part of one item: how many pixels show it, their first and last row and column as
+    slices, and its mask within that box, bool.
+    """
+
+    item: Item
+    pixels: int
+    box: tuple[slice, slice]
+    mask: NDArray[np.bool_]
+
+    @property
+    def is_stuff(self) -> bool:
+        """True if its class is stuff."""
+        return COCOSTUFF[self.item.name] == "stuff"
+
+
+def visible(picture: Picture) -> list[Visible]:
+    """All items that at least one pixel shows, in the order in which they were laid."""
+    parts = []
+    for number, item in enumerate(picture.items):
+        mask = picture.owner == number
+        rows, columns = np.flatnonzero(mask.any(axis=1)), np.flatnonzero(mask.any(axis=0))
+        if len(rows):
+            box = _span(rows), _span(columns)
+            parts.append(Visible(item, int(mask.sum()), box, mask[box]))
+    return parts
+
+
+def _span(positions: NDArray[np.intp]) -> slice:
+    return slice(int(positions[0]), int(positions[-1]) + 1)
+
+
+def annotated(
+    seen: list[Visible], size: int, image: int
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """COCO's records of things and of stuff: compressed run lengths, ``area`` in pixels."""
+    things: list[dict[str, Any]] = []
+    stuff: list[dict[str, Any]] = []
+    for number, part in enumerate(seen, 1):
+        (top, left), (height, width) = [s.start for s in part.box], part.mask.shape
+        record = {
+            "id": ID_STEP * image + number,
+            "image_id": image,
+            "category_id": COCOSTUFF_IDS[part.item.name],
+            "segmentation": _run_lengths(part, size),
+            "area": part.pixels,
+            "bbox": [left, top, width, height],
+            "iscrowd": int(part.item.crowd),
+        }
+        (stuff if part.is_stuff else things).append(record)
+    return things, stuff
+
+
+def _run_lengths(part: Visible, size: int) -> dict[str, Any]:
+    whole = np.zeros((size, size), dtype=np.uint8, order="F")
+    whole[part.box] = part.mask
+    return {"counts": coco_mask.encode(whole)["counts"].decode("ascii"), "size": [size, size]}
