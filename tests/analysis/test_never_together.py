@@ -10,8 +10,7 @@ from hypothesis import given, strategies as st
 from oracles import collections, dataset_of
 
 import nooch
-from nooch.analysis.check import check
-from nooch.analysis.never_together import never_together
+from nooch.analysis.check import check, never_together
 from nooch.data import save_dataset
 from nooch.evaluation import Predictions
 from nooch.evaluation.judged import judge_runs

@@ -16,7 +16,6 @@ from scipy.special import logit
 
 from nooch.analysis.answer import AnswerSources, answer_of, left_out, most_hard
 from nooch.analysis.confusions import Confusions, find_confusions
-from nooch.analysis.never_together import UNSEEN, never_together
 from nooch.analysis.slices import Slices, judged_slices
 from nooch.base.calls import Count, Progress, Seed, Share, checked, no_progress
 from nooch.base.display import DisplayTable
@@ -65,7 +64,7 @@ from nooch.report.answer import Answer, notebook_html
 from nooch.report.images.sources import Sources
 from nooch.report.site.site import write_report
 from nooch.suites import Suite, save_suite
-from nooch.suites.find import NO_CONTEXT, all_easy, find, unseen_note
+from nooch.suites.find import NO_CONTEXT, UNSEEN_PAIRS, all_easy, find, unseen_note, unseen_pairs
 
 _SMALLEST = 1e-300
 
@@ -165,7 +164,7 @@ class Checked:
         comparison: errors in misleading contexts against the baseline's, if one is named.
         never_together: classes that images of the split show together and training images never,
             though chance would give some, with the errors there; see
-            ``nooch.analysis.never_together.UNSEEN``.
+            ``nooch.analysis.check.UNSEEN``.
         ids: of the images of the split, ascending.
     """
 
@@ -624,3 +623,41 @@ def _write(checked: Checked, folder: Path, sources: Sources, shown: Scores) -> N
         **checked.comparison_json,
     }
     (folder / CHECK_MARKER).write_bytes(msgspec.json.format(msgspec.json.encode(content)))
+
+
+UNSEEN: dict[str, Any] = {
+    "run": pl.String, **UNSEEN_PAIRS, "n": pl.Int64, "missed": pl.Int64, "rate": pl.Float64,
+    "n_elsewhere": pl.Int64, "rate_elsewhere": pl.Float64,
+}  # fmt: skip
+"""Columns of ``never_together``. ``n_test``: images of the split with both classes;
+``expected_train``: training images with both, if classes were independent; of ``n`` objects
+(without boxes: images) of the task in the former, ``missed`` are missed; ``rate`` of these
+and ``rate_elsewhere`` of the others count each image by its weight.
+"""
+
+
+def never_together(judged: JudgedRuns, tasks: Sequence[str]) -> pl.DataFrame:
+    """``unseen_pairs`` of the runs' split, a row for each run and task with predictions; see
+    ``UNSEEN``.
+    """
+    assert judged.data is not None  # noqa: S101 - without a dataset nobody asks
+    rows = []
+    for pair in unseen_pairs(judged.data, judged.split).iter_rows(named=True):
+        task, other = pair["task"], pair["other"]
+        if task not in tasks:
+            continue
+        part, everything = judged.labeled(task)
+        both = part.labels(other, unknown=False)
+        for run in (run for run in judged.runs if task in run.tasks):
+            outcomes = outcomes_of(run, everything, SIDES[0])
+            inside, wrong = both[outcomes.row], outcomes.wrong
+            weight = outcomes.weights(judged.weights(run, everything))
+            rate, elsewhere = (
+                float(wrong[of] @ weight[of] / weight[of].sum()) if weight[of].any() else None
+                for of in (inside, ~inside)
+            )
+            rows.append({
+                "run": run.run, **pair, "n": int(inside.sum()), "missed": int(wrong[inside].sum()),
+                "rate": rate, "n_elsewhere": int((~inside).sum()), "rate_elsewhere": elsewhere,
+            })  # fmt: skip
+    return pl.DataFrame(rows, schema=UNSEEN)

@@ -24,7 +24,7 @@ EXPORTS = MappingProxyType(
         "fiftyone": "nooch.report.exports.fiftyone:export_fiftyone",
         "pope": "nooch.report.exports.question_files:export_pope",
         "images": "nooch.report.exports.question_files:export_images",
-        "lmms-eval": "nooch.report.exports.lmms_eval:export_lmms_eval",
+        "lmms-eval": "nooch.report.exports.question_files:export_lmms_eval",
         "vlmevalkit": "nooch.report.exports.question_files:export_vlmevalkit",
     }
 )

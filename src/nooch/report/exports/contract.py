@@ -250,19 +250,39 @@ def runs_of(
     return runs
 
 
-def check_replaceable(path: Path, head: bytes, kind: str, *, overwrite: bool) -> None:
-    """Raise OutputError if a file may not be written: what exists is replaced only if it begins
-    with ``head``, as files of this kind do.
+def write_file(
+    content: Content,
+    to: str,
+    out: str | Path,
+    make: Callable[[], tuple[bytes, list[str]]],
+    *,
+    head: bytes,
+    kind: str,
+    overwrite: bool,
+) -> Exported:
+    """Write an export that is one file: what ``make`` gives behind ``head``, and its notes. Raises
+    OutputError: the file exists (and ``overwrite`` is false, or it does not begin with ``head``, as
+    files of this ``kind`` do) or cannot be written.
     """
+    path = files.local_path(out).absolute()
     if not (overwrite and path.exists()):
         check_output(path)
-        return
-    # a folder, or a file that may not be read
+    elif not _begins(path, head):
+        problem = f"exists and is not a {kind}, so it is not replaced"
+        raise OutputError(problem, where=path, remedy="choose another path")
+    text, notes = make()
+    with files.writing(path.parent):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    files.replace_file(path, head + text)
+    notes = [*notes, *content.notes]
+    return Exported(to, str(out), len(content.keys), [path.name], content.licenses, notes)
+
+
+def _begins(path: Path, head: bytes) -> bool:
+    """False also for a folder, or a file that may not be read."""
     with contextlib.suppress(OSError), path.open("rb") as file:
-        if file.read(len(head)) == head:
-            return
-    problem = f"exists and is not a {kind}, so it is not replaced"
-    raise OutputError(problem, where=path, remedy="choose another path")
+        return file.read(len(head)) == head
+    return False
 
 
 def write_export(

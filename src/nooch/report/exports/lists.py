@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import polars as pl
 
-from nooch.base.errors import InputError, OutputError, some_of
-from nooch.base.files import NO_ROOM, local_path, replace_file
+from nooch.base.errors import InputError, some_of
 from nooch.data import Dataset, csv_bytes
 from nooch.report.exports.contract import (
     HARD_SUBSETS,
@@ -18,11 +17,11 @@ from nooch.report.exports.contract import (
     Exported,
     Names,
     about,
-    check_replaceable,
     runs_of,
     safe_name,
     table_of,
     write_export,
+    write_file,
 )
 from nooch.suites import ChallengeSet, SetRecord
 
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
     from nooch.evaluation import Predictions
     from nooch.evaluation.prediction_files import PredictionSource
 
-FORMAT = "nooch-ids"
 _HEAD = b'{"format":"nooch-ids"'
 
 
@@ -41,30 +39,19 @@ def export_ids(content: Content, out: str | Path, *, overwrite: bool = False) ->
     A set has ``criterion, task, split``, ascending ids ``hard_positive`` and ``hard_negative``, and
     all of its counts and thresholds under the names they have in ``suite.json``.
     """
-    path = local_path(out).absolute()
-    check_replaceable(path, _HEAD, f"{FORMAT} file", overwrite=overwrite)
-    sets = [
-        msgspec.to_builtins(SetRecord.from_set(challenge))
-        | {subset: challenge.ids(subset) for subset in HARD_SUBSETS}
-        for challenge in content.sets()
-    ]
-    document = {
-        "format": FORMAT,
-        "version": 1,
-        **about(content),
-        "sets": sets,
-        "skipped": content.suite.header.skipped,
-    }
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise OutputError(
-            f"cannot make the folder: {error.strerror}", where=path.parent, remedy=NO_ROOM
-        ) from error
-    replace_file(path, msgspec.json.encode(document) + b"\n")
-    return Exported(
-        "ids", str(out), len(content.keys), [path.name], content.licenses, content.notes
-    )
+
+    def make() -> tuple[bytes, list[str]]:
+        sets = [
+            msgspec.to_builtins(SetRecord.from_set(challenge))
+            | {subset: challenge.ids(subset) for subset in HARD_SUBSETS}
+            for challenge in content.sets()
+        ]
+        skipped = content.suite.header.skipped
+        document = {"version": 1, **about(content), "sets": sets, "skipped": skipped}
+        return b"," + msgspec.json.encode(document)[1:] + b"\n", []
+
+    kind = "nooch-ids file"
+    return write_file(content, "ids", out, make, head=_HEAD, kind=kind, overwrite=overwrite)
 
 
 def export_csv(

@@ -1,4 +1,4 @@
-"""Yes/no questions as POPE's and VLMEvalKit's files."""
+"""Yes/no questions as files of POPE and VLMEvalKit, and as a task of lmms-eval."""
 
 from __future__ import annotations
 
@@ -6,28 +6,74 @@ import base64
 from pathlib import Path
 
 import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
 
-from nooch.base.errors import check_one_of
-from nooch.base.files import local_path, replace_file, writing
+from nooch.base.errors import InputError, check_one_of, unreadable
 from nooch.base.words import counted
 from nooch.data import csv_bytes
+from nooch.data.table_files import parquet_bytes
 from nooch.report.exports.contract import (
     Content,
     Exported,
-    check_replaceable,
     licenses_text,
     write_export,
+    write_file,
 )
-from nooch.report.exports.question_content import (
-    ANSWER,
-    IMAGES_AS,
-    asked,
-    image_bytes,
-    image_folder,
-    need_image_folder,
-    write_questions,
-)
-from nooch.suites.questions import Draw, Questions
+from nooch.report.exports.lmms_eval_functions import FALSE_YES, METRICS
+from nooch.suites.questions import Draw, Questions, draw_questions, image_names, with_files
+
+ANSWER = pl.when(pl.col("label") == 1).then(pl.lit("yes")).otherwise(pl.lit("no"))
+"""Expected answer to a question, in words."""
+IMAGES_AS = ("paths", "bytes")
+_SMALLEST = 49
+"""Bytes of an image file at least: VLMEvalKit takes 64 characters of base64 for an index."""
+
+
+def asked(content: Content, options: Draw | None, images: str | Path | None) -> Questions:
+    """The questions about the chosen sets, with the file name of each image."""
+    drawn = draw_questions(content.suite, content.keys, options or Draw())
+    drawn = with_files(drawn, content.suite, content.data, images)
+    ids = drawn.frame["image_id"].unique(maintain_order=True).to_list()
+    of_coco = content.suite.is_of_coco
+    return drawn.with_images(image_names(ids, content.data, images, of_coco=of_coco))
+
+
+def image_folder(content: Content, images: str | Path | None) -> Path | None:
+    """The folder of image files, absolute: ``images``, else the dataset's if it is there."""
+    recorded = None if content.data is None else content.data.image_root
+    if images is None and recorded is not None and Path(recorded).is_dir():
+        images = recorded
+    return None if images is None else Path(images).resolve()
+
+
+def need_image_folder(folder: Path | None, purpose: str) -> Path:
+    """The folder of image files. Raises InputError if it is not known."""
+    if folder is None:
+        problem = f"{purpose} needs the image files, and the folder of images is not there"
+        raise InputError(problem, give={"images": ...})
+    return folder
+
+
+def image_bytes(folder: Path, name: str) -> bytes:
+    """Content of an image file. Raises InputError: it cannot be read, or is too small."""
+    with unreadable(folder / name):
+        content = (folder / name).read_bytes()
+    if len(content) < _SMALLEST:
+        raise InputError(f"is not an image: it has {len(content)} bytes", where=folder / name)
+    return content
+
+
+def write_questions(content: Content, table: Questions, folder: Path) -> list[str]:
+    """Write ``questions.parquet`` into an export's folder; returns notes for the user."""
+    (folder / "questions.parquet").write_bytes(parquet_bytes(table.frame))
+    labels, images = table.frame["label"], table.frame["image_id"].n_unique()
+    yes = int(labels.sum())
+    notes = [f"{len(table):,} questions on {images:,} images: {yes:,} yes, {len(table) - yes:,} no"]
+    notes += table.notes
+    if content.suite.header.hard_only:
+        notes.append("the suite contains only hard images, so no question is about an easy one")
+    return notes
 
 
 def export_pope(
@@ -60,15 +106,14 @@ def export_images(
     """Write ``OUT`` as text: the file name of each image that the draw of questions needs, one per
     line, of COCO's images their names of 2017; lines with # at the start have the licenses.
     """
-    path = local_path(out).absolute()
-    check_replaceable(path, _LISTED, "list of images", overwrite=overwrite)
-    names = asked(content, questions, None).frame["image"].unique().sort()
-    terms = [f"# {line}".rstrip() for line in licenses_text(content.licenses).splitlines()]
-    with writing(path.parent, "choose another path"):
-        path.parent.mkdir(parents=True, exist_ok=True)
-    replace_file(path, _LISTED + "\n".join([*terms, *names, ""]).encode())
-    notes = [f"{counted(len(names), 'image')}", *content.notes]
-    return Exported("images", str(out), len(content.keys), [path.name], content.licenses, notes)
+
+    def make() -> tuple[bytes, list[str]]:
+        names = asked(content, questions, None).frame["image"].unique().sort()
+        terms = [f"# {line}".rstrip() for line in licenses_text(content.licenses).splitlines()]
+        return "\n".join([*terms, *names, ""]).encode(), [counted(len(names), "image")]
+
+    kind = "list of images"
+    return write_file(content, "images", out, make, head=_LISTED, kind=kind, overwrite=overwrite)
 
 
 def export_vlmevalkit(
@@ -127,3 +172,105 @@ def _write_tsv(table: Questions, folder: Path, as_bytes: bool, path: Path) -> No
                 pl.Series("image" if as_bytes else "image_path", [image(*n) for n in names]),
             )  # fmt: skip
             file.write(csv_bytes(listed, header=start == 0, separator="\t"))
+
+
+_FUNCTIONS = Path(__file__).with_name("lmms_eval_functions.py")
+_TASK = """\
+task: nooch_questions
+dataset_path: parquet
+dataset_kwargs:
+  data_files:
+    test: docs.parquet
+test_split: test
+output_type: generate_until
+doc_to_visual: !function utils.doc_to_visual
+doc_to_text: !function utils.doc_to_text
+doc_to_target: answer
+generation_kwargs:
+  max_new_tokens: 16
+  temperature: 0
+  do_sample: false
+process_results: !function utils.process_results
+metric_list:
+{metrics}lmms_eval_specific_kwargs:
+  default:
+    pre_prompt: ""
+    post_prompt: "\\nAnswer with yes or no."
+metadata:
+  version: 1
+"""
+_METRIC = """\
+  - metric: {name}
+    aggregation: !function utils.{name}
+    higher_is_better: {better}
+"""
+_SCHEMA = pa.schema(
+    [
+        ("question_id", pa.int64()),
+        ("question", pa.string()),
+        ("answer", pa.string()),
+        ("subset", pa.string()),
+        ("weight", pa.float64()),
+        ("image", pa.struct([("bytes", pa.binary()), ("path", pa.string())])),
+    ],
+    metadata={"huggingface": '{"info": {"features": {"image": {"_type": "Image"}}}}'},
+)
+"""Types and a mark with which ``datasets`` decodes the images when they are asked for."""
+
+_ROWS = 256
+"""Questions whose images are in memory at a time."""
+
+
+def export_lmms_eval(
+    content: Content,
+    out: str | Path,
+    *,
+    overwrite: bool = False,
+    questions: Draw | None = None,
+    images: str | Path | None = None,
+    images_as: str = IMAGES_AS[0],
+) -> Exported:
+    """Write a folder for ``lmms-eval --include_path``: the task ``nooch_questions``, its functions
+    ``utils.py``, its data ``docs.parquet`` (``question_id, question, answer, subset, weight,
+    image``; the subset is the one under ``context``, or else the first criterion), and
+    ``questions.parquet``. The question id is in each metric of ``{datetime}_samples_*.jsonl``.
+    """
+    check_one_of("images_as", images_as, IMAGES_AS)
+    folder = image_folder(content, images)
+    source = need_image_folder(folder, "`images_as` bytes") if images_as == "bytes" else None
+    table = asked(content, questions, folder)
+
+    def fill(partial: Path) -> list[str]:
+        metrics = [_METRIC.format(name=name, better="true") for name in METRICS]
+        metrics += [_METRIC.format(name=name, better="false") for name in FALSE_YES]
+        task = _TASK.format(metrics="".join(metrics))
+        (partial / "nooch_questions.yaml").write_text(task, encoding="utf-8")
+        functions = _FUNCTIONS.read_text(encoding="utf-8")
+        notes = write_questions(content, table, partial)
+        if source is None and folder is None:
+            notes.append(f"put the image files into {Path(out) / 'images'}, or make it a link")
+        elif source is None:
+            functions = functions.replace('IMAGES = "images"', f"IMAGES = {str(folder)!r}")
+        (partial / "utils.py").write_text(functions, encoding="utf-8")
+        _write_docs(table, source, partial / "docs.parquet")
+        return notes
+
+    return write_export(content, "lmms-eval", out, fill, overwrite=overwrite)
+
+
+def _write_docs(table: Questions, source: Path | None, path: Path) -> None:
+    """The task's rows; images are read from ``source``, or named if it is None."""
+    subset = "context" if "context" in table.criteria else table.criteria[0]
+    docs = table.frame.select(
+        "question_id", question="text", answer=ANSWER, subset=subset, weight="weight", image="image"
+    )
+    if source is None:
+        docs.write_parquet(path)
+        return
+    with pq.ParquetWriter(path, _SCHEMA, compression="zstd") as writer:
+        for rows in docs.iter_slices(_ROWS):
+            # the questions about an image follow one another: it is read once
+            names = rows["image"].unique()
+            files = {name: {"bytes": image_bytes(source, name), "path": name} for name in names}
+            records = [{**row, "image": files[row["image"]]} for row in rows.iter_rows(named=True)]
+            writer.write_table(pa.Table.from_pylist(records, schema=_SCHEMA))
