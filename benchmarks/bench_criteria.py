@@ -127,7 +127,8 @@ class Database:
 def dataset(images: int) -> Dataset:
     """The generated annotations as a dataset, split 70/10/20."""
     source = annotation_files(images)
-    data = nooch.io.read_coco([source / "instances.json"], [source / "stuff.json"])
+    files = [source / "instances.json"], [source / "stuff.json"]
+    data = nooch.io.read(nooch.io.CocoReading(*files))
     return nooch.io.with_split(data, nooch.io.SplitPlan("70/10/20"))
 
 

@@ -29,7 +29,6 @@ import nooch
 from nooch.base.split_plan import SplitPlan
 from nooch.data.importing.import_dataset import with_split
 from nooch.data.objects import BOX, needed_objects
-from nooch.data.readers.coco.reader import read_coco
 from nooch.evaluation.boxes.effects import box_effects
 from nooch.evaluation.boxes.matched import KINDS, MatchedRun
 from nooch.evaluation.boxes.matching import Boxes, Detections
@@ -475,8 +474,9 @@ def _scenes(images: int) -> tuple[nooch.Dataset, Suite]:
     """Generated scenes, and their sets by the context."""
     with TemporaryDirectory() as folder:
         scenes = generate(ScenesPlan(images=images, size=64, seed=5), Path(folder, "scenes"))
-        kinds = ([scenes / "annotations" / f"{k}_scenes.json"] for k in ("instances", "stuff"))
-        data = with_split(read_coco(*kinds), SplitPlan("50/10/40"))
+        kinds = ("instances", "stuff")
+        things, stuff = ([scenes / "annotations" / f"{kind}_scenes.json"] for kind in kinds)
+        data = with_split(nooch.io.read(nooch.io.CocoReading(things, stuff)), SplitPlan("50/10/40"))
     tasks = needed_objects(data.objects)["class"].unique().sort().cast(pl.String).to_list()
     return data, nooch.find(data, criteria="context", tasks=tasks)
 

@@ -85,14 +85,15 @@ def images_of(name: str, arguments: argparse.Namespace) -> Dataset:
     """Photographs with areas from label maps, or generated scenes."""
     if name == "msrc":
         classes, images = arguments.msrc / "classes.txt", arguments.msrc / "images"
-        return nooch.io.read_label_maps(arguments.msrc / "labels", classes, void=[0], images=images)
+        reading = nooch.io.MapReading(arguments.msrc / "labels", classes, void=[0])
+        return nooch.io.read(reading, images=images)
     folder, strength = arguments.out / name, float(name.partition("-")[2])
     if not folder.exists():
         generate(ScenesPlan(arguments.images, context_strength=strength), folder)
     things, stuff = (
         [folder / f"annotations/{kind}_scenes.json"] for kind in ("instances", "stuff")
     )
-    return nooch.io.read_coco(things=things, stuff=stuff, images=folder / "images")
+    return nooch.io.read(nooch.io.CocoReading(things, stuff), images=folder / "images")
 
 
 def worlds(arguments: argparse.Namespace) -> Iterator[World]:

@@ -293,13 +293,13 @@ def _annotations(folder: Path) -> dict[str, Target]:
     opened = "ImageID,LabelName,XMin,XMax,YMin,YMax\na,/m/1,0.1,0.5,0.1,0.5\n"
 
     def after_things(**more: Any) -> object:
-        return nooch.io.read_coco([folder / "things.json"], **more)
+        return nooch.io.read(nooch.io.CocoReading([folder / "things.json"], **more))
 
     def maps(path: Path) -> object:
-        return nooch.io.read_label_maps(path.parent, folder / "names.txt")
+        return nooch.io.read(nooch.io.MapReading(path.parent, folder / "names.txt"))
 
     def boxes(source: Path, kind: str, classes: Path | None = None) -> object:
-        return nooch.io.read_boxes(source, kind, classes=classes)
+        return nooch.io.read(nooch.io.BoxReading(source, kind, classes=classes))
 
     def seen(path: Path) -> object:
         return read(recognize(path).reading)
@@ -312,8 +312,11 @@ def _annotations(folder: Path) -> dict[str, Target]:
             return picture.convert("RGB")
         return None
 
+    def class_names(path: Path) -> object:
+        return nooch.io.read(nooch.io.MapReading(folder / "png", path))
+
     formats: dict[str, tuple[Any, ...]] = {
-        "coco": ("i.json", lambda p: nooch.io.read_coco([p]), instances),
+        "coco": ("i.json", lambda p: nooch.io.read(nooch.io.CocoReading([p])), instances),
         "coco-stuff": ("s.json", lambda p: after_things(stuff=[p]), stuff),
         "coco-captions": ("t.json", lambda p: after_things(captions=[p]), json.dumps(texts)),
         "coco-recognized": ("r.json", seen, instances),
@@ -323,7 +326,7 @@ def _annotations(folder: Path) -> dict[str, Target]:
         "yolo-data": ("data.yaml", seen, "path: .\ntrain: yolo\nnames: {0: car, 1: cow}\n"),
         "openimages": ("oi.csv", lambda p: boxes(p, "openimages"), opened),
         "label-maps": ("maps/a.png", maps, _png("L"), _png("P")),
-        "class-names": ("classes.txt", lambda p: nooch.io.read_label_maps(folder / "png", p),
+        "class-names": ("classes.txt", class_names,
                         "0 car\n1 cow\n2 road\n3 sky\n", "car\ncow\nroad\nsky\n"),
         "image": ("x.jpg", look, *(_png("RGB", kind) for kind in ("PNG", "JPEG", "WEBP", "GIF"))),
         "zip": ("x.zip", lambda p: unpack(p, folder / "zips", 100_000), _zip()),

@@ -61,7 +61,7 @@ def gap(out: Path, images: int, strength: float, seed: int) -> dict[str, float]:
     things, stuff = (
         [folder / "annotations" / f"{kind}_scenes.json"] for kind in ("instances", "stuff")
     )
-    data = nooch.io.read_coco(things=things, stuff=stuff, images=folder / "images")
+    data = nooch.io.read(nooch.io.CocoReading(things, stuff), images=folder / "images")
     data = nooch.io.with_split(data, nooch.io.SplitPlan("70/10/20", seed=seed))
     cues = {name: [task.top_context] for name, task in paper_tasks().items()}
     suite = nooch.find(data, {"ce": nooch.CE(cues=cues)}, tasks=list(NOOCH_TASKS))

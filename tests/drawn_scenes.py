@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from in_memory import read_coco
 
 from nooch.base.split_plan import SplitPlan
 from nooch.data import Dataset
 from nooch.data.importing.import_dataset import with_split
-from nooch.data.readers.coco.reader import read_coco
 from nooch.scenes import ScenesPlan, generate
 
 PLAN = ScenesPlan(images=240, size=64, seed=3)

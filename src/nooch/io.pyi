@@ -9,10 +9,10 @@ from .data.importing.attributes import (
 )
 from .data.importing.import_dataset import with_split as with_split
 from .data.importing.table_roles import Hints as Hints
-from .data.readers.boxes import BoxReading as BoxReading, read_boxes as read_boxes
-from .data.readers.coco.reader import CocoReading as CocoReading, read_coco as read_coco
+from .data.readers.boxes import BoxReading as BoxReading
+from .data.readers.coco.reader import CocoReading as CocoReading
 from .data.readers.contract import read as read
-from .data.readers.label_maps import MapReading as MapReading, read_label_maps as read_label_maps
+from .data.readers.label_maps import MapReading as MapReading
 from .data.readers.table_layouts import (
     Columns as Columns,
     LongTable as LongTable,

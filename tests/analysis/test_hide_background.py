@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import polars as pl
 import pytest
+from in_memory import read_coco
 from PIL import Image
 from refusals import fails, refused
 
@@ -51,7 +52,7 @@ def world(tmp_path_factory):
     names = [{"id": 1, "name": "car"}, {"id": 2, "name": "road"}]
     file = folder / "instances.json"
     file.write_text(json.dumps({"images": images, "annotations": listed, "categories": names}))
-    data = nooch.io.read_coco([file], [], [], images=folder / "images")
+    data = read_coco([file], [], [], images=folder / "images")
     suite = nooch.find(data, {"ce": nooch.CE(cues={"car": ["road"]}, beta=0.01)}, tasks=["car"])
     return folder, data, suite
 

@@ -7,6 +7,7 @@ import numpy as np
 import polars as pl
 import pytest
 from answering import save_classifier
+from in_memory import read_label_maps
 from PIL import Image
 from refusals import fails
 
@@ -50,7 +51,7 @@ def roads(folder, copies=1):
             Image.fromarray(part).save(folder / name / f"{scene}{f'-{i // N}' * (i >= N)}.png")
     (folder / "classes.txt").write_text("0 void\n1 car\n2 road\n")
     maps, classes = folder / "maps", folder / "classes.txt"
-    data = nooch.io.read_label_maps(maps, classes, void=[0], images=folder / "images")
+    data = read_label_maps(maps, classes, void=[0], images=folder / "images")
     suite = nooch.find(data, {"ce": nooch.CE(cues=CUES)}, tasks=["car"])
     return folder, data, suite
 

@@ -7,6 +7,7 @@ import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given, settings, strategies as st
+from in_memory import read_label_maps
 from planted import planted_detector
 from refusals import fails, refused
 from scipy.sparse import csr_array
@@ -18,7 +19,6 @@ from nooch.base.errors import OutputError
 from nooch.base.files import sha256_of
 from nooch.criteria import Attribute
 from nooch.data import Dataset, save_dataset
-from nooch.data.readers.label_maps import read_label_maps
 from nooch.evaluation import Predictions
 from nooch.evaluation.metrics import auc
 from nooch.suites import load_suite

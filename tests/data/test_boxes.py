@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from coco_files import PHOTO, areas_of, write
 from hypothesis import given, settings, strategies as st
+from in_memory import read_boxes
 from PIL import Image
 from refusals import fails
 
@@ -16,7 +17,7 @@ from nooch.data import load_dataset
 from nooch.data.importing.import_dataset import import_dataset
 from nooch.data.importing.recognition import recognize
 from nooch.data.readers.box_formats import KEPT, LEFT_OUT, ONCE, UNREAD
-from nooch.data.readers.boxes import BoxReading, read_boxes
+from nooch.data.readers.boxes import BoxReading
 from nooch.data.table_files import read_table
 
 HEADER = "ImageID,LabelName,XMin,XMax,YMin,YMax\n"

@@ -21,14 +21,13 @@ from coco_files import (
     write,
 )
 from hypothesis import given, settings, strategies as st
+from in_memory import read_coco, read_label_maps
 from PIL import Image
 from pycocotools import mask
 
 from nooch.base.engines import LocalEngine
 from nooch.base.errors import InputError
 from nooch.data.readers.coco.masks import run_lengths
-from nooch.data.readers.coco.reader import read_coco
-from nooch.data.readers.label_maps import read_label_maps
 
 
 def _read(documents, folder):

@@ -11,6 +11,7 @@ from functools import partial
 import numpy as np
 import pytest
 from coco_files import STUFF, document, image, write
+from in_memory import read_coco
 from PIL import Image
 from refusals import fails, refused
 from same_datasets import same_dataset
@@ -18,7 +19,7 @@ from same_datasets import same_dataset
 from nooch.base.engines import LocalEngine
 from nooch.data.importing.import_dataset import import_dataset
 from nooch.data.importing.recognition import recognize
-from nooch.data.readers.coco.reader import CocoReading, read_coco
+from nooch.data.readers.coco.reader import CocoReading
 from nooch.data.readers.contract import read
 from nooch.evaluation.boxes.files import json_detections
 from nooch.evaluation.prediction_format import FileFormat

@@ -4,12 +4,13 @@ import numpy as np
 import pytest
 from coco_files import document, image, write
 from hypothesis import given, settings, strategies as st
+from in_memory import read_coco
 from refusals import fails
 from same_datasets import same_dataset
 
 from nooch.data import load_dataset
 from nooch.data.importing.import_dataset import import_dataset
-from nooch.data.readers.coco.reader import CocoReading, read_coco
+from nooch.data.readers.coco.reader import CocoReading
 from nooch.integrity import fsck
 
 NAMES = {4: "cat", 7: "dog", 9: "cow"}

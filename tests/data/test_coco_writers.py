@@ -5,13 +5,14 @@ import json
 import numpy as np
 import pytest
 from coco_files import document, photo, write
+from in_memory import read_coco
 from PIL import Image
 from refusals import fails
 
 from nooch import load_dataset
 from nooch.data.importing.import_dataset import import_dataset
 from nooch.data.importing.recognition import recognize
-from nooch.data.readers.coco.reader import CocoReading, read_coco
+from nooch.data.readers.coco.reader import CocoReading
 
 BOX = {"category_id": 1, "bbox": [1, 1, 4, 3]}
 SIDES = {"width": 10, "height": 8}

@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 from coco_files import PHOTO, STUFF, THINGS, document, image, sources, write
 from hypothesis import HealthCheck, assume, given, settings, strategies as st
+from in_memory import read_coco
 from refusals import fails
 from same_datasets import changing, in_parts_of, same_folder, stopping, told
 
@@ -20,7 +21,6 @@ from nooch.base.split_plan import SplitPlan
 from nooch.data import load_dataset, open_dataset
 from nooch.data.importing import parts as import_parts
 from nooch.data.importing.import_dataset import import_dataset, with_split
-from nooch.data.readers.coco.reader import read_coco
 from nooch.io import CocoReading
 
 PLANS = [None, SplitPlan("50/25/25", 3), SplitPlan("50/50/0", 2, "width")]

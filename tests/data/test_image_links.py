@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from in_memory import read_label_maps
 from PIL import Image
 from refusals import fails
 
@@ -13,7 +14,6 @@ import nooch
 from nooch.data.readers.contract import read
 from nooch.data.readers.image_files import FolderWalk, ImageIndex, list_images, opened_image
 from nooch.data.readers.image_folder import FolderReading
-from nooch.data.readers.label_maps import read_label_maps
 from nooch.models.caches.pixels import build_pixels
 from nooch.models.images import decode_images
 

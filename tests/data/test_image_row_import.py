@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from coco_files import PHOTO, write
 from hypothesis import HealthCheck, given, settings, strategies as st
+from in_memory import read_boxes, read_label_maps
 from PIL import Image
 from refusals import fails
 from same_datasets import changing, in_parts_of, same_folder, stopping, told
@@ -16,8 +17,8 @@ from nooch.base.engines import LocalEngine
 from nooch.base.split_plan import SplitPlan
 from nooch.data import load_dataset
 from nooch.data.importing.import_dataset import import_dataset, with_split
-from nooch.data.readers.boxes import BoxReading, read_boxes
-from nooch.data.readers.label_maps import MapReading, read_label_maps
+from nooch.data.readers.boxes import BoxReading
+from nooch.data.readers.label_maps import MapReading
 
 LIST = "0 sky\n1 road\n2 fire hydrant\n"
 

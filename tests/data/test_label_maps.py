@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 from coco_files import areas_of, write
 from hypothesis import given, settings, strategies as st
+from in_memory import read_label_maps
 from PIL import Image
 from refusals import fails, refused
 
 from nooch.base.engines import LocalEngine
 from nooch.base.errors import InputError
 from nooch.data.readers.cocostuff import COCOSTUFF, MAP_VALUES
-from nooch.data.readers.label_maps import read_label_maps
 
 NAMES = {0: "sky", 1: "road", 2: "fire hydrant", 3: "car"}
 

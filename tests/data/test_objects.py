@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 from coco_files import THINGS, document, image, photo, write
 from hypothesis import given, settings, strategies as st
+from in_memory import read_boxes, read_coco
 from polars.testing import assert_frame_equal
 from refusals import fails
 from same_datasets import same_dataset
@@ -20,8 +21,8 @@ from nooch.data.importing.import_dataset import import_dataset
 from nooch.data.importing.recognition import recognize
 from nooch.data.objects import rescaled
 from nooch.data.part_files import read_header
-from nooch.data.readers.boxes import BoxReading, read_boxes
-from nooch.data.readers.coco.reader import CocoReading, read_coco
+from nooch.data.readers.boxes import BoxReading
+from nooch.data.readers.coco.reader import CocoReading
 from nooch.data.readers.contract import read
 from nooch.integrity import fsck
 

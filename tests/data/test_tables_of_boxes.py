@@ -9,6 +9,7 @@ import pytest
 import yaml
 from coco_files import document, image, photo, write
 from hypothesis import given, settings, strategies as st
+from in_memory import read_coco
 from polars.testing import assert_frame_equal
 from refusals import fails
 
@@ -17,7 +18,6 @@ from nooch.data import load_dataset
 from nooch.data.importing.import_dataset import import_dataset
 from nooch.data.importing.recognition import recognize
 from nooch.data.importing.table_roles import Hints
-from nooch.data.readers.coco.reader import read_coco
 from nooch.data.readers.contract import read
 from nooch.data.table_files import read_table
 

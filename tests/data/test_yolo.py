@@ -4,12 +4,12 @@ from itertools import pairwise
 
 import pytest
 from coco_files import PHOTO, areas_of, write
+from in_memory import read_boxes
 from refusals import fails, refused
 
 from nooch.data import load_dataset
 from nooch.data.importing.recognition import recognize
 from nooch.data.readers.box_formats import label_of
-from nooch.data.readers.boxes import read_boxes
 from nooch.data.readers.contract import read
 from nooch.data.readers.yolo import read_yolo_data
 

@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 import pytest
 from answering import save_classifier
+from in_memory import read_coco
 from tiny_vlm import save_llava
 
 import nooch
@@ -55,7 +56,7 @@ def folder(tmp_path_factory):
     (path / "annotations" / "captions_scenes.json").unlink()
     shutil.move(path / "scenes" / "images", path / "photos")
     things = path / "annotations" / "instances_scenes.json"
-    data = nooch.io.read_coco([things], [path / "annotations" / "stuff_scenes.json"])
+    data = read_coco([things], [path / "annotations" / "stuff_scenes.json"])
     wide = {name: data.labels(name).astype(int) for name in (*TASKS, "road", "sea", "grass")}
     pl.DataFrame({"filename": data.images["file_name"], **wide}).write_csv(path / "labels.csv")
     random = np.random.default_rng(0)

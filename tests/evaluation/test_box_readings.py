@@ -6,13 +6,13 @@ import random
 import numpy as np
 import pytest
 from hypothesis import event, given, settings, strategies as st
+from in_memory import read_coco
 from oracles import dataset_of
 from refusals import fails
 
 from nooch.base.errors import InputError
 from nooch.data import Dataset
 from nooch.data.objects import objects_table
-from nooch.data.readers.coco.reader import read_coco
 from nooch.data.readers.cocostuff import COCOSTUFF_IDS, THINGS
 from nooch.evaluation import load_predictions
 

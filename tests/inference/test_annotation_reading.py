@@ -6,6 +6,7 @@ import numpy as np
 import own_annotators
 import polars as pl
 import pytest
+from in_memory import read_label_maps
 from PIL import Image
 from refusals import fails, refused
 from same_datasets import same_folder
@@ -229,7 +230,7 @@ class TestMaps:
     def test_are_read_as_label_maps(self, photos, tmp_path):
         maps = tmp_path / "maps"
         data = annotated(photos, tmp_path / "data", maps=maps)
-        read = nooch.io.read_label_maps(maps, maps / "classes.txt", void=[65535])
+        read = read_label_maps(maps, maps / "classes.txt", void=[65535])
         assert read.image_ids.tolist() == data.image_ids.tolist()
         np.testing.assert_allclose(read.areas.toarray(), data.areas.toarray())
         # of another model: refused; of the same: written again

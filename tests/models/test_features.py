@@ -11,11 +11,11 @@ import pytest
 from altered_files import write_header
 from commands import forked
 from image_folders import image_dataset, smooth, tiny_resnet
+from in_memory import read_label_maps
 from refusals import fails, refused
 from waiting import HANGS
 
 from nooch.base.errors import FormatError, NoochError, OutputError
-from nooch.data.readers.label_maps import read_label_maps
 from nooch.models.backbones import load_backbone
 from nooch.models.caches import features
 from nooch.models.caches.features import extract_features, load_features

@@ -16,6 +16,7 @@ import polars as pl
 import pytest
 from altered_files import write_header
 from image_folders import image_dataset, smooth
+from in_memory import read_label_maps
 from PIL import Image
 from refusals import fails, refused
 from scipy.sparse import csr_array
@@ -25,7 +26,6 @@ from nooch.base.engines import LocalEngine
 from nooch.base.errors import FormatError, MissingExtraError, NoochError, OutputError
 from nooch.base.files import sha256_of
 from nooch.data import Dataset
-from nooch.data.readers.label_maps import read_label_maps
 from nooch.models import images as image_decoding
 from nooch.models.caches import array_store, pixels
 from nooch.models.caches.pixels import PixelCache, build_pixels

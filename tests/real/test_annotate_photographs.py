@@ -4,6 +4,7 @@ import json
 import shutil
 
 import pytest
+from in_memory import read_label_maps
 from sklearn.metrics import roc_auc_score
 
 import nooch
@@ -25,7 +26,7 @@ DEEPLAB = {
 def msrc(shared_data):
     source = shared_data / "msrc-v2"
     classes, images = source / "classes.txt", source / "images"
-    return nooch.io.read_label_maps(source / "labels", classes, void=[0], images=images)
+    return read_label_maps(source / "labels", classes, void=[0], images=images)
 
 
 def photographs(msrc, folder, every):

@@ -6,6 +6,7 @@ area threshold 0.3 instead of 0.1, so that there are hard positives at all.
 
 import polars as pl
 import pytest
+from in_memory import read_label_maps
 
 import nooch
 from nooch.models.caches.pixels import build_pixels
@@ -24,7 +25,7 @@ SIZE = 64
 def test_two_methods(shared_data, tmp_path):
     source = shared_data / "msrc-v2"
     labels, images = source / "labels", source / "images"
-    data = nooch.io.read_label_maps(labels, source / "classes.txt", void=[0], images=images)
+    data = read_label_maps(labels, source / "classes.txt", void=[0], images=images)
     data = nooch.io.with_split(data, nooch.io.SplitPlan("40/30/30", seed=1))
     suite = nooch.find(data, {"ce": nooch.CE(beta=0.3, cues=CUES)}, tasks=list(CUES))
     pixels = build_pixels(data, tmp_path / "pixels", size=SIZE)

@@ -3,10 +3,10 @@
 from itertools import product
 
 import pytest
+from in_memory import read_label_maps
 
 import nooch
 from nooch.criteria import CE
-from nooch.data.readers.label_maps import read_label_maps
 from nooch.paper.published_sets import read_published
 from nooch.suites import load_suite
 from nooch.suites.find import find

@@ -6,6 +6,7 @@ docs/predict.md has the full size's figures.
 
 import numpy as np
 import pytest
+from in_memory import read_coco, read_label_maps
 
 import nooch
 from nooch.inference.predict import find_images, predict
@@ -33,7 +34,7 @@ def predicted(shared_data, data, suite, tasks):
 def test_msrc(shared_data):
     source = shared_data / "msrc-v2"
     labels, images = source / "labels", source / "images"
-    data = nooch.io.read_label_maps(labels, source / "classes.txt", void=[0], images=images)
+    data = read_label_maps(labels, source / "classes.txt", void=[0], images=images)
     suite = nooch.find(data, {"ce": nooch.CE(beta=0.3, cues=MSRC)}, tasks=list(MSRC))
     scores = predicted(shared_data, data, suite, list(MSRC))
     for task in MSRC:
@@ -47,7 +48,7 @@ def test_coco(shared_data):
     real = shared_data / "coco-real"
     parts = (("coco128", "train"), ("coco-tiny", "train"), ("coco-tiny", "val"))
     files = [real / name / "annotations" / f"instances_{s}2017.json" for name, s in parts]
-    data = nooch.io.read_coco(files, [], [], images=real)
+    data = read_coco(files, [], [], images=real)
     from nooch.models.task_maps import read_task_map
 
     known = set(data.classes) & set(read_task_map("imagenet"))

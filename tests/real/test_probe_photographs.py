@@ -10,6 +10,7 @@ the numbers.
 import numpy as np
 import polars as pl
 import pytest
+from in_memory import read_label_maps
 
 import nooch
 from nooch.report.results.collect import score_runs
@@ -36,7 +37,7 @@ def folder(shared_data, tmp_path_factory):
     folder = tmp_path_factory.mktemp("msrc")
     source = shared_data / "msrc-v2"
     labels, images = source / "labels", source / "images"
-    data = nooch.io.read_label_maps(labels, source / "classes.txt", void=[0], images=images)
+    data = read_label_maps(labels, source / "classes.txt", void=[0], images=images)
     data = nooch.io.with_split(data, nooch.io.SplitPlan("40/30/30", seed=1))
     suite = nooch.find(data, {"ce": nooch.CE(beta=0.3, cues=CUES)}, tasks=list(CUES))
     save_suite(suite, folder / "suite")

@@ -13,6 +13,7 @@ import polars as pl
 import pytest
 from coco_files import STUFF, document, image, write
 from drawn_scenes import data, scenes
+from in_memory import read_coco
 from PIL import Image
 from scipy.sparse import csr_array
 from sites import report_of, site_data, site_suite
@@ -21,7 +22,6 @@ from nooch.base.split_plan import SplitPlan
 from nooch.criteria import CE, Combination
 from nooch.data import Dataset, save_dataset
 from nooch.data.importing.import_dataset import with_split
-from nooch.data.readers.coco.reader import read_coco
 from nooch.suites import ChallengeSet, CriterionRecord, DatasetRecord, Mark, Suite, save_suite
 from nooch.suites.find import find
 

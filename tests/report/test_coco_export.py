@@ -8,11 +8,11 @@ from operator import itemgetter
 
 import pytest
 from coco_files import STUFF, THINGS, document, image, write
+from in_memory import read_coco
 from pycocotools.coco import COCO
 from refusals import fails, refused
 
 from nooch.criteria import CE
-from nooch.data.readers.coco.reader import read_coco
 from nooch.report.exports.export import export
 from nooch.suites.find import find
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from coco_files import document, image, write
+from in_memory import read_coco
 from pycocotools.coco import COCO
 from pycocotools.cocoeval import COCOeval
 from refusals import fails, refused
@@ -19,7 +20,6 @@ from refusals import fails, refused
 from nooch.criteria import CE
 from nooch.data import load_dataset, save_dataset
 from nooch.data.objects import BOX
-from nooch.data.readers.coco.reader import read_coco
 from nooch.data.readers.cocostuff import COCOSTUFF_IDS
 from nooch.report.exports.export import export
 from nooch.suites.find import find

@@ -24,7 +24,8 @@ from nooch.criteria.context import FOLDS
 from nooch.criteria.presences import fold_numbers
 from nooch.data import Dataset, load_dataset, parquet_bytes
 from nooch.data.objects import BOX
-from nooch.data.readers.coco.reader import read_coco
+from nooch.data.readers.coco.reader import CocoReading
+from nooch.data.readers.contract import read
 from nooch.data.readers.image_files import range_text
 from nooch.evaluation import Predictions, context_run, read_predictions, run_notes
 from nooch.evaluation.captions import finished, mentions, read_captions
@@ -178,7 +179,7 @@ def suite_of_questions(
     if len(paths) == 1 and paths[0].is_dir():
         data = load_dataset(paths[0])
     else:
-        data = read_coco(things=paths)
+        data = read(CocoReading(things=paths))
     asked, _ = read_questions(questions, data, ignore_unknown=True)
     pairs = asked.drop_nulls(["image_id", "task"]).select("image_id", "task").unique()
     if not pairs.height:

@@ -145,7 +145,7 @@ def print_imported(out: Path, imported: Imported) -> Output:
 
 
 @takes(
-    "nooch.data.readers.coco.reader:read_coco",
+    "nooch.data.readers.coco.reader:CocoReading",
     "files",
     only=["things", "stuff", "captions", "stuff_maps", "stuff_map_values"],
     stuff_maps={"type": Path},
@@ -175,7 +175,7 @@ def coco_stuff(
 
 
 @takes(
-    "nooch.data.readers.label_maps:read_label_maps",
+    "nooch.data.readers.label_maps:MapReading",
     "how",
     only=["classes", "void", "suffix"],
     classes={"type": str, "default": ...},
@@ -192,7 +192,7 @@ def label_maps(
 
 
 @takes(
-    "nooch.data.readers.boxes:read_boxes",
+    "nooch.data.readers.boxes:BoxReading",
     "how",
     only=["classes", "follow_links"],
     classes={"type": Path},

@@ -299,7 +299,7 @@ _EDGES = tuple(f"bndbox/{edge}" for edge in ("xmin", "xmax", "ymin", "ymax"))
 def find_voc(
     folder: Path, classes: Path | None, images: Path | None, follow_links: bool
 ) -> FoundBoxes:
-    """Boxes of VOC files; parameters and errors as of ``nooch.data.readers.boxes.read_boxes``."""
+    """Boxes of VOC files; parameters and errors as of ``boxes.BoxReading``."""
     del images, follow_links  # each file names its image
     if classes is not None:
         raise ParameterError("VOC files name their classes themselves", give={"classes": None})
@@ -403,7 +403,7 @@ def find_openimages(
     source: Path, classes: Path | None, images: Path | None, follow_links: bool
 ) -> FoundBoxes:
     """Boxes of a table, or of those below a folder, each a split by its name; parameters and errors
-    as of ``nooch.data.readers.boxes.read_boxes``.
+    as of ``boxes.BoxReading``.
     """
     del images, follow_links  # a table names no images
     files = openimages_files(source) if source.is_dir() else [source]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 import hashlib
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -16,7 +15,6 @@ from blake3 import blake3
 from nooch.base.calls import Map, StepProgress
 from nooch.base.errors import InputError, check_one_of, some_of
 from nooch.base.split_plan import SplitPlan
-from nooch.data.dataset import Dataset
 from nooch.data.objects import NOTES
 from nooch.data.readers.box_formats import (
     LEFT_OUT,
@@ -25,7 +23,7 @@ from nooch.data.readers.box_formats import (
     find_openimages,
     find_voc,
 )
-from nooch.data.readers.contract import ImageListing, read
+from nooch.data.readers.contract import ImageListing
 from nooch.data.readers.image_files import list_images
 from nooch.data.readers.image_rows import ImageRows, ScannedRows, columns_of, listed_digest
 from nooch.data.readers.yolo import check_shapes, find_yolo
@@ -37,23 +35,16 @@ FORMATS: dict[str, Callable[[Path, Path | None, Path | None, bool], FoundBoxes]]
     "openimages": find_openimages,
 }
 """Name -> the format's finder; its arguments: source, classes, images, follow_links of
-``read_boxes``.
+``BoxReading``.
 """
 
 
-def read_boxes(
-    source: str | Path,
-    format: str,
-    *,
-    classes: str | Path | None = None,
-    images: str | Path | None = None,
-    follow_links: bool = False,
-    map: Map = builtins.map,
-) -> Dataset:
-    """Read boxes as objects, and sum the areas of each class's boxes in each image: upper bounds of
-    the objects' areas. Polygons of YOLO give their own areas.
+@dataclass(frozen=True)
+class BoxReading:
+    """Bounding boxes as objects; areas of each class's boxes in each image are summed: upper bounds
+    of the objects' areas. Polygons of YOLO give their own areas.
 
-    Args:
+    Attributes:
         source: YOLO: folder of ``.txt`` files (``class x y w h``, or ``class`` and the corners of a
             polygon, relative), or a ``data.yaml``, which names the classes, the folder and the
             images of each split. VOC: folder of ``.xml`` files; ``difficult`` objects are ignored.
@@ -67,19 +58,7 @@ def read_boxes(
             images. Images without a label file have no object; a note counts them.
         follow_links: YOLO: follow links that lead out of the folder that a ``data.yaml`` names, as
             if that folder were the ``source``.
-        map: where files are parsed.
-
-    Raises:
-        InputError: files that do not parse, most boxes outside the image, classes without a name,
-            paths that lead out of the folder.
-        ParameterError: an unknown format, a class list that is missing or not wanted.
     """
-    return read(BoxReading(source, format, classes, images, follow_links), map=map)
-
-
-@dataclass(frozen=True)
-class BoxReading:
-    """The reading of bounding boxes; the attributes are parameters of ``read_boxes``."""
 
     source: str | Path
     format: str
@@ -116,7 +95,13 @@ class BoxReading:
     def scan(
         self, folder: Path, map: Map, progress: StepProgress, part_size: int | None = None
     ) -> ScannedRows:
-        """Boxes of all images. Raises as ``read_boxes`` does."""
+        """Boxes of all images.
+
+        Raises:
+            InputError: files that do not parse, most boxes outside the image, classes without a
+                name, paths that lead out of the folder.
+            ParameterError: a class list that is missing or not wanted.
+        """
         del part_size
         boxes = self._boxes()
         images = self.images or boxes.images

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 import hashlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -20,9 +19,7 @@ from nooch.base.errors import Give, InputError, ParameterError, some_of, unreada
 from nooch.base.limits import BROKEN_JSON
 from nooch.base.split_plan import SplitPlan
 from nooch.base.text_encoding import text_lines
-from nooch.data.dataset import Dataset
 from nooch.data.readers.cocostuff import MAP_VALUES, OTHER, map_values
-from nooch.data.readers.contract import read
 from nooch.data.readers.image_rows import MISSING, ImageRows, ScannedRows, listed_digest
 from nooch.data.readers.map_pixels import FEW, count_maps, list_maps
 from nooch.data.table_schema import class_name, means_void
@@ -30,47 +27,30 @@ from nooch.data.table_schema import class_name, means_void
 _VOID = {"cocostuff": (255,), "pixelmaps": (0, OTHER)}
 
 
-def read_label_maps(
-    folder: str | Path,
-    classes: str | Path,
-    *,
-    void: Sequence[int] = (),
-    images: str | Path | None = None,
-    suffix: str = "",
-    map: Map = builtins.map,
-) -> Dataset:
-    """Count every class in every map.
+@dataclass(frozen=True)
+class MapReading:
+    """Label maps, in which every class is counted.
 
     A class's area is its share of the image's pixels: areas and the unlabeled share add up to 1.
 
-    Args:
-        folder: the maps; a map is called after its image.
+    Attributes:
+        folder: the maps; a map is called after its image, and has any ending.
         classes: ``cocostuff`` (value = COCO id - 1, 255 unlabeled), ``pixelmaps`` (value = COCO
             id, 183 other), or a text file with a class per line: ``value name`` on all, without
             gaps that are not ``void``, or only names, then counted from 0.
         void: values without a class. Needed for a listed class called void, unknown, unlabeled,
             unannotated or ignore (also ``name (void)``): its pixels were not annotated, which is
             not a class.
-        images: folder below which the images lie; each needs the name of its map, with any ending.
         suffix: ending of the maps' names that the images' names lack.
-        map: where maps are counted.
-
-    Raises:
-        InputError: see ``nooch.data.readers.map_pixels``; also a class list that cannot be read.
-        ParameterError: a class of the list is called void or the like, and ``void`` does not have
-            its value.
     """
-    return read(MapReading(Path(folder), classes, void, suffix), images=images, map=map)
-
-
-@dataclass(frozen=True)
-class MapReading:
-    """The reading of label maps; the attributes are parameters of ``read_label_maps``."""
 
     folder: Path
     classes: str | Path
     void: Sequence[int] = ()
     suffix: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "folder", Path(self.folder))
 
     def files(self) -> list[tuple[str, Path]]:
         """The folder, and the list of classes if it is a file."""
@@ -78,7 +58,9 @@ class MapReading:
         return [("maps", self.folder), *([("classes", listed)] if listed.is_file() else [])]
 
     def check(self, plan: SplitPlan | None) -> None:
-        """Raises InputError and ParameterError for the folder and the list of classes."""
+        """Raises InputError without the folder or a list that can be read; ParameterError for a
+        class that is called void or the like, whose value ``void`` does not have.
+        """
         del plan  # maps have no columns; whether a pattern fits their names is known when listed
         self._classes()
 
@@ -90,7 +72,7 @@ class MapReading:
     def scan(
         self, folder: Path, map: Map, progress: StepProgress, part_size: int | None = None
     ) -> ScannedRows:
-        """Count the pixels of all maps. Raises InputError as ``read_label_maps`` does."""
+        """Count the pixels of all maps. Raises InputError: see ``map_pixels``, and as ``check``."""
         del part_size
         names, ignored = self._classes()
         listed = list_maps(self.folder, self.suffix)

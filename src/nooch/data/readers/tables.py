@@ -75,6 +75,9 @@ class TableReading:
     splits: Mapping[Path, str] = field(default_factory=dict)
     """The only files that are read below the folder, if any, and the split of each."""
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "path", Path(self.path))
+
     def files(self) -> list[tuple[str, Path]]:
         """The files."""
         return [("table", file) for file in [*self.splits] or table_files(self.path)]

@@ -305,7 +305,7 @@ def _texts_below(base: Path, follow: bool) -> Iterator[str]:
 def find_yolo(
     source: Path, classes: Path | None, images: Path | None, follow_links: bool
 ) -> FoundBoxes:
-    """Boxes of YOLO label files; parameters and errors as of ``read_boxes``."""
+    """Boxes of YOLO label files; parameters and errors as of ``BoxReading``."""
     names_all = source.suffix.lower() in DATA_ENDINGS and source.is_file()
     if names_all and (classes, images) != (None, None):
         raise ParameterError(

@@ -6,7 +6,6 @@ imported here.
 
 from __future__ import annotations
 
-import builtins
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -31,23 +30,15 @@ if TYPE_CHECKING:
 Paths = Sequence[str | Path]
 
 
-def read_coco(
-    things: Paths = (),
-    stuff: Paths = (),
-    captions: Paths = (),
-    *,
-    stuff_maps: str | Path | None = None,
-    stuff_map_values: str = "cocostuff",
-    images: str | Path | None = None,
-    map: Map = builtins.map,
-) -> Dataset:
-    """Merge COCO-format files into one Dataset without splits.
+@dataclass(frozen=True)
+class CocoReading:
+    """COCO-format files, joined by image.
 
     Areas are the sums of the annotations' ``area`` (crowds too) over height x width; a mask is
     decoded only where ``area`` is missing. Category 183 ``other`` is not a class. Images without
     annotations stay.
 
-    Args:
+    Attributes:
         things: ``instances_*.json`` files of different images, such as train2017 and val2017.
         stuff: ``stuff_*.json`` files, joined to the things by image id.
         captions: ``captions_*.json`` files; captions of images that no other file lists are left
@@ -56,30 +47,8 @@ def read_coco(
             ``stuff``.
         stuff_map_values: ``cocostuff`` (value = category id - 1, 255 unlabeled) or ``pixelmaps``
             (value = category id).
-        images: folder below which the image files lie.
-        map: where files are read; an engine's map reads them in parallel processes.
-
-    Raises:
-        InputError: a file that cannot be read, is truncated or of another structure, or contains
-            ids, sizes or areas that are not allowed; images that two things files share, sizes or
-            category names that disagree between files, and unsafe file names.
-
-    Examples:
-        >>> data = nooch.io.read_coco(things=["instances.json"])
-        >>> data.classes, data.area("car").tolist()
-        (('car',), [0.25, 0.0])
-    """
-    from nooch.data.readers.contract import read
-
-    return read(
-        CocoReading(things, stuff, captions, stuff_maps, stuff_map_values), images=images, map=map
-    )
-
-
-@dataclass(frozen=True)
-class CocoReading:
-    """The parameters of ``read_coco``, the number of bytes that are decoded at once, and the splits
-    of the images of each file of things, if its name tells them.
+        slice_size: bytes that are decoded at once.
+        splits: the splits of the images of each file of things, if its name tells them.
     """
 
     things: Paths = ()
@@ -140,7 +109,13 @@ class CocoReading:
     def scan(
         self, folder: Path, map: Map, progress: StepProgress, part_size: int | None = None
     ) -> ScannedCoco:
-        """Rows of all files. Raises InputError as ``read_coco`` does."""
+        """Rows of all files.
+
+        Raises:
+            InputError: a file that cannot be read, is truncated or of another structure, or
+                contains ids, sizes or areas that are not allowed; images that two things files
+                share, sizes or category names that disagree between files, and unsafe file names.
+        """
         del part_size  # rows are sorted by image id, so that any part's rows are found
         sources = [(role, path) for role, path in self.files() if role != "maps"]
         files, texts = keyed(scan_files(sources, folder, self.slice_size, map, progress))
@@ -198,7 +173,7 @@ class ScannedCoco:
     def read(
         self, low: ImageId | None, high: ImageId | None, images: ImageListing | None
     ) -> tuple[Dataset, dict[str, int]]:
-        """The images with ``low <= id < high``. Raises InputError as ``read_coco`` does."""
+        """The images with ``low <= id < high``. Raises InputError as ``scan`` of the reading."""
         import polars as pl
 
         from nooch.data.readers.coco.merge import merge
