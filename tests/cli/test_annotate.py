@@ -91,7 +91,7 @@ def test_a_table_of_labels_takes_the_hints_of_an_import(photos, run_cli):
     both = f"{command} {hints} --split 50/50 --overwrite"
     run_cli(both).refused("--split and --split-column exclude")
     alone = "annotate photos other --segmenter model --split-values 0=train"
-    run_cli(alone).refused("options of tables are about --labels", "give --labels")
+    run_cli(alone).refused("options of tables need --labels", "give --labels")
     given = "annotate photos other --segmenter model --labels data --label cow"
     run_cli(given).refused("--labels: is a dataset", "leave out --label")
 
@@ -109,7 +109,7 @@ def test_a_full_disk_loses_nothing(photos, run_cli):
     ("words", "message"),
     [
         ("--merge road", "'road' is not a pair"),
-        ("--tasks cow", "--tasks are classes of --labels"),
+        ("--tasks cow", "--tasks needs --labels"),
         ("--embedder nowhere", "is not a backbone"),
         ("--device cuda:99", "there is no device"),
         ("--size 20000", "1 to 16384 pixels"),

@@ -150,7 +150,7 @@ def test_replies_of_another_model_are_kept_and_named(run_cli, command, server, t
     paid = kept.read_bytes()
     asked = len(server.asked)
     other = run_cli(command.replace("--model m", "--model n")).ok()
-    assert "of another model, for this file are kept in" in " ".join(other.err.split())
+    assert "with other questions or models remain in" in " ".join(other.err.split())
     assert str(kept.parent) in other.err.replace("\n", "")
     assert kept.read_bytes() == paid
     # the first command asks only what it lacks
@@ -208,7 +208,7 @@ def test_a_model_that_thinks_is_read_by_its_answer(run_cli, command, server, fol
     server.always = says("No wheels</think>Yes", *thought, token("</think>"), yes)
     server.acts = [says("No wheels", *thought)] * 20
     cut = run_cli(f"{command} --overwrite").ok()
-    assert "20 of 48 answers are cut off within their reasoning" in cut.err
+    assert "20 of 48 answers were cut off while reasoning" in cut.err
     assert "with more --max-tokens" in cut.err
     line = run_cli(score).ok().out.splitlines()[0]
     # those that are cut off may be yes or no
@@ -240,7 +240,7 @@ def test_thinking_is_kept_and_a_body_is_another_run(run_cli, command, server, fo
     assert b"--extra-body: contains a key or a password" in failed.stderr
     assert failed.returncode != 0
     short = run_cli(f"{command} --overwrite --max-tokens 9 --per-set 1").ok()
-    assert "answers are cut off within their reasoning" in short.err
+    assert "answers were cut off while reasoning" in short.err
 
 
 def test_samples_of_a_server(run_cli, command, server, folder, tmp_path):
@@ -364,8 +364,8 @@ def test_the_key_is_sent_and_never_shown_or_kept(run_cli, command, server, tmp_p
 @pytest.mark.parametrize(
     ("more", "messages"),
     [
-        ("--endpoint ftp://host", ("--endpoint: is not an address of a server", "--api-key-env")),
-        ("--endpoint http://me:pw@host/v1", ("no password and no query",)),
+        ("--endpoint ftp://host", ("--endpoint: is not the address of a server", "--api-key-env")),
+        ("--endpoint http://me:pw@host/v1", ("without a password or a query",)),
         ("--rate-limit 0", ("--rate-limit: is 0", "above 0")),
         ("--timeout -1", ("--timeout: is -1",)),
         ("--engine local", ("--engine has no effect with --endpoint",)),

@@ -211,7 +211,7 @@ def test_methods_that_need_environments_need_a_cue(world, embedding, run_cli, tm
 def test_folders_that_do_not_resume(undisturbed, world, bench, run_cli, tmp_path):
     run_cli(bench(undisturbed, "--set lr=0.5 --set condition=none")).refused(
         "runs of another configuration",
-        "condition is standardize there, none here; lr is 0.01 there, 0.5 here",
+        "condition is standardize in the folder, none here; lr is 0.01 in the folder, 0.5 here",
     )
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("x")

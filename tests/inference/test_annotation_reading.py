@@ -172,7 +172,7 @@ class TestLabels:
         assert data.attributes == ("camera",)
         left, unknown = data.provenance["notes"]
         assert left == "2 images have no labels and are left out"
-        assert unknown.startswith("no class of the model is called cow")
+        assert unknown.startswith("the model has no class cow")
         assert data.provenance["labels"]["classes"] == ["cow", "blue"]
 
     def test_of_some_tasks(self, photos, table, tmp_path):
@@ -223,7 +223,7 @@ class TestLabels:
     def test_that_name_no_image(self, photos, tmp_path):
         (tmp_path / "labels.csv").write_text("id,cow\n77,1\n")
         act = partial(annotated, photos, tmp_path / "data", labels=tmp_path / "labels.csv")
-        fails(act, "`labels`: names none of the images", "such as 77")
+        fails(act, "`labels`: none of its images", "such as 77")
 
 
 class TestMaps:
@@ -283,7 +283,7 @@ def test_an_embedding_takes_the_place_of_captions(photos, tmp_path):
         ({"batch": 0}, "`batch`: is 0"),
         ({"min_area": 20}, "did you mean 0.2?"),
         ({"min_confidence": 2.0}, "`min_confidence`: is 2.0"),
-        ({"tasks": ["cow"]}, "`tasks` are classes of `labels`"),
+        ({"tasks": ["cow"]}, "`tasks` needs `labels`"),
         ({"bf16": True}, "a custom model has no bf16"),
         ({"segmenter": "own_annotators:Nobody"}, "cannot be imported"),
         ({"segmenter": "own_annotators:Mute"}, "names no classes"),

@@ -116,7 +116,7 @@ def test_disagreement_is_counted(asked, suite, folder, tmp_path):
     assert split
     note = f"the 2 phrasings disagree on {split} of 48 questions ({100 * split / 48:.1f}%)"
     assert done.notes[-1] == note
-    assert "48 answers yes and no have less than half" in asked("b.parquet").notes[0]
+    assert "of 48 answers, so their text" in asked("b.parquet").notes[0]
     (unsure,) = nooch.load_predictions(tmp_path / "b.parquet", suite)
     assert "half of the probability, so the text is used" in " ".join(unsure.notes)
     assert unsure.in_words

@@ -257,7 +257,7 @@ def test_addresses():
 # options -> words of the refusal
 REFUSED = [
     *(
-        ({"url": url}, "`endpoint`: is not an address of a server")
+        ({"url": url}, "`endpoint`: is not the address of a server")
         for url in ("", "localhost:8000", "ftp://a/v1", "http://", "http://me:secret@a/v1",
                     "http://a/v1?key=secret", "http://a b", "http://a/v1#x")
     ),
@@ -471,7 +471,7 @@ def test_single_failures_are_named_after_all_others_were_asked(
     server.acts = [says("No"), act, act, act]
     text = _fails(ask, "1 of 6 requests failed: 2/0: ", reason, "(tried 3 times)")
     assert server.url in text
-    assert "asks only what has no reply" in text
+    assert "to ask only what has no reply" in text
     assert len(server.asked) == 8
     # the same again asks only what failed
     assert answers(ask()) == ["No", *["Yes"] * 5]

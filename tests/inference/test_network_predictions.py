@@ -142,4 +142,4 @@ def test_what_goes_wrong_with_images_and_memory(suite, data, model, tmp_path, mo
     fails(partial(others, batch=8), *words, kind=NoochError)
     strange = lambda _f, pixels, _d: np.full((len(pixels), 2), np.nan)  # noqa: E731
     monkeypatch.setattr("nooch.inference.predict.forward", strange)
-    fails(others, "logits that are not finite")
+    fails(others, "images are not finite")

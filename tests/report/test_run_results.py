@@ -169,7 +169,7 @@ def test_jobs_of_a_run_have_the_same_images_and_are_read_together(suite, tmp_pat
     assert ids.equals(frames[0]["image_id"])
     assert logits.tolist() == [frame["logit"].to_list() for frame in frames]
     frames[2].reverse().write_parquet(files[2])
-    fails(lambda: own.outputs(jobs), jobs[2], "has other images", helps=False)
+    fails(lambda: own.outputs(jobs), jobs[2], "its images differ", helps=False)
     files[1].write_bytes(b"PAR1")
     fails(lambda: own.outputs(jobs), jobs[1], "cannot be read", helps=False)
 
@@ -310,7 +310,7 @@ def test_a_job_of_other_data_is_refused(runs, suite, tmp_path):
     content = json.loads(file.read_text())
     content["data"]["dataset"] = "another version"
     file.write_text(json.dumps(content))
-    fails(lambda: read_results(copy, [suite]), "job0003", "trained on other data")
+    fails(lambda: read_results(copy, [suite]), "job0003", "another job or other data")
 
 
 def test_one_criterion_from_two_folders_is_refused(results):

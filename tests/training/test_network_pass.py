@@ -429,9 +429,9 @@ def test_what_cannot_be_trained_is_refused_before_training(resnet, tmp_path, mon
 
     train, gdro = ROWS["train"], target("gdro", parameters={"K": 1.0})
     for rows, *parts in (
-        ({**ROWS, "valid": ROWS["valid"][:0]}, "no images in split valid"),
-        ({"valid": ROWS["valid"]}, "no images in split train"),
-        ({**ROWS, "train": np.arange(200)}, "0 and 199", "0 to 89"),
+        ({**ROWS, "valid": ROWS["valid"][:0]}, "the split valid has no images"),
+        ({"valid": ROWS["valid"]}, "the split train has no images"),
+        ({**ROWS, "train": np.arange(200)}, "0 to 199", "0 to 89"),
     ):
         refused(*parts, rows=rows, kind=InputError)
     auxiliary = replace(FAST, auxiliary=1.0)
@@ -448,13 +448,13 @@ def test_what_cannot_be_trained_is_refused_before_training(resnet, tmp_path, mon
         ([replace(target(), labels=Y.astype(np.float32))], "labels has shape (90,)"),
         ([replace(target(), labels=TWO * np.float32(1), environments=None)], "heads"),
         ([target(valid_weights=WEIGHTS)], "valid_weights has shape (90,)", "(30,)"),
-        ([target(auxiliary=CUE)], "1 auxiliary outputs with the weight 0"),
+        ([target(auxiliary=CUE)], "1 auxiliary outputs have the weight 0"),
         ([replace(gdro, environments=gdro.environments + 3)], "environment 6", "0 to 3"),
     ):
         refused(*parts, given=given)
     refused("gdro needs environments", given=[replace(gdro, environments=None)], helps=False)
     for more, *parts in (
-        ({"settings": auxiliary}, "0 auxiliary outputs with the weight 1"),
+        ({"settings": auxiliary}, "0 auxiliary outputs have the weight 1"),
         ({"pixels": Pictures(PIXELS.array[:, :24])}, "pixels of 24 x 32", "32 x 32"),
         ({"hooks": BatchHooks(rows=lambda _: np.arange(9))}, "not training images"),
         ({"hooks": BatchHooks(mix=lambda _: (train[:9], np.ones(9)))}, "partners", "(55,)"),

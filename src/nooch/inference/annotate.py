@@ -229,7 +229,7 @@ def task_labels(
     ]
     names = pl.Series("file_name", files, dtype=pl.String)
     if names.null_count() == len(names):
-        problem = f"names none of the images below {index.root}, such as {data.image_ids[0]}"
+        problem = f"none of its images, such as {data.image_ids[0]}, is below {index.root}"
         allowed = "the images' file names, or their names without ending as ids"
         raise InputError(problem, where="`labels`", allowed=allowed)
     classes = [data.classes[column] for column in columns]
@@ -352,7 +352,7 @@ class AnnotationReading(Options):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.labels is None and (self.tasks is not None or self.hints is not None):
-            what = "options of tables are about" if self.tasks is None else "`tasks` are classes of"
+            what = "options of tables need" if self.tasks is None else "`tasks` needs"
             raise ParameterError(f"{what} `labels`", give={"labels": ...})
 
     def files(self) -> list[tuple[str, Path]]:
@@ -369,7 +369,7 @@ class AnnotationReading(Options):
         listed = maps / _MAP_CLASSES
         ours = listed.is_file() and listed.read_bytes() == self._map_classes
         if self.maps is not None and maps.exists() and not ours:
-            allowed = "a new folder, or the one of the run that is resumed"
+            allowed = "a new folder, or the folder of the run to resume"
             raise OutputError("exists already", where=maps, allowed=allowed)
         names = self.listed["file_name"]
         twins = names.filter(names.str.replace(r"\.[^./]*$", "").is_duplicated())
@@ -508,8 +508,8 @@ class AnnotationReading(Options):
                 notes.append(f"{others} images have no labels and are left out")
             if lacking := [task for task in tasks if task not in self._annotator.classes]:
                 notes.append(
-                    f"no class of the model is called {some_of(lacking, 12)}: where the labels have"
-                    f" no area it is 0 (`merge` {lacking[0]}=CLASS names the model's class)"
+                    f"the model has no class {some_of(lacking, 12)}: where the labels have"
+                    f" no area, it is 0 (`merge` {lacking[0]}=CLASS names the model's class)"
                 )
         return {**about, "notes": notes}
 

@@ -143,8 +143,8 @@ def ask(
     left = target.parent.glob(f"{glob.escape(f'.{target.name}.asking')}-*")
     if others := sorted(str(other) for other in left if other.is_dir()):
         told.append(
-            f"replies to other questions, or of another model, for this file are kept in"
-            f" {some_of(others)}: give that command again, with another `out`, or remove them"
+            "replies of earlier runs with other questions or models remain in"
+            f" {some_of(others)}: repeat the earlier command with another `out`, or delete them"
         )
     return AskedFile(frame, made, told)
 
@@ -189,8 +189,8 @@ def _notes(frame: pl.DataFrame) -> list[str]:
     texts = frame["answer"].fill_null("").to_list()
     if unsure := int((frame["mass"] < 0.5).sum()):
         notes.append(
-            f"in {unsure:,} of {n:,} answers yes and no have less than half of the probability,"
-            f" so their text is used; `max_tokens` 16 gives longer text"
+            f"yes and no have less than half of the probability in {unsure:,} of {n:,} answers,"
+            " so their text is used; for longer texts: `max_tokens` 16"
         )
     opened = template_opens(texts)
     thoughts = frame["reasoning"] if "reasoning" in frame.columns else [None] * n
@@ -200,7 +200,7 @@ def _notes(frame: pl.DataFrame) -> list[str]:
     )
     if cut:
         notes.append(
-            f"{cut:,} of {n:,} answers are cut off within their reasoning, and unknown: ask again"
+            f"{cut:,} of {n:,} answers were cut off while reasoning and count as unknown: ask again"
             " with more `max_tokens`, such as 4096"
         )
     samples = frame["sample"].n_unique() if "sample" in frame.columns else 1

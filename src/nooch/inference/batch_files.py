@@ -54,7 +54,7 @@ class Batch(Options):
         super().__post_init__()
         if self.to_batch is None and not self.from_batch:
             ways = ({"to_batch": ...}, {"from_batch": ...})
-            raise ParameterError("a batch is written, or its results are read", give=ways)
+            raise ParameterError("no batch to write, no results to read", give=ways)
 
     def answering(self, asking: Asking) -> Answering:
         """Replies in the results, or none where requests are written; see ``Answerer``."""
@@ -123,7 +123,7 @@ def batch_replies(
     if lacking and not endpoint.allow_unanswered:
         reasons = some_of(f"{key}: {reason}" for key, reason in lacking.items())
         problem = f"{len(lacking):,} of {len(requests):,} requests have no reply: {reasons}"
-        remedy = "{} to write these again, or {} to do without them"
+        remedy = "{} to write these requests again, or {} to go without them"
         give = ({"to_batch": ..., "from_batch": None}, {"allow_unanswered": True})
         raise InputError(problem, where=files[0], remedy=remedy, give=give)
     return replies

@@ -100,9 +100,9 @@ class Endpoint(Options):
         super().__post_init__()
         # a password or a query may be a secret, and the address is recorded
         if re.fullmatch(r"https?://[^/@?#\s]+(/[^?#\s]*)?", self.url) is None:
-            allowed = "such as http://localhost:8000/v1; no password and no query"
+            allowed = "such as http://localhost:8000/v1, without a password or a query"
             remedy = "put a key into the environment variable that `api_key_env` names"
-            problem = "is not an address of a server"
+            problem = "is not the address of a server"
             raise ParameterError(problem, where="`endpoint`", allowed=allowed, remedy=remedy)
         _ = self.extra_fields
 
@@ -119,7 +119,7 @@ class Endpoint(Options):
                 f"is not a JSON object: {error}", where=where, allowed=allowed
             ) from error
         if own := sorted(fields.keys() & {"messages", "model"}):
-            remedy = "`prompts` are what is asked, and `model` is its own parameter"
+            remedy = "`prompts` and `model` are separate parameters"
             raise ParameterError(f"may not replace {own[0]}", where=where, remedy=remedy)
         if _SECRETS.search(text) or (self.key and len(self.key) >= _SECRET and self.key in text):
             remedy = "put it into the environment variable that `api_key_env` names"
@@ -324,8 +324,9 @@ class _EndpointRun:
             allowed=self._hidden(f"models of this server: {some_of(models, 8)}")
             if models
             else None,
-            remedy=f"check `endpoint`, `model` and the key in {self.endpoint.api_key_env}; the same"
-            " command again asks only what has no reply, and `allow_unanswered` does without it",
+            remedy=f"check `endpoint`, `model` and the key in {self.endpoint.api_key_env}; repeat"
+            " the command to ask only what has no reply, or {} to go on without",
+            give={"allow_unanswered": True},
         )
 
     def _models(self) -> list[str]:

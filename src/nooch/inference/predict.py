@@ -179,7 +179,7 @@ def read_logits(
         progress(rows.stop, total)
     if unusable := np.flatnonzero(~np.isfinite(values).all(axis=1)).tolist():
         first, remedy = ids[unusable[0]], "check the model's weights and the task map"
-        problem = f"{len(unusable)} images have logits that are not finite, such as {first}"
+        problem = f"the logits of {len(unusable)} images are not finite, such as {first}"
         raise InputError(problem, where=model.name, remedy=remedy)
     return values
 

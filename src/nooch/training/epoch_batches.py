@@ -209,7 +209,7 @@ class Epochs:
         shares = np.asarray(shares, dtype=np.float32)
         if shares.shape != (count,) or not ((shares >= 0) & (shares <= 1)).all():
             allowed = f"{count} numbers from 0 to 1"
-            raise ParameterError("shares of a mixture are not 0 to 1", allowed=allowed)
+            raise ParameterError("mixing shares are not fractions", allowed=allowed)
         return np.asarray(partners), shares
 
     def _changes(self, epoch: int, count: int) -> tuple[Tensor | None, ...]:

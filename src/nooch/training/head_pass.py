@@ -348,7 +348,7 @@ class HeadPass(TrainingPass):
             self._inputs = Conditioned(data.inputs, self._scaling)
         self.jobs = sorted(jobs, key=order_of)
         if len({job.shares for job in jobs}) != 1:
-            problem = "jobs with several orders of rows, or ways of mixing them"
+            problem = "jobs have different orders of rows, or mix them differently"
             raise ParameterError(problem, where="a pass", allowed="jobs of one Job.shares")
         d = data.inputs.shape[1]
         self.state = HeadState.initial([job.seed for job in self.jobs], d, device)

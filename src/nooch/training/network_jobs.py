@@ -54,7 +54,7 @@ class NetworkJobs(NetworkPass):
         TrainingPass.__init__(self, len(jobs), settings)
         if len({job.takes for job in jobs}) != 1:
             allowed = "jobs of one Job.takes"
-            raise ParameterError("jobs that take other rows", where="a pass", allowed=allowed)
+            raise ParameterError("jobs take different rows", where="a pass", allowed=allowed)
         self.data, self.jobs, self.settings = data, list(jobs), settings
         self.backbones, self.device = backbones, device
         self._outputs: Outputs | None = None

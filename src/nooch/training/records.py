@@ -103,7 +103,7 @@ def _differing(*headers: RunsHeader) -> Iterator[str]:
         for name in sorted({*recorded, *here}):
             if recorded.get(name) != here.get(name):
                 old, new = recorded.get(name, "none"), here.get(name, "none")
-                yield f"{name} is {old} there, {new} here"
+                yield f"{name} is {old} in the folder, {new} here"
 
 
 def _flat(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -150,7 +150,7 @@ class RunsFolder:
                 problem = "contains runs of another configuration, dataset, suite or features"
                 differences = "; ".join(_differing(runs.header, header))
                 problem += f": {differences}" if differences else ""
-                remedy = "choose another folder, or resume with the configuration of its start"
+                remedy = "choose another folder, or resume with its original configuration"
                 raise OutputError(problem, where=path, remedy=remedy)
         else:
             runs = cls._new(path, header)
@@ -210,7 +210,7 @@ class RunsFolder:
         except (OSError, *BROKEN_JSON, ValueError) as error:
             raise FormatError(f"cannot be read: {error}", where=file, remedy=_AGAIN) from error
         if (record.id, record.data) != (job, self.header.data):
-            problem = "was trained on other data than the folder's header records"
+            problem = "belongs to another job or other data"
             raise FormatError(problem, where=file.parent, remedy=_AGAIN)
         return record
 
@@ -253,7 +253,7 @@ class RunsFolder:
             first = self.predictions(jobs[0])["image_id"]
             other = next(job for job in jobs if not self.predictions(job)["image_id"].equals(first))
             where = self.path / "jobs" / other
-            raise InputError("has other images than the other jobs of the run", where=where)
+            raise InputError("its images differ from the other jobs' images", where=where)
         return ids, table["logit"].to_numpy().astype(np.float64).reshape(len(jobs), -1)
 
     def checkpoint(self, names: Sequence[str]) -> dict[str, NDArray[Any]] | None:

@@ -155,7 +155,7 @@ def _chances(groups: Groups, alpha: float) -> NDArray[np.float64]:
     with np.errstate(over="ignore", invalid="ignore"):
         mass = np.where(counts > 0, counts * (len(groups) / np.maximum(counts, 1)) ** alpha, 0.0)
     if not np.isfinite(mass.sum()):
-        problem = f"alpha is {alpha:g}: groups would weigh more than numbers can be"
+        problem = f"alpha is {alpha:g}: the weights of groups overflow"
         raise ParameterError(problem, allowed="such as 0 to 2")
     return np.asarray(mass / mass.sum())
 

@@ -55,11 +55,11 @@ def check_rows(rows: Mapping[str, NDArray[np.intp]], n_images: int) -> None:
         images = np.asarray(rows.get(split, ()))
         if not len(images):
             give = Command("import auto", split="70/10/20")
-            raise InputError(f"there are no images in split {split}", give=give)
+            raise InputError(f"the split {split} has no images", give=give)
         low, high = images.min(), images.max()
         if low < 0 or high >= n_images:
             allowed = f"0 to {n_images - 1}"
-            raise InputError(f"rows of {split} reach {low} and {high}", allowed=allowed)
+            raise InputError(f"rows of {split} range from {low} to {high}", allowed=allowed)
 
 
 def check_targets(
@@ -114,7 +114,7 @@ def _check_labels(target: Target, train: NDArray[np.intp]) -> None:
 
 def _check_auxiliary(target: Target, settings: TuneSettings) -> None:
     if (target.n_auxiliary > 0) != (settings.auxiliary > 0):
-        problem = f"{target.n_auxiliary} auxiliary outputs with the weight {settings.auxiliary:g}"
+        problem = f"{target.n_auxiliary} auxiliary outputs have the weight {settings.auxiliary:g}"
         remedy = "give auxiliary labels and a weight above 0 (auxiliary: 0.1), or neither"
         raise ParameterError(problem, where=target.name, remedy=remedy)
 
@@ -126,5 +126,5 @@ def _check_environments(target: Target) -> None:
         raise ParameterError(f"{target.objective.name} needs environments", where=target.name)
     n, largest = len(target.objective.counts.environments), int(target.environments.max())
     if largest >= n:
-        problem = f"environment {largest} with counts of {n}"
+        problem = f"environment {largest}, but there are counts of only {n}"
         raise ParameterError(problem, where=target.name, allowed=f"0 to {n - 1}")

@@ -48,7 +48,7 @@ class Environments:
     def for_task(self, data: Dataset, task: str) -> NDArray[np.uint8]:
         """2 x label + presence, uint8 (n_images,), 0 to 3; unknown test labels count as absent."""
         if reason := self.undefined(task):
-            remedy = "leave out methods that need them, lower alpha, give cues or an attribute"
+            remedy = "leave out methods that need them, lower alpha, or give cues or an attribute"
             raise UndefinedError(f"task {task} has no environments: {reason}", remedy=remedy)
         if self.attribute is not None:
             values = _two_values(data, self.attribute)
@@ -57,7 +57,7 @@ class Environments:
             cue = self.fitted.cues(task)[0]
             if _n_unknown(data, cue):
                 reason = f"its cue {cue} was not annotated in all images of train and valid"
-                remedy = "leave out methods that need them, name an attribute, or train on the rest"
+                remedy = "leave out methods that need them, give an attribute, or train on the rest"
                 raise UndefinedError(f"task {task} has no environments: {reason}", remedy=remedy)
             values = data.labels(cue, unknown=False)
         return np.asarray(2 * known_labels(data, task) + values, dtype=np.uint8)
@@ -69,7 +69,7 @@ def known_labels(data: Dataset, task: str) -> NDArray[np.bool_]:
         raise UndefinedError(
             f"task {task} was not annotated in {n} images of train and valid",
             allowed="tasks annotated in all of them",
-            remedy="leave the task out, or make a dataset of the annotated images and find in it: "
+            remedy="leave the task out, or find in a dataset of the annotated images: "
             "data.select(rows=~data.unknown_labels(task))",
         )
     return data.labels(task, unknown=False)

@@ -145,7 +145,7 @@ def plan_finetune(
         problem = "the settings are for heads"
         raise ParameterError(problem, where="configuration", allowed="mode finetune")
     if len(pixels) != len(data):
-        allowed = f"{len(data)}, as the dataset has"
+        allowed = f"{len(data)}, as in the dataset"
         raise InputError(f"pixels of {len(pixels)} images", allowed=allowed)
     jobs, training = _checked(data, suite, config, pixels)
     environments_within = _within(data, suite, config, training)
@@ -255,7 +255,7 @@ def _in_context(
     rows: NDArray[np.intp] = train[inside[train]]
     if len(np.unique(training.labels[task][rows])) < 2:
         raise UndefinedError(
-            f"task {task}: the training images that are in context all have the same label",
+            f"task {task}: all training images in context have the same label",
             where=f"within: {criterion}",
             remedy="leave the task out, or train on all images",
         )

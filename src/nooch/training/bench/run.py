@@ -125,7 +125,7 @@ def bench(
         ParameterError: ``map`` without ``again``.
     """
     if map is not None and again is None:
-        problem = "workers need to know how to make the plan"
+        problem = "workers need `again`, the function that makes the plan"
         raise ParameterError(problem, allowed="map together with again")
     runs = RunsFolder.begin(out, plan.header)
     with runs.held():
@@ -149,7 +149,7 @@ def training_device(device: str, engine: str | None) -> str:
         return choose_device(device)
     if device not in {"cpu", "cuda", "auto"}:
         raise ParameterError(
-            f"jobs of an engine do not run on {device}",
+            f"jobs of an engine cannot share {device}",
             where="`device`",
             allowed="auto, cpu, or cuda: each job has a GPU to itself",
             give=({"device": "auto"}, {"engine": None}),
