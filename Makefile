@@ -44,7 +44,7 @@ test-newest test-lowest:
 # Datumaro and Inspect AI pin packages, so that they are tested in an environment of their own
 test-datumaro: pyproject.toml | $(READY)
 	test -x .venv-datumaro/bin/python || $(PYTHON) -m venv .venv-datumaro
-	.venv-datumaro/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[datumaro,inspect]' pytest hypothesis
+	.venv-datumaro/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[datumaro,inspect]' datasets pytest hypothesis
 	.venv-datumaro/bin/python -m pytest -W default tests/data/test_datumaro.py tests/data/test_conformance.py tests/report/test_inspect_tasks.py
 
 test-slurm: $(READY)

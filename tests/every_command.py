@@ -77,6 +77,7 @@ export suite out --to ids                                         | suite | file
 export suite out --to csv --split test --predictions p.csv        | suite, p.csv | folder | 700
 export suite out --to hf                                          | suite | folder | 700
 export suite out --to pope                                        | suite | folder | 300
+export suite out --to hf --images photos                          | suite, photos | folder | 700
 tools add-attributes ds weather.csv out | ds, weather.csv | data | 1000
 tools add-attributes ds out --captions captions.jsonl | ds, captions.jsonl | data | 1000
 tools add-attributes ds out --image-properties | ds | data | 1000

@@ -1,11 +1,14 @@
 """Leaderboards: rates and comparisons by hand, refused files, pages, real captions and answers."""
 
 import json
+import re
 import shutil
+from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
+import yaml
 from hypothesis import given, strategies as st
 from planted import planted_data
 from refusals import fails
@@ -16,8 +19,11 @@ from nooch.analysis.leaderboard import leaderboard, paired_gap
 from nooch.base.errors import OutputError, ParameterError
 from nooch.evaluation.captions import read_captions, score_captions
 from nooch.evaluation.metrics.proportions import exact_mcnemar, paired_interval
+from nooch.report.exports.benchmark import CELL_TEXTS
+from nooch.report.exports.contract import safe_name
 from nooch.suites.questions import Draw, draw_questions
 
+ROOT = Path(__file__).parents[2]
 DATA = planted_data()
 SUITE = nooch.find(DATA, nooch.CE(), tasks=["car"], splits=["test"])
 QUESTIONS = draw_questions(SUITE, SUITE.keys, Draw()).frame
@@ -341,6 +347,69 @@ def test_names_are_escaped(models, tmp_path):
     page = (tmp_path / "site" / "index.html").read_text()
     assert "<script>window" not in page
     assert "http" not in page.replace("http-equiv", "")
+
+
+NAMES = ["a b", "ä", "x..", "con", "CON!", "-x", "a@b", "#", "z" * 90]
+
+
+def test_results_for_the_repositories_of_models(tmp_path, run_cli):
+    """An entry for each rate, in the order of the ranks; files with safe names; valid."""
+    hub = pytest.importorskip("huggingface_hub")
+    parse = getattr(hub, "parse_eval_result_entries", None) or pytest.skip("an older hub")
+    about = {"date": "2026-11-20", "prompt": "Is it\nthere? #1: *", "who": "Ada & Bob"}
+    about |= {"source": "https://example.org/a", "revision": "v1"}
+    for seed, name in enumerate(NAMES):
+        frame = answers(0.1 + seed / 20, 0.05, 0.8, seed=seed)
+        if seed == 3:  # unknown is wrong
+            frame = frame.with_columns(answer=pl.lit("I cannot tell."))
+        put(tmp_path / "models", name, frame, json.dumps({"name": name} | (about if seed else {})))
+    put(tmp_path / "models", "few", QUESTIONS.select("image_id").unique().with_columns(
+        caption=pl.lit("A tree.")), "name: few\nkind: captions\n")  # fmt: skip
+    nooch.suites.save_suite(SUITE, tmp_path / "suite")
+    site, ask = tmp_path / "site", f"leaderboard {tmp_path}/models --suite {tmp_path}/suite --out"
+    run_cli(f"{ask} {site} --benchmark o/n.x@abc").ok()
+    files = {file.name: file for file in (site / ".eval_results").iterdir()}
+    board = json.loads((site / "leaderboard.json").read_text())["models"]
+    board = [row for row in board if row["kind"] == "answers"]
+    assert len(files) == len(NAMES) == len(board)
+    assert all(re.fullmatch(r"[A-Za-z0-9_=+-][A-Za-z0-9_.=+-]*[.]yaml", name) for name in files)
+    values = []
+    for row in board:
+        (file,) = (f for f in files.values() if f.name == f"{safe_name(row['folder'])}.yaml")
+        entries = parse(yaml.safe_load(file.read_text()))
+        assert [one.task_id for one in entries] == [f"ce-test-{cell}" for cell in CELL_TEXTS]
+        assert {(one.dataset_id, one.dataset_revision) for one in entries} == {("o/n.x", "abc")}
+        for one, cell in zip(entries, CELL_TEXTS, strict=True):
+            right = 1 - row[cell] if "negative" in cell else row[cell]
+            assert one.value == pytest.approx(right)
+            ends = [row[f"{cell}_low"], row[f"{cell}_high"]]
+            ends = [1 - end for end in ends[::-1]] if "negative" in cell else ends
+            assert f"{100 * right:.1f}% [{100 * ends[0]:.1f}, {100 * ends[1]:.1f}]" in one.notes
+        first = row["folder"] == NAMES[0]
+        facts = (one.date, one.source_url, one.source_name)
+        assert facts == ((None,) * 3 if first else ("2026-11-20", about["source"], "Ada & Bob"))
+        assert first or one.notes.endswith("; revision: v1; prompt: Is it there? #1: *")
+        values.append(entries[0].value)
+    assert values == sorted(values, reverse=True)
+    # what does not answer its questions, or cannot be written
+    for bad in ("name", "a/b/c", "../x", "o/n@", "o/n\n", ""):
+        fails(lambda bad=bad: leaderboard(tmp_path / "models", suite=SUITE, benchmark=bad,
+              out=tmp_path / "no"), "allowed: OWNER/NAME", kind=ParameterError)  # fmt: skip
+    fails(lambda: leaderboard(tmp_path / "models", suite=SUITE, benchmark="o/n"), "pass out=",
+          kind=ParameterError)  # fmt: skip
+    (tmp_path / "captions").mkdir()
+    shutil.move(tmp_path / "models" / "few", tmp_path / "captions")
+    run_cli(f"leaderboard {tmp_path}/captions --suite {tmp_path}/suite --out {tmp_path}/no"
+            " --benchmark o/n").refused("leave out --benchmark")  # fmt: skip
+    listed = "leaderboard leaderboard/nooch-pope --suite nooch-pope --questions adversarial"
+    listed += f" --benchmark o/n --out {tmp_path}/no"
+    run_cli(listed, cwd=ROOT).refused("asks more than adversarial")
+    assert not (tmp_path / "no").exists()
+
+
+def test_a_date_is_a_date(models):
+    (models / "better" / "model.yaml").write_text("name: better\ndate: last week\n")
+    fails(lambda: leaderboard(models, suite=SUITE), "last week", "YYYY-MM-DD")
 
 
 def test_real_answers(shared_data, tmp_path):

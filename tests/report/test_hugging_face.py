@@ -1,5 +1,8 @@
 """The Hugging Face folder: tables equal the suite, the card parses."""
 
+import base64
+import re
+import shutil
 from html import unescape
 from itertools import product
 
@@ -9,11 +12,15 @@ import yaml
 from hypothesis import given, strategies as st
 from markdown_it import MarkdownIt
 from oracles import suite_rows
-from refusals import refused
+from refusals import fails, refused
 
+from nooch.base.errors import InputError
+from nooch.report.exports.benchmark import PATTERN, eval_yaml, task_id
 from nooch.report.exports.contract import one_line
 from nooch.report.exports.export import export
 from nooch.report.exports.hugging_face import markdown
+from nooch.suites import ChallengeSet, Suite
+from nooch.suites.questions import Draw, draw_questions
 
 
 @pytest.fixture
@@ -115,3 +122,94 @@ TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 def test_markdown_shows_every_text_as_it_is(text):
     shown = MarkdownIt("commonmark").render(markdown(text))
     assert unescape(shown.removeprefix("<p>").removesuffix("</p>\n")) == one_line(text)
+
+
+def test_without_images_no_benchmark_is_written(made, folder, run_cli, tmp_path):
+    done = run_cli(f"export {made.folder}/suite {tmp_path}/plain --to hf").ok()
+    assert "no eval.yaml, as a benchmark of the Hub has: give --images DIR" in done.err
+    assert not (tmp_path / "plain" / "eval.yaml").exists()
+    run_cli(f"export {made.folder}/suite {tmp_path}/no --to hf --per-set 2").refused("per_set")
+
+
+def test_with_images_the_questions_are_a_configuration(made, run_cli, tmp_path):
+    """A split for each cell, each image as it is; only of the splits that are scored."""
+    out = tmp_path / "out"
+    options = f"--to hf --images {made.folder}/images --per-set 2 --seed 1"
+    done = run_cli(f"export {made.folder}/suite {out} {options}").ok()
+    front, body = front_matter(out)
+    paths = {file["split"]: file["path"] for file in front["configs"][-1]["data_files"]}
+    assert [config["config_name"] for config in front["configs"]] == ["ce", "+7Ece", "questions"]
+    assert set(pl.read_parquet(out / "questions.parquet")["split"]) == {"test"}
+    tasks = yaml.safe_load((out / "eval.yaml").read_text())["tasks"]
+    assert {task["split"]: task["id"] for task in tasks} == {
+        cell: f"ce-test-{cell}" for cell in paths
+    }
+    drawn = {
+        row["question_id"]: row
+        for row in draw_questions(
+            made.suite, made.suite.select_keys(splits=["test"]), Draw(2, seed=1)
+        ).frame.to_dicts()
+    }
+    seen = set()
+    for cell, path in paths.items():
+        for row in pl.read_parquet(out / path).to_dicts():
+            about = drawn[row["question_id"]]
+            file = made.folder / "images" / row["file_name"]
+            assert base64.b64decode(row["image"].partition("base64,")[2]) == file.read_bytes()
+            assert about["ce"] == cell
+            assert row["answer"] == ("yes" if about["label"] else "no")
+            assert [row[name] for name in ("image_id", "task", "question", "weight")] == [
+                about[name] for name in ("image_id", "task", "text", "weight")
+            ]
+            assert re.search(PATTERN, f"*{row['answer']}*, it is.")[1] == row["answer"]
+            seen.add(row["question_id"])
+        assert f"| {cell.replace('_', chr(92) + '_')} |" in body
+    assert seen == set(drawn)
+    words = " ".join(done.err.split())
+    assert "Inspect AI counts questions alike, nooch by their weights, unless --per-set" in words
+    run_cli(f"export {made.folder}/suite {out} {options} --per-set all --overwrite").ok()
+
+
+def test_questions_without_a_verdict_are_in_no_task(made, tmp_path):
+    sets = {key: made.suite.set(*key) for key in made.suite.keys if key[2] == "test"}
+    for key, one in sets.items():
+        if key[:2] == ("ce", "car"):
+            parts = one.image_ids[1:], one.labels[1:], one.subset[1:]
+            sets[key] = ChallengeSet(*key, *parts)
+    suite = Suite.from_sets(
+        sets, dataset=made.suite.header.dataset, criteria=made.suite.header.criteria, skipped=[],
+        tasks=made.suite.tasks, splits=["test"],
+    )  # fmt: skip
+    out, options = tmp_path / "out", {"images": made.folder / "images", "per_set": None}
+    done = export(suite, "hf", out, data=made.data, **options)
+    assert "1 question without a verdict of ce: in no task" in done.notes
+    rows = [pl.read_parquet(file).height for file in (out / "data" / "questions").iterdir()]
+    assert sum(rows) == pl.read_parquet(out / "questions.parquet").height - 1
+
+
+def test_what_is_no_image_leaves_nothing(made, tmp_path, make_suite):
+    shutil.copytree(made.folder / "images", tmp_path / "images")
+    for file in (tmp_path / "images").iterdir():
+        file.write_text("no image")
+    options = {"data": made.data, "images": tmp_path / "images"}
+    fails(lambda: export(made.suite, "hf", tmp_path / "out", **options), "is not an image",
+          kind=InputError, helps=False)  # fmt: skip
+    assert [path.name for path in tmp_path.iterdir()] == ["images"]
+    suite = make_suite({"Questions": ["car"]}, [1, 2, 3, 4])
+    options = {"images": made.folder / "images"}
+    refused(lambda: export(suite, "hf", tmp_path / "out", **options), "would both be written")
+
+
+SPLITS = st.lists(TEXT, min_size=1, max_size=2)
+
+
+@given(TEXT, SPLITS)
+def test_task_ids_are_safe_in_paths(criterion, splits):
+    """Inspect AI divides ``hf/OWNER/NAME/TASK@REVISION`` at slashes and at."""
+    name = task_id(criterion, splits, "easy_negative")
+    assert re.fullmatch(r"[A-Za-z0-9_.=+-]+", name)
+    text = eval_yaml("name", criterion, splits, ["easy_negative", "hard_negative"])
+    read = yaml.safe_load(text)
+    assert [task["id"] for task in read["tasks"]][1:] == [name]
+    assert read["evaluation_framework"] == "inspect-ai"
+    assert not re.search(r"[&*]id\d", text)

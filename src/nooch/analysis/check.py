@@ -33,6 +33,7 @@ from nooch.data.importing.recognition import recognize
 from nooch.data.importing.table_roles import HINTS, Hints, refuse_hints
 from nooch.data.table_files import as_polars
 from nooch.evaluation import Predictions, Scores, context_run, described, evaluate, run_notes
+from nooch.evaluation.bootstrap import RESAMPLES
 from nooch.evaluation.boxes.matched import IOU
 from nooch.evaluation.captions import captioned
 from nooch.evaluation.comparison import RunComparison, compare_runs
@@ -383,7 +384,7 @@ def check(
         confusions = find_confusions(judged.part, new.runs, predicted) if judged.one_label else None
         if bootstrap is None:
             many = len(suite.tasks) > _MANY_TASKS
-            bootstrap = 200 if many else 1000
+            bootstrap = 200 if many else RESAMPLES
             notes += ["intervals use 200 resamples (more than 20 tasks)"] if many else []
         plain = (
             baseline_runs(data, suite.tasks, split) if baselines and OBJECT not in predicted else []

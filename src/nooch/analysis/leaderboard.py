@@ -3,43 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 import numpy as np
 import polars as pl
 
+from nooch.analysis.ranked_models import (
+    PAIR,
+    RankedModel,
+    Reading,
+    asked_questions,
+    find_baseline,
+    mentioned,
+    read_models,
+    read_runs,
+    refused,
+    said_of,
+)
 from nooch.base.calls import Progress, Share, checked, no_progress, tracked
 from nooch.base.display import DisplayTable, TabularResult
-from nooch.base.errors import InputError, ParameterError, check_one_of, some_of, unreadable
-from nooch.base.files import check_output, sha256_of, write_folder
+from nooch.base.errors import ParameterError, check_one_of, some_of
+from nooch.base.files import check_output, write_folder
 from nooch.base.version import __version__
 from nooch.base.words import counted
-from nooch.base.yaml_files import read_yaml
 from nooch.data import Dataset, csv_bytes
-from nooch.evaluation.answer_files import read_raw_answers
 from nooch.evaluation.answer_sample import (
-    answers_as_predictions,
     answers_in,
-    said_as_predictions,
-    weighted_as_sample,
-    with_unanswered,
     without_suspects,
 )
-from nooch.evaluation.answers import read_answers
+from nooch.evaluation.bootstrap import RESAMPLES
 from nooch.evaluation.captions import (
     ModelCaptions,
     equally_long,
-    finished,
-    mentions,
-    read_captions,
 )
 from nooch.evaluation.context_changes import (
     ContextChange,
-    baseline_of,
     changes_tables,
     context_changes,
     shared_answers,
@@ -51,57 +53,22 @@ from nooch.evaluation.metrics.proportions import SIGNIFICANT, holm
 from nooch.evaluation.metrics.subset_metrics import value_of
 from nooch.evaluation.predictions import Predictions
 from nooch.evaluation.scores import WORSE, ConditionVerdict, parse_condition
-from nooch.evaluation.vocabulary import Vocabulary, load_vocabulary
+from nooch.evaluation.vocabulary import load_vocabulary
+from nooch.report.exports.benchmark import check_benchmark, results_yaml
+from nooch.report.exports.contract import safe_name
 from nooch.report.site.folder import page_environment, write_assets
 from nooch.suites import CELLS, Suite, as_suite, is_shipped
-from nooch.suites.questions import Draw, draw_questions, question_frame, read_questions
+from nooch.suites.questions import (
+    main_criterion,
+)
 
 _ABOUT, _MOST_BYTES = "model.yaml", 1 << 16
 _MARKER = "leaderboard.json"
 _ORDER = ("hard_negative", "easy_negative", "easy_positive", "hard_positive")
 _MACRO = "macro_recall"
-_PAIR = ("image_id", "task")
-_RESAMPLES = 1000
 _SURE = "_without_suspects"
 _NULLABLE: dict[str, Any] = dict.fromkeys((f"{cell}{_SURE}" for cell in _ORDER[:2]), pl.Float64)
 _NULLABLE |= {"gap": pl.Float64, "n_both": pl.Int64}
-
-
-class ModelCard(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Content of a ``model.yaml``.
-
-    Attributes:
-        name: of the model.
-        revision: its version, such as a commit of its weights.
-        date: when it was asked, ``YYYY-MM-DD``.
-        prompt: the question's wording, or the instruction for captions.
-        who: who asked it.
-        kind: ``answers`` to yes/no questions, ``captions``, or ``mentions``: captions that only
-            list the names of tasks, such as "cup, dining table", which have no length.
-        sha256: of the file of answers, if it is to be checked.
-        source: address (``https://``) of the answers as published, at ``commit``, under
-            ``license``, in a file with ``source_sha256``.
-    """
-
-    name: str
-    revision: str = ""
-    date: str = ""
-    prompt: str = ""
-    who: str = ""
-    kind: Literal["answers", "captions", "mentions"] = "answers"
-    sha256: str = ""
-    source: str = ""
-    commit: str = ""
-    license: str = ""
-    source_sha256: str = ""
-
-
-@dataclass(frozen=True)
-class _RankedModel:
-    folder: str
-    card: ModelCard
-    file: Path
-    sha256: str
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -213,6 +180,7 @@ def leaderboard(
     synonyms: str | Path | None = None,
     data: Dataset | str | Path | None = None,
     group: str | None = None,
+    benchmark: str | None = None,
     overwrite: bool = False,
     progress: Progress = no_progress,
 ) -> Leaderboard:
@@ -248,6 +216,9 @@ def leaderboard(
         data: the dataset of the suite, or its folder, for ``group``; by default the suite's.
         group: column, or pattern of file names, of images that count as one in intervals and tests,
             such as ``scene``; by default the suite's.
+        benchmark: dataset of the Hub that ``nooch.export`` wrote with images, ``OWNER/NAME`` or
+            ``OWNER/NAME@REVISION``: also writes ``.eval_results/``, a file for the repository of
+            each model that answers questions.
         overwrite: replace an earlier page.
         progress: called with what is being done, and how many of how many models are done.
 
@@ -261,35 +232,27 @@ def leaderboard(
     if out is not None:
         check_output(out, overwrite=overwrite, marker=_MARKER)
     suite.require_easy("a leaderboard")
-    usual = "context" if "context" in suite.criteria else suite.criteria[0]
+    usual = main_criterion(suite.criteria)
     criterion = check_one_of("criterion", criterion or usual, suite.criteria, owner="the suite")
     splits = suite.splits_to_score(split)
     keys = suite.select_keys([criterion], splits=splits)
-    entries = _entries(Path(folder))
-    asked = _asked(suite, splits, questions)
-    base = None if baseline is None else _baseline(baseline, entries)
-    read = _Reading(suite, asked, load_vocabulary(synonyms or suite.words, suite.tasks), answers)
-    runs, captions = _runs(entries, read, progress)
+    entries = read_models(Path(folder))
+    if benchmark is not None:
+        _check_benchmark(benchmark, out, entries, suite.question_lists, questions)
+    asked = asked_questions(suite, splits, questions)
+    base = None if baseline is None else find_baseline(baseline, entries)
+    read = Reading(suite, asked, load_vocabulary(synonyms or suite.words, suite.tasks), answers)
+    runs, captions = read_runs(entries, read, progress)
     cells = suite.cells(keys)
     rows, counted_as, of_models = [], {}, dict[tuple[str, str], pl.DataFrame]()
     for entry, run in tracked([*zip(entries, runs, strict=True)], len(runs), "scoring", progress):
-        answered = answers_in(_said(run), cells)
-        if not len(answered):
-            problem = "has no answer about the images of the challenge sets"
-            raise _refused(entry, problem, give=({"criterion": ...}, {"split": ...}))
+        answered = answers_in(said_of(run), cells)
         row = _row(entry, answered, least_coverage, suite)
         of_models[entry.folder, criterion] = answered
-        sure = answered[:0]
-        if suite.suspects is not None:
-            sure = answered.join(suite.suspects, on=_PAIR, how="anti")
-        estimates = answer_rates(sure, bootstrap=0).estimates if len(sure) else {}
-        for cell in _ORDER[:2]:
-            row[f"{cell}{_SURE}"] = estimates["rate", cell].value if estimates else None
         wrong = pl.col("cell").str.ends_with("negative")
         yes = pl.when("unknown").then(wrong).otherwise("yes").cast(pl.Float64)
         counted_as[entry.folder] = answered.with_columns(yes=yes)
-        row |= _sensitivity(counted_as[entry.folder])
-        rows.append(row)
+        rows.append(row | _sensitivity(counted_as[entry.folder]))
     order = ("hard_negative", "unknown", "folder")
     rows.sort(key=lambda row: (row["hard_negative"] is None, *map(row.get, order)))
     _compare(rows, counted_as)
@@ -297,7 +260,7 @@ def leaderboard(
     settings = {
         "nooch": __version__, "criterion": criterion, "splits": list(splits),
         "tasks": len({key[1] for key in keys}), "dataset": suite.header.dataset.fingerprint,
-        "questions": len(asked.drop_nulls(_PAIR)), "least_coverage": least_coverage,
+        "questions": len(asked.drop_nulls(PAIR)), "least_coverage": least_coverage,
     } | {k: v for k, v in (("group", suite.header.group), ("suite", named)) if v}  # fmt: skip
     changes = []
     if base is not None:
@@ -312,22 +275,28 @@ def leaderboard(
     if out is not None:
         with write_folder(out, overwrite=overwrite, marker=_MARKER) as written:
             _write(board, suite, written)
+            if benchmark is not None:
+                _write_results(board, benchmark, written)
     return board
 
 
-def _asked(suite: Suite, splits: Sequence[str], questions: str | Path | None) -> pl.DataFrame:
-    """The questions of a file, or of a list of the suite, numbered as there; else those that are
-    drawn by default.
-    """
-    pairs = suite.question_lists.get(str(questions))
-    if questions is not None and (pairs is None or Path(questions).exists()):
-        return read_questions(questions, suite)[0]
-    drawn = question_frame(draw_questions(suite, suite.select_keys(splits=splits), Draw()))
-    if pairs is None:
-        return drawn
-    ids = pl.int_range(1, pl.len() + 1).cast(pl.String)
-    numbered = pairs.select(*_PAIR, question_id=ids)
-    return numbered.join(drawn.drop("question_id"), on=_PAIR, maintain_order="left")
+def _check_benchmark(
+    benchmark: str,
+    out: str | Path | None,
+    entries: Sequence[RankedModel],
+    lists: Collection[str],
+    questions: str | Path | None,
+) -> None:
+    """Raise ParameterError for what has no results of a benchmark."""
+    check_benchmark(benchmark)
+    if out is None:
+        raise ParameterError("results are files", where="`benchmark`", give={"out": ...})
+    if str(questions) in lists:
+        raise ParameterError(f"a benchmark asks more than {questions}", where="`benchmark`",
+                             give=({"benchmark": None}, {"questions": None}))  # fmt: skip
+    if all(entry.card.kind != "answers" for entry in entries):
+        raise ParameterError("a benchmark asks questions, and all models wrote captions",
+                             where="`benchmark`", give={"benchmark": None})  # fmt: skip
 
 
 def _judged(
@@ -339,16 +308,37 @@ def _judged(
     baseline: str | None,
     progress: Progress,
 ) -> tuple[list[ConditionVerdict], list[str]]:
-    """Verdicts on conditions, of the sets that are ranked, and notes on them. Answers are about
-    other images than ``captions``, so that no condition compares them: ParameterError.
-    """
+    """Verdicts on conditions, of the sets that are ranked, and notes on them."""
     criteria, _, splits = (list(dict.fromkeys(part)) for part in zip(*keys, strict=True))
-    names = [run.run for run in runs]
-    verdicts, notes = list[ConditionVerdict](), dict[str, None]()
-    needed: dict[str, set[str | None]] = {}
+    needed, texts = _models_needed([run.run for run in runs], captions, fail_if, baseline)
+    verdicts, notes = list[ConditionVerdict](), dict.fromkeys(texts)
+    for of_captions in (False, True):
+        part = [run for run in runs if (run.run in captions) == of_captions]
+        own = {run.run for run in part}
+        # a baseline by itself is not judged
+        texts = [t for t, of in needed.items() if of <= own and (of or own != {baseline})]
+        if part and texts:
+            scores = evaluate(
+                suite, part, split=splits, criteria=criteria, metrics=["error"], fail_if=texts,
+                bootstrap=RESAMPLES, baseline=baseline if baseline in own else None,
+                reading={"ignore_unknown": True}, progress=progress,
+            )  # fmt: skip
+            verdicts += scores.verdicts
+            notes |= dict.fromkeys(scores.notes)
+    return verdicts, [*notes]
+
+
+def _models_needed(
+    names: Sequence[str], captions: Collection[str], fail_if: Sequence[str], baseline: str | None
+) -> tuple[dict[str, set[str]], list[str]]:
+    """Condition -> the models that it names, all with answers or all with captions, which are about
+    other images (else ParameterError); notes on models of the other kind.
+    """
+    needed, notes = dict[str, set[str]](), []
     for condition in (parse_condition(text).of_runs(names, baseline) for text in fail_if):
         of_worse = baseline if condition.metric == WORSE.metric else None
-        of = needed[condition.text] = {condition.run, condition.against, of_worse} - {None}
+        named = (condition.run, condition.against, of_worse)
+        of = needed[condition.text] = {name for name in named if name is not None}
         if len({name in captions for name in of}) > 1:
             raise ParameterError(
                 "compares answers with captions, which are about other images",
@@ -356,33 +346,14 @@ def _judged(
             )  # fmt: skip
         others = [name for name in names if of and (name in captions) != (of <= {*captions})]
         if others and condition.run is None:
-            notes[f"{condition.text}: not judged, as of another kind: {some_of(others)}"] = None
-    for of_captions in (False, True):
-        part = [run for run in runs if (run.run in captions) == of_captions]
-        own = {run.run for run in part}
-        # a baseline by itself is not judged
-        texts = [t for t, of in needed.items() if of <= own and (of or own != {baseline})]
-        if not part or not texts:
-            continue
-        scores = evaluate(
-            suite, part, split=splits, criteria=criteria, metrics=["error"], fail_if=texts,
-            bootstrap=_RESAMPLES, baseline=baseline if baseline in own else None,
-            reading={"ignore_unknown": True}, progress=progress,
-        )  # fmt: skip
-        verdicts += scores.verdicts
-        notes |= dict.fromkeys(scores.notes)
-    return verdicts, [*notes]
-
-
-def _said(run: Predictions) -> pl.DataFrame:
-    assert run.said is not None  # noqa: S101 - models answer, or write captions
-    return run.said
+            notes.append(f"{condition.text}: not judged, as of another kind: {some_of(others)}")
+    return needed, notes
 
 
 def _of_equal_length(
     captions: Mapping[str, ModelCaptions],
     base: str,
-    read: _Reading,
+    read: Reading,
     keys: Sequence[tuple[str, str, str]],
 ) -> list[ContextChange]:
     """Changes of captions if each is cut to the shorter one of a model and the baseline."""
@@ -392,153 +363,20 @@ def _of_equal_length(
             pair = equally_long([captions[base], captions[name]])
             said = {}
             for model, run in zip((base, name), pair, strict=True):
-                rows = answers_in(_said(_mentioned(run, read)), cells)
+                rows = answers_in(said_of(mentioned(run, read)), cells)
                 said[model, keys[0][0]] = rows
                 said |= without_suspects((model, keys[0][0]), rows, read.suite)
             changes += context_changes(said, base, equal_length=True)
     return changes
 
 
-def _baseline(baseline: str | Path, entries: Sequence[_RankedModel]) -> str:
-    """The folder of the model that is meant."""
-    names: dict[str, Sequence[str | Path]] = {
-        entry.folder: (entry.card.name, entry.file.parent.absolute(), entry.file.absolute())
-        for entry in entries
-    }
-    found = baseline_of(baseline, names, "the leaderboard")
-    if found is None:
-        remedy = f"give it a folder with {_ABOUT} among the models"
-        problem = "is not the file of a model"
-        raise ParameterError(problem, where=f"`baseline` {baseline}", remedy=remedy)
-    return found
-
-
-def _refused(
-    entry: _RankedModel, problem: str, remedy: str | None = None, **more: Any
-) -> InputError:
-    return InputError(problem, where=f"{entry.folder}/{entry.file.name}", remedy=remedy, **more)
-
-
-def _entries(folder: Path) -> list[_RankedModel]:
-    """The models of a folder; a link that leads out of it is not followed."""
-    if not folder.is_dir():
-        raise InputError("no such folder", where=folder, allowed="a folder of models")
-    inside = [path for path in sorted(folder.iterdir()) if not path.name.startswith(".")]
-    entries = [_entry(path) for path in inside if path.is_dir() and not path.is_symlink()]
-    if not entries:
-        allowed = f"a folder for each model, with {_ABOUT} and one file of answers"
-        raise InputError("contains no model", where=folder, allowed=allowed)
-    facts: dict[str, dict[Any, str]] = {"the same file": {}, "the same name and revision": {}}
-    for entry in entries:
-        values = entry.sha256, (entry.card.name, entry.card.revision)
-        for (what, seen), value in zip(facts.items(), values, strict=True):
-            if (first := seen.setdefault(value, entry.folder)) != entry.folder:
-                raise _refused(entry, f"has {what} as {first}", "give each model once")
-    return entries
-
-
-def _entry(folder: Path) -> _RankedModel:
-    about = folder / _ABOUT
-    files = [path for path in sorted(folder.iterdir()) if not path.name.startswith(".")]
-    others = [path for path in files if path.name != _ABOUT]
-    if about not in files or len(others) != 1 or any(f.is_symlink() or f.is_dir() for f in files):
-        allowed = f"{_ABOUT} and one file of answers or captions; no folders, no links"
-        raise InputError(f"contains {some_of([f.name for f in files])}", where=folder,
-                         allowed=allowed)  # fmt: skip
-    if about.stat().st_size > _MOST_BYTES:
-        raise InputError("is too large", where=about, allowed=f"at most {_MOST_BYTES:,} bytes")
-    content = {name: str(value) for name, value in read_yaml(about).items() if value is not None}
-    with unreadable(about, "a model's facts", (msgspec.ValidationError,)):
-        card = msgspec.convert(content, ModelCard)
-    if not card.name.strip():
-        raise InputError("has no name", where=about, allowed="the model's name")
-    if card.source and not card.source.startswith("https://"):
-        raise InputError(f"source is {card.source}", where=about, allowed="https://...")
-    entry = _RankedModel(folder.name, card, others[0], sha256_of(others[0]))
-    if card.sha256 and card.sha256.lower() != entry.sha256:
-        problem = f"has SHA-256 {entry.sha256}, and {_ABOUT} says {card.sha256}"
-        raise _refused(entry, problem, "give the file with that hash, or the right hash")
-    return entry
-
-
-@dataclass(frozen=True)
-class _Reading:
-    """The questions of a suite that models are ``asked``, the words of captions, and the column of
-    their answers.
+def _row(entry: RankedModel, answers: pl.DataFrame, least: float, suite: Suite) -> dict[str, Any]:
+    """The row of a model without its sensitivity and comparison. Raises InputError for too few
+    answers in one of the cells.
     """
-
-    suite: Suite
-    asked: pl.DataFrame
-    words: Vocabulary
-    answers: str | None
-
-
-def _runs(
-    entries: Sequence[_RankedModel], of: _Reading, progress: Progress
-) -> tuple[list[Predictions], dict[str, ModelCaptions]]:
-    """Answers of each model, a run with the name of its folder, about all that was asked, and the
-    captions by folder; these are read together, since some name only questions.
-    """
-    of_captions = [entry for entry in entries if entry.card.kind != "answers"]
-    files = [entry.file for entry in of_captions]
-    read = read_captions(files, of.suite, of.answers) if files else []
-    captions = {e.folder: finished(run) for e, run in zip(of_captions, read, strict=True)}
-    runs = []
-    for entry in tracked(entries, len(entries), "reading", progress):
-        if entry.folder in captions:
-            listed = entry.card.kind == "mentions"
-            words = load_vocabulary("names", of.suite.tasks) if listed else of.words
-            run = _mentioned(captions[entry.folder], replace(of, words=words))
-            runs.append(replace(run, run=entry.folder))
-            if listed:  # names have no length
-                del captions[entry.folder]
-            continue
-        raw = read_raw_answers(entry.file, of.answers).frame
-        if all(raw[name].null_count() for name in ("question_id", "image", "question")):
-            problem = "names neither questions nor images, so answers cannot be matched"
-            raise _refused(entry, problem, "give question_id with each answer")
-        named = raw.drop_nulls("image").select("image", "task", "question")
-        if named.is_duplicated().any():
-            raise _refused(entry, "answers a question several times", "give one of each")
-        found = read_answers(
-            entry.file, of.suite, answers=of.answers, questions=of.asked, ignore_unknown=True
-        )
-        run = answers_as_predictions(found)
-        _check_questions(entry, _said(run), of.asked)
-        runs.append(replace(run, run=entry.folder))
-    return runs, captions
-
-
-def _mentioned(captions: ModelCaptions, of: _Reading) -> Predictions:
-    """Mentions of the tasks in captions of all images that questions were asked about."""
-    run, suite = mentions(captions, of.words, of.suite.tasks), of.suite
-    images = of.asked.select("image_id").drop_nulls().unique()
-    pairs = images.join(pl.DataFrame({"task": run.tasks}), how="cross").with_columns(weight=1.0)
-    ids = pl.col("image_id").cast(run.image_ids.dtype, strict=False)
-    run, pairs = with_unanswered(run, pairs), pairs.with_columns(ids)
-    if suite.sample_weights is not None:
-        run = weighted_as_sample(run, suite.sample_weights)
-    said = _said(run).join(pairs.select(_PAIR), on=_PAIR, how="semi")
-    return said_as_predictions(run.run, said, in_words=True)
-
-
-def _check_questions(entry: _RankedModel, said: pl.DataFrame, asked: pl.DataFrame) -> None:
-    """Raise InputError for answers to other questions, or with other weights."""
-    ids = pl.col("image_id").cast(said["image_id"].dtype, strict=False)
-    pairs = asked.with_columns(ids).select(*_PAIR, asked=pl.col("weight")).unique(_PAIR)
-    joined = said.join(pairs, on=_PAIR, how="left")
-    if strange := int(joined["asked"].null_count()):
-        problem = f"has {counted(strange, 'answer')} to questions that were not asked"
-        raise _refused(entry, problem, give={"questions": ...})
-    if (joined["weight"] != joined["asked"]).any():
-        remedy = "keep the weights that nooch ask and nooch export wrote"
-        raise _refused(entry, "has other weights than the questions", remedy)
-
-
-def _row(entry: _RankedModel, answers: pl.DataFrame, least: float, suite: Suite) -> dict[str, Any]:
-    """The row of a model without its suspects, sensitivity and comparison. Raises InputError for
-    too few answers in one of the cells.
-    """
+    if not len(answers):
+        problem = "has no answer about the images of the challenge sets"
+        raise refused(entry, problem, give=({"criterion": ...}, {"split": ...}))
     row: dict[str, Any] = {"rank": 0, "n": len(answers)}
     row |= {"n_images": answers["image_id"].n_unique(), **msgspec.structs.asdict(entry.card)}
     row |= {"folder": entry.folder, "file": entry.file.name, "sha256": entry.sha256}
@@ -561,10 +399,16 @@ def _row(entry: _RankedModel, answers: pl.DataFrame, least: float, suite: Suite)
             lists = [
                 name
                 for name, pairs in suite.question_lists.items()
-                if len(pairs.join(there, on=_PAIR, how="semi")) >= least * len(pairs)
+                if len(pairs.join(there, on=PAIR, how="semi")) >= least * len(pairs)
             ]
-            raise _refused(entry, problem, f"answer at least {100 * least:g}% (`least_coverage`)",
+            raise refused(entry, problem, f"answer at least {100 * least:g}% (`least_coverage`)",
                            give=[{"questions": name} for name in lists])  # fmt: skip
+    sure = (
+        answers[:0] if suite.suspects is None else answers.join(suite.suspects, on=PAIR, how="anti")
+    )
+    without = answer_rates(sure, bootstrap=0).estimates if len(sure) else {}
+    for cell in _ORDER[:2]:
+        row[f"{cell}{_SURE}"] = without["rate", cell].value if without else None
     row["false_ratio"] = rates.estimates["ratio", "negative"].value
     recall_ratio = rates.estimates["ratio", "positive"].value
     row["recall_ratio"] = 1 / recall_ratio if recall_ratio else None
@@ -615,6 +459,15 @@ def paired_gap(answers: pl.DataFrame, others: pl.DataFrame) -> dict[str, Any]:
     share = PairedAnswers(yes, both["weight"].to_numpy(), unit).share()
     gap = {"gap": share.change, "gap_low": share.low, "gap_high": share.high}
     return gap | {"n_both": share.n, "p": share.p}
+
+
+def _write_results(board: Leaderboard, benchmark: str, folder: Path) -> None:
+    """The files of models that answer questions, as a benchmark's tasks ask them."""
+    (folder / ".eval_results").mkdir()
+    for row in board.table.iter_rows(named=True):
+        if row["kind"] == "answers":
+            file = folder / ".eval_results" / f"{safe_name(row['folder'])}.yaml"
+            file.write_text(results_yaml(row, board.settings, benchmark), encoding="utf-8")
 
 
 def _write(board: Leaderboard, suite: Suite, folder: Path) -> None:

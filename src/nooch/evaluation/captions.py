@@ -25,6 +25,7 @@ from nooch.data.table_schema import check_captions
 from nooch.evaluation.answer_files import REPLIES, image_field, reply_field, reply_records
 from nooch.evaluation.answer_rules import answer_span
 from nooch.evaluation.answer_sample import answers_of_runs, fill_unanswered, said_as_predictions
+from nooch.evaluation.bootstrap import RESAMPLES
 from nooch.evaluation.context_changes import baseline_of, changes_tables, context_changes
 from nooch.evaluation.context_rates import Estimate
 from nooch.evaluation.evaluate import evaluate
@@ -298,7 +299,7 @@ def score_captions(
     tasks: Sequence[str] | None = None,
     answers: str | None = None,
     synonyms: str | Path | None = None,
-    bootstrap: Annotated[int, Meta(ge=0)] = 1000,
+    bootstrap: Annotated[int, Meta(ge=0)] = RESAMPLES,
     seed: Seed = 0,
     baseline: str | Path | None = None,
     fail_if: Sequence[str] = (),

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array
 
 from nooch.base.errors import InputError
-from nooch.evaluation.bootstrap import BootstrapDraws, intervals
+from nooch.evaluation.bootstrap import RESAMPLES, BootstrapDraws, intervals
 from nooch.evaluation.metrics.proportions import effective_number, ratio_interval, wilson
 from nooch.evaluation.predictions import positions
 from nooch.suites import CELLS
@@ -152,7 +152,7 @@ class ContextRates:
         return rows
 
 
-def answer_rates(rows: pl.DataFrame, *, bootstrap: int = 1000, seed: int = 0) -> ContextRates:
+def answer_rates(rows: pl.DataFrame, *, bootstrap: int = RESAMPLES, seed: int = 0) -> ContextRates:
     """Rates of yes by cell, with the share of unknown answers and what they leave open.
 
     An unknown answer counts as wrong: as a yes about an absent object, as a no about a present one;
@@ -190,7 +190,7 @@ def answer_rates(rows: pl.DataFrame, *, bootstrap: int = 1000, seed: int = 0) ->
     return ContextRates(estimates, dict(sorted(shares.rows())), min(drawn, default=1.0))
 
 
-def context_rates(rows: pl.DataFrame, *, bootstrap: int = 1000, seed: int = 0) -> ContextRates:
+def context_rates(rows: pl.DataFrame, *, bootstrap: int = RESAMPLES, seed: int = 0) -> ContextRates:
     """Rates of yes by cell, their ratios and odds ratios, pooled over tasks.
 
     ``rows``: ``image_id, task, cell`` (one of ``CELLS``), ``yes`` (Boolean or a share in [0, 1]),

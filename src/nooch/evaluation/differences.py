@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from nooch.base.calls import Progress, Seed, checked, no_progress
 from nooch.base.errors import InputError, ParameterError, check_one_of
 from nooch.evaluation.averages import AVERAGE, WORST_HARD, Averages, averaged_tasks, left_out
-from nooch.evaluation.bootstrap import BootstrapDraws
+from nooch.evaluation.bootstrap import RESAMPLES, BootstrapDraws
 from nooch.evaluation.metrics import METRICS, Graded
 from nooch.evaluation.predictions import Aligned, Predictions
 from nooch.evaluation.scores import Metric, Resamples, Scores, differences_table, scores_table
@@ -33,7 +33,7 @@ def paired(
     baselines: Sequence[str],
     metrics: Sequence[Metric] = METRICS,
     split: str = "test",
-    bootstrap: Annotated[Resamples, Meta(ge=1)] = 1000,
+    bootstrap: Annotated[Resamples, Meta(ge=1)] = RESAMPLES,
     seed: Seed = 0,
     strict: bool = False,
     progress: Progress = no_progress,

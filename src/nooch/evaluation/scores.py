@@ -16,7 +16,7 @@ from nooch.base.display import DisplayTable, TabularResult
 from nooch.base.errors import Command, ParameterError, check_one_of, some_of
 from nooch.base.words import counted
 from nooch.evaluation.averages import AVERAGE
-from nooch.evaluation.bootstrap import FEWEST, MOST_RESAMPLES
+from nooch.evaluation.bootstrap import FEWEST, MOST_RESAMPLES, RESAMPLES
 from nooch.evaluation.boxes.effects import effect_sentence
 from nooch.evaluation.context_changes import ContextChange
 from nooch.evaluation.context_rates import MOST_UNKNOWN, ContextRates, headlines
@@ -590,7 +590,9 @@ def _verdict(
     why = "a mean needs at least two tasks" if place[2] == AVERAGE else "it was not scored"
     if isinstance(value, float) and not (row or {})["reason"]:
         problem = f"a difference of {condition.metric} has an interval only by resamples"
-        raise ParameterError(problem, where=f"`fail_if` {condition.text}", give={"bootstrap": 1000})
+        raise ParameterError(
+            problem, where=f"`fail_if` {condition.text}", give={"bootstrap": RESAMPLES}
+        )
     if row is not None:
         why = str(row["reason"])
     reason = f"{condition.metric} is undefined: {why}"

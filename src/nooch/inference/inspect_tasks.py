@@ -32,7 +32,7 @@ from nooch.evaluation.answers import read_answers
 from nooch.evaluation.context_rates import answer_rates
 from nooch.inference.requests import plan_requests
 from nooch.suites import as_suite
-from nooch.suites.questions import PER_SET, TEMPLATE
+from nooch.suites.questions import PER_SET, TEMPLATE, main_criterion
 
 _RATES = {
     "false_yes_hard": ("rate", "hard_negative"),
@@ -68,7 +68,7 @@ def questions(
     criteria: ``context``, or else the first.
     """
     loaded = as_suite(suite)
-    usual = "context" if "context" in loaded.criteria else loaded.criteria[0]
+    usual = main_criterion(loaded.criteria)
     criterion = check_one_of("criterion", criterion or usual, loaded.criteria, owner="the suite")
     plan = plan_requests(
         loaded, data, per_set=per_set, template=template, seed=seed, images=images,

@@ -12,6 +12,7 @@ from msgspec import Meta
 from nooch.base.calls import Progress, Seed, checked, no_progress
 from nooch.base.errors import InputError, ParameterError
 from nooch.base.files import SUITE_MARKER
+from nooch.evaluation.bootstrap import RESAMPLES
 from nooch.evaluation.scores import Resamples
 from nooch.paper.numbers import SET_TABLES, paper_cells
 from nooch.paper.tables import like, paper_set_tables, set_tables
@@ -58,7 +59,7 @@ def paper_sheet(
     compare: bool = False,
     by_sight: bool = False,
     paired: str | None = None,
-    bootstrap: Annotated[Resamples, Meta(ge=1)] = 1000,
+    bootstrap: Annotated[Resamples, Meta(ge=1)] = RESAMPLES,
     seed: Seed = 0,
     reading: Mapping[str, Any] | None = None,
     progress: Progress = no_progress,

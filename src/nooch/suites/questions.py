@@ -154,6 +154,11 @@ TEMPLATE = "Is there {a} {task} in the image?"
 """POPE's wording (Li et al., EMNLP 2023)."""
 
 
+def main_criterion(names: Sequence[str]) -> str:
+    """The criterion that decides where an object is expected, if none is named."""
+    return "context" if "context" in names else names[0]
+
+
 def check_template(template: str, where: str = "`template`") -> str:
     """The template; ``where`` is what errors call it."""
     allowed = "text with {task}, and {a} where the article belongs, such as " + TEMPLATE

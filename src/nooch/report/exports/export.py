@@ -77,14 +77,14 @@ def export(
             their boxes.
         reading: how files of predictions are read: keywords of ``nooch.load_predictions``.
         images: folder of the images, for pope, lmms-eval and vlmevalkit, if not the one that the
-            dataset records.
+            dataset records; for hf, which then also writes ``eval.yaml`` and its questions with
+            their images.
         images_as: ``paths`` (the default) or ``bytes``, which also writes the images; for lmms-eval
             and vlmevalkit.
         per_set: images drawn for each task and combination of label and subsets, for pope,
-            images, lmms-eval and vlmevalkit, at least 1; all (in Python None) for all of them,
-            as by default of ``nooch-pope``.
-        template: the question of pope, lmms-eval and vlmevalkit, with ``{a}`` for the article and
-            ``{task}``.
+            images, lmms-eval, vlmevalkit and hf with images, at least 1; all (in Python None)
+            for all of them, as by default of ``nooch-pope``.
+        template: their question, with ``{a}`` for the article and ``{task}``.
         seed: seed of the draw of questions, at least 0.
         settings: keywords of a custom format.
         overwrite: replace an earlier export.
@@ -113,8 +113,10 @@ def export(
     }  # fmt: skip
     given = {name: value for name, value in own.items() if _is_given(value)}
     given |= settings or {}
-    if "questions" in own_options:
-        given["questions"] = draw
+    # an export of sets asks only where it is given images
+    own_options -= {"image_questions"} if images is None else set()
+    if asks := own_options & {"questions", "image_questions"}:
+        given[asks.pop()] = draw
         splits = splits or suite.splits_to_score()
     else:
         usual = Draw()._asdict()

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 import polars as pl
 import yaml
 
 from nooch.base.display import parameters_text
+from nooch.base.words import counted
 from nooch.data import ALL
+from nooch.inference.endpoint import image_url
+from nooch.report.exports.benchmark import CELL_TEXTS, CONFIG, eval_yaml
 from nooch.report.exports.contract import (
     LICENSES,
     Content,
@@ -26,6 +28,8 @@ from nooch.report.exports.contract import (
     write_export,
     written,
 )
+from nooch.report.exports.question_content import ANSWER, asked, write_questions
+from nooch.suites.questions import Draw, Questions, main_criterion
 
 PAPER = (
     "Madras and Zemel, Identifying and Benchmarking Natural Out-of-Context Prediction Problems,"
@@ -49,6 +53,17 @@ COLUMNS = {
     ),
 }
 """Descriptions of the columns."""
+_ASKED = {name: COLUMNS[name] for name in ("image_id", "file_name", "task")} | {
+    "question_id": "number of the question",
+    "split": "split of the image",
+    "question": "whether an object of the task is in the image",
+    "answer": "yes or no",
+    "weight": "the images of the challenge sets that the question stands for",
+    "image": "the image file, as a data URI",
+}
+_NAME = "Out-of-context challenge sets"
+_AT_ONCE = 64
+"""Questions whose images are in memory at a time."""
 
 
 @dataclass(frozen=True)
@@ -73,16 +88,17 @@ class ParquetPart:
 
 _WHAT = (
     "Images whose context misleads: for each task (is this class present?) the images that have the"
-    " class without its usual context, and those that have the context without the class. Only ids,"
-    " labels and marks are here, no image."
+    " class without its usual context, and those that have the context without the class."
 )
 
 _SIZES = {10**3: "n<1K", 10**4: "1K<n<10K", 10**5: "10K<n<100K", 10**6: "100K<n<1M"}
 _SIZES |= {10**7: "1M<n<10M"}
 
 
-def card(content: Content, files: Sequence[ParquetPart]) -> str:
-    """The text of ``README.md``."""
+def card(
+    content: Content, files: Sequence[ParquetPart], questions: Mapping[str, int] | None = None
+) -> str:
+    """The text of ``README.md``; ``questions`` of each cell, if they are there."""
     # names and addresses are recorded, often several: no identifier of the hub would be true
     terms = {"license": "unknown"}
     if content.licenses:
@@ -92,15 +108,19 @@ def card(content: Content, files: Sequence[ParquetPart]) -> str:
     configs: dict[str, list[dict[str, str]]] = {}
     for part in files:
         configs.setdefault(part.config, []).append({"split": part.name, "path": part.path})
+    if questions:
+        configs[CONFIG] = [{"split": c, "path": f"data/{CONFIG}/{c}.parquet"} for c in questions]
+    kinds = ["image-classification", *(["visual-question-answering"] if questions else [])]
     front = {
         **terms,
-        "pretty_name": "Out-of-context challenge sets",
-        "task_categories": ["image-classification"],
+        "pretty_name": _NAME,
+        "task_categories": kinds,
         "size_categories": [next((n for most, n in _SIZES.items() if rows < most), "10M<n<100M")],
         "tags": ["robustness", "out-of-context", "nooch"],
         "configs": [{"config_name": name, "data_files": path} for name, path in configs.items()],
     }
-    return f"---\n{yaml.safe_dump(front, sort_keys=False)}---\n\n{_body(content, files)}"
+    body = _body(content, files, questions or {})
+    return f"---\n{yaml.safe_dump(front, sort_keys=False)}---\n\n{body}"
 
 
 def markdown(text: object) -> str:
@@ -110,12 +130,15 @@ def markdown(text: object) -> str:
     return re.sub(r"^(\d*)([-+.=])", r"\1\\\2", inline)
 
 
-def _body(content: Content, files: Sequence[ParquetPart]) -> str:
+def _body(content: Content, files: Sequence[ParquetPart], questions: Mapping[str, int]) -> str:
     record = content.suite.header.dataset
     fingerprint = markdown(record.fingerprint)
+    here = "Only ids, labels and marks are here, no image."
+    if questions:
+        here = f"Here are ids, labels and marks, and images only in `{CONFIG}`."
     chapters = [
-        "# Out-of-context challenge sets",
-        _WHAT,
+        f"# {_NAME}",
+        f"{_WHAT} {here}",
         f"A suite over {record.n_images:,} images (dataset {fingerprint}), after {PAPER}.",
         "## Criteria",
         _table(["criterion", "configuration", "kind", "parameters"], _criteria(content, files)),
@@ -126,6 +149,7 @@ def _body(content: Content, files: Sequence[ParquetPart]) -> str:
         ),
         "## Columns",
         "\n".join(f"- `{name}`: {COLUMNS[name]}" for name in files[0].columns),
+        *_about_questions(content, questions),
         "## Licenses",
         "\n".join(
             f"- {markdown(line[2:])}" if line.startswith("- ") else line
@@ -133,6 +157,19 @@ def _body(content: Content, files: Sequence[ParquetPart]) -> str:
         ),
     ]
     return "\n\n".join(chapters) + "\n"
+
+
+def _about_questions(content: Content, questions: Mapping[str, int]) -> list[str]:
+    if not questions:
+        return []
+    criterion = markdown(main_criterion(content.criteria))
+    rows = [[cell, CELL_TEXTS[cell], n] for cell, n in questions.items()]
+    return [
+        "## Questions",
+        f"Of `{CONFIG}`, by {criterion}, which `eval.yaml` asks for with Inspect AI.",
+        _table(["split", "right answer", "questions"], rows),
+        "\n".join(f"- `{name}`: {text}" for name, text in _ASKED.items()),
+    ]
 
 
 def _criteria(content: Content, files: Sequence[ParquetPart]) -> list[list[object]]:
@@ -163,28 +200,80 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     return "\n".join(lines)
 
 
-def export_hf(content: Content, out: str | Path, *, overwrite: bool = False) -> Exported:
+def export_hf(
+    content: Content,
+    out: str | Path,
+    *,
+    overwrite: bool = False,
+    image_questions: Draw | None = None,
+    images: str | Path | None = None,
+) -> Exported:
     """Write ``data/{criterion}/{split}.parquet`` and ``README.md`` (the card).
 
     A table has ``image_id, file_name, task, label, subset, support``, a row for each image of each
     task; ``file_name`` only where the dataset is there and names files. Each criterion is a
     configuration of its own: ``load_dataset(OUT, "ce", split="test")``. The split ``all`` is called
     ``full``, since ``all`` is taken there.
+
+    With the folder of ``images``, also ``eval.yaml``, which makes it a benchmark of the Hub, its
+    questions with their images as the configuration ``questions``, a split for each of ``CELLS``
+    under ``context`` or else the first criterion, and ``questions.parquet``.
     """
-    return write_export(content, "hf", out, partial(_fill, content), overwrite=overwrite)
+    table = None if images is None else asked(content, image_questions, images)
+
+    def fill(folder: Path) -> list[str]:
+        names = Names()
+        parts = []
+        for criterion in content.criteria:
+            config = names.take(safe_name(criterion), criterion)
+            (folder / "data" / config).mkdir(parents=True)
+            for split in content.splits:
+                keys = [key for key in content.keys if (key[0], key[2]) == (criterion, split)]
+                parts += [_part(content, folder, config, keys)] if keys else []
+        counts, notes = None, ["no eval.yaml, as a benchmark of the Hub has: give `images` DIR"]
+        if table is not None and images is not None:
+            names.take(CONFIG, "the questions")
+            counts, notes = _questions(content, table, Path(images), folder)
+        (folder / "README.md").write_text(card(content, parts, counts), encoding="utf-8")
+        return notes
+
+    return write_export(content, "hf", out, fill, overwrite=overwrite)
 
 
-def _fill(content: Content, folder: Path) -> list[str]:
-    names = Names()
-    parts = []
-    for criterion in content.criteria:
-        config = names.take(safe_name(criterion), criterion)
-        (folder / "data" / config).mkdir(parents=True)
-        for split in content.splits:
-            keys = [key for key in content.keys if (key[0], key[2]) == (criterion, split)]
-            parts += [_part(content, folder, config, keys)] if keys else []
-    (folder / "README.md").write_text(card(content, parts), encoding="utf-8")
-    return []
+def _questions(
+    content: Content, table: Questions, images: Path, folder: Path
+) -> tuple[dict[str, int], list[str]]:
+    """Write ``eval.yaml`` and questions; how many each cell has, and notes."""
+    criterion, counts = main_criterion(table.criteria), dict[str, int]()
+    notes = write_questions(content, table, folder)
+    (folder / "data" / CONFIG).mkdir()
+    columns = table.frame.rename({"text": "question", "image": "file_name"})
+    columns = columns.with_columns(answer=ANSWER)
+    equal = True
+    for cell in CELL_TEXTS:
+        rows = columns.filter(pl.col(criterion) == cell)
+        frames = _with_images(rows, images)
+        n = sum(f.height for f in written(frames, folder / "data" / CONFIG / f"{cell}.parquet"))
+        counts |= {cell: n} if n else {}
+        equal &= rows["weight"].n_unique() <= 1
+    if left := len(table) - sum(counts.values()):
+        notes.append(f"{counted(left, 'question')} without a verdict of {criterion}: in no task")
+    if not equal:
+        way = "" if content.suite.sample_weights is not None else ", unless `per_set` is all"
+        notes.append(f"Inspect AI counts questions alike, nooch by their weights{way}")
+    text = eval_yaml(_NAME, criterion, content.splits, counts)
+    (folder / "eval.yaml").write_text(text, encoding="utf-8")
+    return counts, notes
+
+
+def _with_images(rows: pl.DataFrame, images: Path) -> Iterator[pl.DataFrame]:
+    """Questions with ``image``, an image read once for the questions about it that are next."""
+    for part in rows.iter_slices(_AT_ONCE):
+        names = part["file_name"].unique(maintain_order=True)
+        uris = [image_url(images / name, None) for name in names]
+        image = pl.col("file_name").replace_strict(names, uris, return_dtype=pl.String)
+        shown = part.with_columns(image=image)
+        yield shown.select(*_ASKED)
 
 
 def _part(content: Content, folder: Path, config: str, keys: Sequence[Key]) -> ParquetPart:

@@ -12,7 +12,6 @@ import pyarrow.parquet as pq
 from nooch.base.errors import InputError, check_one_of, unreadable
 from nooch.base.words import counted
 from nooch.data import csv_bytes
-from nooch.data.table_files import parquet_bytes
 from nooch.report.exports.contract import (
     Content,
     Exported,
@@ -21,22 +20,12 @@ from nooch.report.exports.contract import (
     write_file,
 )
 from nooch.report.exports.lmms_eval_functions import FALSE_YES, METRICS
-from nooch.suites.questions import Draw, Questions, draw_questions, image_names, with_files
+from nooch.report.exports.question_content import ANSWER, asked, write_questions
+from nooch.suites.questions import Draw, Questions, main_criterion
 
-ANSWER = pl.when(pl.col("label") == 1).then(pl.lit("yes")).otherwise(pl.lit("no"))
-"""Expected answer to a question, in words."""
 IMAGES_AS = ("paths", "bytes")
 _SMALLEST = 49
 """Bytes of an image file at least: VLMEvalKit takes 64 characters of base64 for an index."""
-
-
-def asked(content: Content, options: Draw | None, images: str | Path | None) -> Questions:
-    """The questions about the chosen sets, with the file name of each image."""
-    drawn = draw_questions(content.suite, content.keys, options or Draw())
-    drawn = with_files(drawn, content.suite, content.data, images)
-    ids = drawn.frame["image_id"].unique(maintain_order=True).to_list()
-    of_coco = content.suite.is_of_coco
-    return drawn.with_images(image_names(ids, content.data, images, of_coco=of_coco))
 
 
 def image_folder(content: Content, images: str | Path | None) -> Path | None:
@@ -62,18 +51,6 @@ def image_bytes(folder: Path, name: str) -> bytes:
     if len(content) < _SMALLEST:
         raise InputError(f"is not an image: it has {len(content)} bytes", where=folder / name)
     return content
-
-
-def write_questions(content: Content, table: Questions, folder: Path) -> list[str]:
-    """Write ``questions.parquet`` into an export's folder; returns notes for the user."""
-    (folder / "questions.parquet").write_bytes(parquet_bytes(table.frame))
-    labels, images = table.frame["label"], table.frame["image_id"].n_unique()
-    yes = int(labels.sum())
-    notes = [f"{len(table):,} questions on {images:,} images: {yes:,} yes, {len(table) - yes:,} no"]
-    notes += table.notes
-    if content.suite.header.hard_only:
-        notes.append("the suite contains only hard images, so no question is about an easy one")
-    return notes
 
 
 def export_pope(
@@ -260,7 +237,7 @@ def export_lmms_eval(
 
 def _write_docs(table: Questions, source: Path | None, path: Path) -> None:
     """The task's rows; images are read from ``source``, or named if it is None."""
-    subset = "context" if "context" in table.criteria else table.criteria[0]
+    subset = main_criterion(table.criteria)
     docs = table.frame.select(
         "question_id", question="text", answer=ANSWER, subset=subset, weight="weight", image="image"
     )

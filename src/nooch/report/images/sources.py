@@ -16,6 +16,7 @@ from nooch.base.split_plan import LOSS_SPLIT
 from nooch.data import Dataset
 from nooch.data.readers.image_files import ValueRange, check_range, display_range
 from nooch.evaluation import Predictions, Scores, class_losses, evaluate, load_predictions
+from nooch.evaluation.bootstrap import RESAMPLES
 from nooch.evaluation.judged import JudgedRuns
 from nooch.evaluation.losses import sweep_losses
 from nooch.evaluation.scores import Resamples
@@ -105,7 +106,7 @@ class Sources(Options):
     beta: Sequence[float] = BETAS
     tau: Sequence[float] = TAUS
     embedding: str | None = None
-    bootstrap: Resamples = 1000
+    bootstrap: Resamples = RESAMPLES
     seed: Seed = 0
     scale: str | None = None
     progress: Progress = no_progress
