@@ -126,7 +126,7 @@ def test_markdown_shows_every_text_as_it_is(text):
 
 def test_without_images_no_benchmark_is_written(made, folder, run_cli, tmp_path):
     done = run_cli(f"export {made.folder}/suite {tmp_path}/plain --to hf").ok()
-    assert "no eval.yaml, as a benchmark of the Hub has: only with --images DIR" in done.err
+    assert "no eval.yaml, as a benchmark of the Hub has; --images adds it" in done.err
     assert not (tmp_path / "plain" / "eval.yaml").exists()
     run_cli(f"export {made.folder}/suite {tmp_path}/no --to hf --per-set 2").refused("per_set")
 

@@ -230,7 +230,7 @@ def export_hf(
             for split in content.splits:
                 keys = [key for key in content.keys if (key[0], key[2]) == (criterion, split)]
                 parts += [_part(content, folder, config, keys)] if keys else []
-        counts, notes = None, ["no eval.yaml, as a benchmark of the Hub has: only with `images` DIR"]
+        counts, notes = None, ["no eval.yaml, as a benchmark of the Hub has; `images` adds it"]
         if table is not None and images is not None:
             names.take(CONFIG, "the questions")
             counts, notes = _questions(content, table, Path(images), folder)
