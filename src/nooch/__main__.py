@@ -24,11 +24,8 @@ def run() -> None:
         # errors and signals exit the usual way, which also ends worker processes
         if stop.code:
             raise
-    try:
-        sys.stdout.flush()
-        sys.stderr.flush()
-    except BrokenPipeError:
-        os._exit(1)
+    sys.stdout.flush()
+    sys.stderr.flush()
     os._exit(0)
 
 

@@ -1,6 +1,7 @@
 """Whatever comes in: one error and an exit code, never a traceback."""
 
 import errno
+import json
 import os
 import re
 import signal
@@ -86,6 +87,42 @@ def test_a_name_that_no_file_can_have_is_refused(world, run_cli):
     assert "name too long" in _refused(run_cli(f"evaluate suite {'s' * 300}.csv")).lower()
 
 
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("shown", ["text", "json"])
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [
+        ("show suite", 0),
+        ("evaluate suite p.csv --fail-if error@hard<2", 1),
+        ("evaluate suite p.csv --fail-if error@hard>2", 0),
+        ("show none", 2),
+    ],
+)
+def test_a_reader_that_stops_does_not_change_the_exit_code(world, command, code, shown, unbuffered):
+    reader, writer = os.pipe()
+    os.close(reader)
+    env = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
+    for err in (writer, subprocess.PIPE):
+        ran = subprocess.run(argv(f"{command} --format {shown}"), stdout=writer, stderr=err,
+                             check=False, env=env, timeout=HANGS)  # fmt: skip
+        assert ran.returncode == code
+        assert b"ipe" not in (ran.stderr or b"")
+    os.close(writer)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_full_disk_behind_standard_output_is_one_error(world, unbuffered):
+    for shown in ("text", "json"):
+        with Path("/dev/full").open("wb") as full:
+            ran = subprocess.run(argv(f"show suite --format {shown}"), stdout=full, check=False,
+                                 env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
+                                 stderr=subprocess.PIPE, timeout=HANGS)  # fmt: skip
+        assert ran.returncode == 2
+        assert b"No space left on device" in ran.stderr
+        assert b"Exception ignored" not in ran.stderr
+
+
 def test_what_nobody_foresaw_is_one_line_and_a_report_without_data(world, run_cli, monkeypatch):
     failing = Mock(side_effect=ZeroDivisionError("secret 4711"))
     monkeypatch.setattr("nooch.data.load_dataset", failing)
@@ -99,6 +136,11 @@ def test_what_nobody_foresaw_is_one_line_and_a_report_without_data(world, run_cl
     assert re.search(r"cli/commands/info\.py:\d+ in info_command", report)
     assert "ZeroDivisionError" in report
     assert "options: --format\n" in report
+    (line,) = ran.err.splitlines()
+    error = json.loads(line)["error"]
+    assert (error["code"], error["where"], error["flag"]) == (70, None, [])
+    assert error["what"] == "internal error, ZeroDivisionError: secret 4711"
+    assert "report it with the file" in error["remedy"]
     assert "4711" not in report
 
 

@@ -14,8 +14,8 @@ import polars as pl
 
 from nooch.analysis.ranked_models import (
     PAIR,
+    ModelReading,
     RankedModel,
-    Reading,
     asked_questions,
     find_baseline,
     mentioned,
@@ -241,7 +241,9 @@ def leaderboard(
         _check_benchmark(benchmark, out, entries, suite.question_lists, questions)
     asked = asked_questions(suite, splits, questions)
     base = None if baseline is None else find_baseline(baseline, entries)
-    read = Reading(suite, asked, load_vocabulary(synonyms or suite.words, suite.tasks), answers)
+    read = ModelReading(
+        suite, asked, load_vocabulary(synonyms or suite.words, suite.tasks), answers
+    )
     runs, captions = read_runs(entries, read, progress)
     cells = suite.cells(keys)
     rows, counted_as, of_models = [], {}, dict[tuple[str, str], pl.DataFrame]()
@@ -353,7 +355,7 @@ def _models_needed(
 def _of_equal_length(
     captions: Mapping[str, ModelCaptions],
     base: str,
-    read: Reading,
+    read: ModelReading,
     keys: Sequence[tuple[str, str, str]],
 ) -> list[ContextChange]:
     """Changes of captions if each is cut to the shorter one of a model and the baseline."""

@@ -146,7 +146,7 @@ def find_baseline(baseline: str | Path, entries: Sequence[RankedModel]) -> str:
 
 
 @dataclass(frozen=True)
-class Reading:
+class ModelReading:
     """The questions of a suite that models are ``asked``, the words of captions, and the column of
     their answers.
     """
@@ -175,7 +175,7 @@ def asked_questions(
 
 
 def read_runs(
-    entries: Sequence[RankedModel], of: Reading, progress: Progress
+    entries: Sequence[RankedModel], of: ModelReading, progress: Progress
 ) -> tuple[list[Predictions], dict[str, ModelCaptions]]:
     """Answers of each model, a run with the name of its folder, about all that was asked, and the
     captions by folder; these are read together, since some name only questions.
@@ -210,7 +210,7 @@ def read_runs(
     return runs, captions
 
 
-def mentioned(captions: ModelCaptions, of: Reading) -> Predictions:
+def mentioned(captions: ModelCaptions, of: ModelReading) -> Predictions:
     """Mentions of the tasks in captions of all images that questions were asked about."""
     run, suite = mentions(captions, of.words, of.suite.tasks), of.suite
     images = of.asked.select("image_id").drop_nulls().unique()

@@ -97,7 +97,7 @@ EXAMPLES = dict(line.split(": ", 1) for line in _LISTED.splitlines())
 
 EXIT_CODES = {
     0: "done",
-    1: "a condition of `--fail-if` is met, `info --check` found damage, or a pipe was closed",
+    1: "a condition of `--fail-if` is met, or `info --check` found damage",
     2: "an error to fix; it names the remedy",
     70: "an internal error",
     130: "interrupted (SIGINT, Ctrl-C)",
@@ -266,8 +266,6 @@ class _Nooch(Group):
             raise InputError(
                 f"a file is empty or ends too early: {error}", remedy="make that file again"
             ) from error
-        except BrokenPipeError:
-            raise
         except OSError as error:
             if isinstance(error, NoochError) or error.errno is None:
                 raise
@@ -323,6 +321,35 @@ def run() -> None:
     sys.exit(128 + received[0] if received else code)
 
 
+class _Unbroken(io.FileIO):
+    """A stream whose reader may go away (head, less): the rest is dropped, so that the exit code
+    is the command's, and a condition of ``--fail-if`` is judged.
+    """
+
+    def write(self, data: Any) -> int:
+        """Write, or drop what nobody reads."""
+        try:
+            return super().write(data)
+        except OSError as error:
+            # what is still in buffers must not fail again at the end
+            os.dup2(os.open(os.devnull, os.O_WRONLY), self.fileno())
+            if not isinstance(error, BrokenPipeError):
+                raise
+            return len(data)
+
+
+def _unbroken(stream: Any) -> Any:
+    # without a buffer where PYTHONUNBUFFERED is set
+    buffer = getattr(stream, "buffer", None)
+    raw = getattr(buffer, "raw", buffer)
+    if not isinstance(raw, io.FileIO):  # captured, or a console of Windows
+        return stream
+    whole: Any = _Unbroken(raw.fileno(), "w", closefd=False)
+    whole = whole if raw is buffer else io.BufferedWriter(whole)
+    options = {"line_buffering": stream.line_buffering, "write_through": stream.write_through}
+    return io.TextIOWrapper(whole, stream.encoding, stream.errors, **options)
+
+
 def _unusable_streams_or_names() -> int:
     """2 with a message where standard output is closed, or a name is not UTF-8; else 0."""
     is_open = sys.stdout is not None
@@ -334,6 +361,7 @@ def _unusable_streams_or_names() -> int:
     if not is_open:
         remedy = "redirect it, for example to /dev/null"
         return fail(NoochError("standard output is closed", remedy=remedy))
+    sys.stdout, sys.stderr = _unbroken(sys.stdout), _unbroken(sys.stderr)
     # what the encoding of a terminal lacks is spelled out; LC_ALL=C has surrogateescape
     lacks = {"strict", "surrogateescape"}
     if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors in lacks:
@@ -359,12 +387,8 @@ def _exit_code(received: list[int]) -> int | str | None:
         return stop.code
     except KeyboardInterrupt:
         return 130
-    except BrokenPipeError:
-        # the reader of our output went away (head, less): no error, but Python must not flush again
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except BaseException as error:  # noqa: BLE001 - also panics of polars: the report has the traceback
         return None if received else _failure(error)
-    return 0
 
 
 def _failure(error: BaseException) -> int:
