@@ -61,7 +61,7 @@ def test_find_has_a_line(data, tmp_path, run_cli):
     save_dataset(data, tmp_path / "data")
     asked = f"find {tmp_path}/data --criterion context --tasks car --out"
     both = (data.select("test").labels("car") & data.select("test").labels("boat")).sum()
-    line = f"never together in training, though chance would give some: boat and car ({both} images"
+    line = f"never together in training, though expected by chance: boat and car ({both} images"
     assert line in run_cli(f"{asked} {tmp_path}/suite").ok().err
     save_dataset(data.select("train"), tmp_path / "train")
     other = run_cli(f"find {tmp_path}/train --criterion context --tasks car --out {tmp_path}/other")

@@ -231,7 +231,7 @@ def test_a_file_of_embeddings_has_no_precision_to_choose(dataset, run_cli, tmp_p
     ids = load_dataset(dataset).image_ids
     np.savez(tmp_path / "clip.npz", image_ids=ids, embeddings=np.ones((len(ids), 2), np.float32))
     words = "find dataset --criterion gist --encoder clip.npz --tau 0 --tasks car"
-    run_cli(f"{words} --precision bf16 --out suite").refused("taken as they are")
+    run_cli(f"{words} --precision bf16 --out suite").refused("used unchanged")
     run_cli("tools embed dataset --encoder clip.npz").ok()
     assert run_cli("info dataset --format json").json["embedding_precision"] == {
         "file-clip": "unknown"

@@ -56,7 +56,7 @@ def test_thresholds_of_another_suite(world, run_cli, tmp_path):
     for tau, split in (("from:matched", "valid"), ("from:matched:test", "test")):
         out = tmp_path / f"carried-{split}"
         done = run_cli(find(world, out, tau, tasks="all")).ok()
-        assert f"no threshold of {split}" in " ".join(done.err.split())
+        assert f"no threshold on {split}" in " ".join(done.err.split())
         carried = load_suite(out)
         assert {s.task for s in carried.header.skipped} == {"road", "table"}
         for task in ("car", "bowl"):
@@ -79,7 +79,7 @@ REFUSED = [
     ({"tau": "from:nowhere"}, "is not a suite"),
     ({"tau": "from:ce"}, "has no criteria of kind gist"),
     ({"tau": "from:ce:train"}, "has no criteria of kind gist"),
-    ({"tau": "from:other"}, "are of embedding other, and this find uses embedding made"),
+    ({"tau": "from:other"}, "are for embedding other, but this run uses embedding made"),
 ]
 
 
@@ -99,6 +99,8 @@ def test_what_cannot_be_used_is_refused(world, run_cli, tmp_path):
 
 
 def test_a_threshold_that_no_criterion_takes_is_refused(world, run_cli, tmp_path):
-    run_cli(f"find {world / 'dataset'} --tau 0.5 --out out").refused("no criterion takes it: ce")
+    run_cli(f"find {world / 'dataset'} --tau 0.5 --out out").refused("no criterion has a tau: ce")
     words = f"--criterion gist --criterion scores --scores x --tau {world / 'tau.csv'}"
-    run_cli(f"find {world / 'dataset'} {words} --out out").refused("would be a cosine and a score")
+    run_cli(f"find {world / 'dataset'} {words} --out out").refused(
+        "fits several criteria: gist and scores"
+    )

@@ -58,7 +58,7 @@ def test_find_goes_on_without_keeping_the_embedding_and_says_so(folder, run_cli,
         patch.setitem(_FORMATS, ".npy", (None, full))
         done = run_cli(f"find {kind} {FIND} --out suite")
     assert done.code == 0, done.err
-    assert "the embedding is not kept: cannot write: No space left on device" in done.err
+    assert "the embedding is not stored: cannot write: No space left on device" in done.err
     assert _contents(folder / kind) == before
     run_cli(f"find {kind} {FIND} --out other").ok()
     sets = "challenge_sets.parquet"
@@ -77,7 +77,7 @@ def test_half_an_embedding_in_parts_is_removed_again(folder, run_cli, monkeypatc
     before = _contents(folder / "parts")
     monkeypatch.setitem(_FORMATS, ".npy", (read, second_fails))
     done = run_cli(f"find parts {FIND} --out suite")
-    assert "the embedding is not kept" in done.err
+    assert "the embedding is not stored" in done.err
     assert len(calls) == 2
     assert _contents(folder / "parts") == before
 

@@ -73,7 +73,7 @@ REFUSED = {
 --alpha 0:inf:3 --beta 0.1 -> alpha is inf
 --alpha 0.1 --beta 0.1 --encoder lexical -> --encoder: an encoder is for the gist
 --tau 0.5 -> give --encoder
---tau 0:3:4 --encoder e.npz -> tau reaches from 0 to 3
+--tau 0:3:4 --encoder e.npz -> tau ranges from 0 to 3
 --tau 0.5 --encoder no-such-model -> no-such-model
 --alpha 0.1 --beta 0.1 --tasks cra -> did you mean car
 --alpha 0.1 --beta 0.1 --split tset -> did you mean test
@@ -110,7 +110,7 @@ fig4 --paper --criteria ce -> is not a pair
 --suite suite --like table4 -> no table can be made: table4: no results under gist
 """,
     "every: find ds --tasks car --out out {}": """
---criterion gist --encoder lexical -> gist has no thresholds of its own
+--criterion gist --encoder lexical -> gist has no thresholds
 --criterion gist --encoder lexical --match ce -> 'ce' is not a criterion of --match
 --criterion gist --encoder lexical --tau 3 -> tau is 3
 """,

@@ -88,7 +88,7 @@ def test_parts_give_the_bytes_of_one_part(data, tmp_path):
     suite = found_in_parts(tmp_path, data, criteria, 5, tasks=tasks, match="scores")
     reasons = {s.criterion: s.reason for s in suite.header.skipped if s.task == "road"}
     assert reasons["gist"] == reasons["scores"] == "the thresholds that were given have none for it"
-    assert "its counts are taken from scores" in reasons["like"]
+    assert "its counts come from scores" in reasons["like"]
 
 
 def test_a_threshold_of_valid_is_carried_to_test(data):
@@ -98,7 +98,7 @@ def test_a_threshold_of_valid_is_carried_to_test(data):
     assert recorded.support == {"embedding": "e", "precision": "unknown"}
     assert set(recorded.tau) == set(CLASSES)
     assert recorded.tau["rare"] is None
-    assert recorded.notes == ("no threshold of valid, so no gist set here: road, rare",)
+    assert recorded.notes == ("no threshold on valid, so no gist set: road, rare",)
     carried = find(data, {"gist": Gist("e", recorded.tau)})
     for task in ("car", "cup"):
         # no ties here: on valid the recorded threshold gives the matched images
@@ -122,7 +122,7 @@ def test_ties_are_noted():
     suite = find(replace(data, images=scores), criteria, tasks=["car"], match="own")
     recorded = suite_thresholds(suite)
     assert recorded.tau["car"][0] == pytest.approx(1)
-    assert recorded.notes[0].endswith("all easy by them: car (positives)")
+    assert recorded.notes[0].endswith("count as easy: car (positives)")
     assert suite.record("gist", "car", "all").hard_positives == 2
     carried = find(data, {"gist": Gist("e", recorded.tau)}, tasks=["car"])
     again = carried.record("gist", "car", "all")

@@ -217,7 +217,7 @@ def test_several_runs_are_named_and_shown(data, suite):
 def test_what_does_not_fit_is_refused(data, suite):
     answers = planted_predictions(data)
     other = planted_data(seed=3)
-    fails(lambda: cue_findings(suite, answers, data=other), "their fingerprints differ",
+    fails(lambda: cue_findings(suite, answers, data=other), "the fingerprints differ",
           kind=ParameterError)  # fmt: skip
     fails(lambda: cue_findings(suite, answers, split="valid"), "'valid' is not a split",
           kind=ParameterError)  # fmt: skip

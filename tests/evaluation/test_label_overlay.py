@@ -56,7 +56,9 @@ def test_a_table_and_repopes_files_say_the_same(tmp_path):
         assert overlay.frame.rows() == expected
         assert overlay.record.files == [sha256_of(tmp_path / name)]
         outside = "1 record" if name == "v.csv" else "2 records"
-        assert overlay.record.notes[0].endswith(f"known here; {outside} on others left out")
+        assert overlay.record.notes[0].endswith(
+            f"known here; {outside} on other images or tasks left out"
+        )
 
 
 @pytest.mark.parametrize(
@@ -86,8 +88,8 @@ def test_reviewers(read, records, verdict, differ):
     ("records", "part"),
     [
         ([_said("maybe")], "record 1 is not a verdict"),
-        ([_said("yes"), _said("no")], "record 2 is another verdict on image 22, tie"),
-        ([_said("yes", "a", "1"), _said("no", "a", "1")], "record 2 is another verdict"),
+        ([_said("yes"), _said("no")], "record 2 contradicts an earlier verdict on image 22, tie"),
+        ([_said("yes", "a", "1"), _said("no", "a", "1")], "record 2 contradicts"),
         ([{"image": "7.jpg", "text": "x"}], "record 1 is not a verdict"),
         ([{"task": "tie", "verdict": "yes"}], "record 1 is not a verdict"),
     ],

@@ -97,7 +97,7 @@ def test_images_of_which_some_are_missing_are_a_partial_run(run_cli, tmp_path, m
         (tmp_path / "coco" / NAMES[3].format(image_id)).touch()
     done = run_cli("export nooch-coco some --to pope --tasks car,cup --images coco").ok()
     n = len(ids[::3])
-    assert f"{n} of the {len(ids)} drawn images are there" in done.err.replace("\n", " ")
+    assert f"{n} of the {len(ids)} sampled images have questions" in done.err.replace("\n", " ")
     part = load_questions(tmp_path / "some" / "questions.parquet").frame
     assert set(part["image_id"]) == set(ids[::3])
     assert part["images_there"].unique().to_list() == [n / len(ids)]

@@ -390,7 +390,7 @@ def test_what_cannot_be_used_is_refused_before_anything_is_written(made, tmp_pat
     done, suite, data, runs = made
     other = site_data(tmp_path, pictures=False, seed=5)
     out = tmp_path / "new"
-    refused(lambda: report_of(suite, out, data=other), "not the one that the suite was found in")
+    refused(lambda: report_of(suite, out, data=other), "the suite was found in another dataset")
     refused(lambda: report_of(suite, out, split="nowhere"), "nowhere")
     refused(lambda: report_of(suite, out, bootstrap=-1), "`bootstrap`: is -1")
     refused(lambda: report_of(suite, out, thumbnails=-1), "`thumbnails`: is -1")

@@ -171,11 +171,11 @@ def test_a_is_the_mean_over_annotated_images_and_find_says_what_is_left_out():
 
 def test_sets_that_would_stand_on_a_minority_are_refused(tmp_path):
     few, bad = _boats(4, 10), _boats(10, 4)
-    text = "training positives would be left out"
+    text = "training positives without annotated things or stuff"
     fails(lambda: _find(few), InputError, text, "ce: boat (6 of 10)", "at most half")
     fails(lambda: _find(few), InputError, "allow_unannotated")
     assert _find(few, allow_unannotated=True).record("ce", "boat", "test").positives == 10
-    text = "images of challenge sets would be left out"
+    text = "images of challenge sets without annotated things"
     fails(lambda: _find(bad), InputError, text, "ce: boat, test (12 of 20)")
     for data, text in ((few, "ce: boat (6 of 10)"), (bad, "(12 of 20)")):
         save_dataset(data, tmp_path / "d", overwrite=True)

@@ -111,11 +111,11 @@ def test_a_dataset_in_memory_is_embedded_there(tmp_path):
 def test_a_folder_that_cannot_be_written_gives_a_note(tmp_path, parts, monkeypatch):
     folder, notes = _parts(tmp_path, parts), []
     monkeypatch.setattr(os, "access", lambda *_: False)
-    _refused(folder, "lexical", "nothing can be written there", kind=OutputError)
+    _refused(folder, "lexical", "not writable", kind=OutputError)
     data, name = embed(open_dataset(folder), "lexical", note=notes.append)
     assert _equal(data.embeddings[name], embed_captions(_data(), encoder("lexical")))
     assert len(notes) == 1
-    assert notes[0].startswith("the embedding is not kept: ")
+    assert notes[0].startswith("the embedding is not stored: ")
     assert open_dataset(folder).embedding_names == ()
 
 
@@ -330,7 +330,7 @@ def test_a_worker_with_another_model_is_refused(tmp_path, own, monkeypatch):
 
     fails(
         lambda: embed(open_dataset(folder), "own_encoders:Slow", map=mapping),
-        "is other here, and slow where the work began",
+        "is other here, but slow where the work started",
     )
     assert open_dataset(folder).embedding_names == ()
 

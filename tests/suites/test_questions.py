@@ -171,7 +171,7 @@ class TestTable:
             (lambda f: f.with_columns(weight=pl.lit(0.5)), "weight"),
             (lambda f: f.with_columns(label=pl.lit(2, pl.Int8)), "label"),
             (lambda f: f.with_columns(question_id=pl.lit(1, pl.Int64)), "question_id"),
-            (lambda f: f.with_columns(image_id=pl.lit(1, pl.Int64)), "twice"),
+            (lambda f: f.with_columns(image_id=pl.lit(1, pl.Int64)), "two questions"),
             (lambda f: f.with_columns(ce=pl.lit("easy")), "ce"),
         ],
     )

@@ -52,7 +52,7 @@ def test_matched_counts_and_thresholds():
     assert suite.header.criteria["gist"].match == "ce"
     reasons = {s.task: s.reason for s in suite.header.skipped if s.criterion == "gist"}
     assert reasons["B"].startswith("no training image")
-    assert reasons["A"].startswith("its counts are taken from ce, and there: no class has A(C, A)")
+    assert reasons["A"].startswith("its counts come from ce: no class has A(C, A)")
 
 
 @pytest.mark.parametrize("ids", [None, list("abcdefgh")])
@@ -128,7 +128,7 @@ def test_tampering_and_foreign_versions_are_refused(tmp_path):
         ({"header": 3}, "cannot be read"),
         (
             {"header": own_betas},
-            "cues of ce have their own betas.*\n.*one `beta`.*\n.*find the suite",
+            "ce has a separate beta per cue.*\n.*one `beta`.*\n.*find the suite",
         ),
     ):
         write_header(folder / "suite.json", {**json.loads(header), **change})
@@ -196,7 +196,7 @@ def test_wrong_requests_are_refused():
             suite.set(*arguments)
     combined = {"ce": CE(), "c": Combination("ce & gist")}
     for criteria, options, message in (
-        ({"gist": Gist("e")}, {}, "gist has no thresholds of its own"),
+        ({"gist": Gist("e")}, {}, "gist has no thresholds"),
         ({"gist": Gist("e")}, {"match": "ce"}, "'ce' is not a criterion of `match`"),
         (combined, {}, "'gist' is not a criterion of the combination"),
         ({"ce": CE()}, {"tasks": "Y,Y"}, "named twice"),
@@ -234,5 +234,5 @@ def test_explanations_with_and_without_the_dataset():
     assert "covers" not in bare["verdicts"][0]["text"]
     assert explain(suite, "Y", 5, data)["verdicts"][1]["subset"] is None
     refused(lambda: explain(suite, "Y", 99), "image 99 is in none")
-    with pytest.raises(ParameterError, match="not the one that the suite was found in"):
+    with pytest.raises(ParameterError, match="the suite was found in another dataset"):
         explain(suite, "Y", 3, data.select("test"))

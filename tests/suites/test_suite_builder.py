@@ -454,9 +454,9 @@ def test_an_engine_needs_folders(tmp_path):
     data, criteria = _data(30), {"ce": CE()}
     save_dataset(data, tmp_path / "data")
     where = {"out": tmp_path / "suite", "map": elsewhere}
-    fails(lambda: find(data, criteria, **where), "a dataset in memory", kind=ParameterError)
+    fails(lambda: find(data, criteria, **where), "a dataset in a folder", kind=ParameterError)
     parts = open_dataset(tmp_path / "data")
-    words = ("no folder to write the suite to", "leave out map")
+    words = ("a folder for the suite", "leave out map")
     fails(lambda: find(parts, criteria, map=elsewhere), *words, kind=ParameterError)
     _holds(tmp_path, "data")
 

@@ -93,7 +93,7 @@ def embed(
         return data, source
     if not isinstance(source, Path) and not data.has_captions:
         raise InputError(
-            "the dataset has no captions to take a gist from",
+            "the dataset has no captions, which gist needs",
             remedy="import them: {}; or give embeddings of images: {}",
             give=(Command("import coco", captions=...), {"encoder": "FILE.npz"}),
         )
@@ -109,7 +109,7 @@ def embed(
     except OutputError as error:
         if note is None:
             raise
-        note(f"the embedding is not kept: {error.problem}")
+        note(f"the embedding is not stored: {error.problem}")
     return _in_memory(data, source, progress)
 
 
@@ -129,7 +129,7 @@ def asked_embedding(
     path = Path(encoder)
     if path.suffix in (".npz", ".parquet") and path.exists():
         if precision is not None:
-            problem = f"precision is {precision}, but a file's embeddings are taken as they are"
+            problem = f"precision is {precision}, but embeddings of a file are used unchanged"
             raise ParameterError(problem, where=path, give={"precision": None})
         return path
     made = encoders.encoder(encoder, **({} if precision is None else {"precision": str(precision)}))
@@ -141,7 +141,7 @@ def _checked(name: str, precision: str | None) -> str:
     own = embedding_precision(name)
     if precision not in (None, own):
         problem = f"precision is {precision}, but embedding {name} has precision {own}"
-        remedy = "name the encoder, to embed the captions again"
+        remedy = "name the encoder to embed the captions again"
         raise ParameterError(problem, remedy=remedy, give={"precision": None})
     return name
 
@@ -179,8 +179,8 @@ def _in_folder(
     """
     check_embedding_name(label)
     if not isinstance(data.folder, Path) or not os.access(data.folder, os.W_OK):
-        problem = "embeddings are stored with the parts, and nothing can be written there"
-        remedy = "embed a copy of the dataset in a folder of this machine"
+        problem = "embeddings are stored next to the parts, in a folder that is not writable"
+        remedy = "embed a copy of the dataset in a local folder"
         raise OutputError(problem, where=data.folder, remedy=remedy)
     files = _EmbeddingFiles(data, data.folder, label)
     with held(files.kept.folder, _DOING, clear_if_refused=True):
@@ -238,7 +238,7 @@ class _EmbeddingFiles:
             widths.add(shape[1:])
             if len(shape) != 2 or shape[0] != rows or len(widths) > 1:
                 problem = f"part {file.stem} of embedding {self.label} has shape {shape}"
-                remedy = "embed again: what was kept is removed"
+                remedy = "embed again: the stored parts are removed"
                 raise InputError(f"{problem} for {rows} images", remedy=remedy)
         if self.label in self.data.embedding_names:
             # unlisted for a moment, so that it is never listed with the files of another one
@@ -317,7 +317,7 @@ def _embed_part(
         model = load()
         if (own := model.identity) != files.label:
             raise InputError(
-                f"the encoder is {own} here, and {files.label} where the work began",
+                f"the encoder is {own} here, but {files.label} where the work started",
                 allowed="the same model on all machines",
             )
         blocks = files.kept.folder / f"blocks-{number:07d}"

@@ -356,10 +356,10 @@ def _work_on(data: Dataset, target: Path | None, map: Map, progress: Progress) -
     if map is builtins.map:
         return _Work(data, target if data.n_parts > 1 else None, map, progress)
     if target is None or data.folder is None:
-        missing = "no folder to write the suite to" if target is None else "a dataset in memory"
+        lacking = "a folder for the suite" if target is None else "a dataset in a folder"
         raise ParameterError(
-            f"workers of an engine (`map`) were given {missing}",
-            allowed="a dataset of open_dataset, and `out`, on storage that all workers can reach",
+            f"workers of an engine (`map`) need {lacking}",
+            allowed="a dataset of open_dataset, and `out`, on storage that every worker reaches",
             remedy="{} to find in this process",
             give={"map": None},
         )
@@ -421,7 +421,7 @@ def _check_fitting(data: Dataset, name: str, criterion: Criterion, tasks: Sequen
         raise ParameterError(
             f"{name} cannot be fitted on several parts: it has no partial, merge and finish",
             allowed="a built-in or a fitted criterion, or one with these three methods",
-            remedy="fit it on a dataset of one part, and {}, that suite",
+            remedy="fit it on a dataset of one part; then {}, the suite of that fit",
             give={"fitted": ...},
         )
     cues = getattr(criterion, "cues", {})
@@ -438,7 +438,7 @@ def training_part(data: Dataset, name: str) -> Dataset:
         f"the split train is empty: {name} is fitted on training images",
         allowed=f"splits: {', '.join(f'{s} {n}' for s, n in data.splits.items())}",
         remedy="import again with a training split: {}; give cues by hand for every task (ce): {};"
-        " or take a criterion fitted elsewhere: {}",
+        " or use a criterion fitted on other data: {}",
         give=(Command("import auto", split="70/10/20"), {"cues": ...}, {"fitted": ...}),
     )
 
@@ -664,5 +664,5 @@ def unseen_note(pairs: pl.DataFrame) -> list[str]:
             rates = f"{row['rate']:.0%}, elsewhere {row['rate_elsewhere']:.0%}"
             text += f"; {plural(row['task'])} missed: {rates}"
         texts.setdefault(key, f"{text})")
-    what = "never together in training, though chance would give some: "
+    what = "never together in training, though expected by chance: "
     return [what + some_of([*texts.values()], _NAMED)] if texts else []

@@ -71,10 +71,10 @@ def read_label_overlay(source: OverlaySource, about: Suite | Dataset) -> LabelOv
     latest = latest.unique([*_PAIR, "reviewer", "verdict"], keep="first", maintain_order=True)
     for row in latest.filter(~pl.struct(*_PAIR, "reviewer").is_first_distinct()).to_dicts():
         raise InputError(
-            f"record {row['number']} is another verdict on image {row['image_id']}, {row['task']},"
-            " than before",
+            f"record {row['number']} contradicts an earlier verdict on image"
+            f" {row['image_id']}, {row['task']}",
             where=row["path"],
-            allowed="one verdict of a reviewer on an image and task, or a time in each",
+            allowed="one verdict per reviewer, image and task, or a time in each record",
         )
     votes = latest.group_by(*_PAIR, "verdict", maintain_order=True).len()
     split = votes.filter(pl.struct(_PAIR).is_duplicated()).unique(_PAIR, maintain_order=True)
@@ -84,7 +84,7 @@ def read_label_overlay(source: OverlaySource, about: Suite | Dataset) -> LabelOv
     frame = best.select(*_PAIR, decided.alias("verdict")).unique(maintain_order=True)
     notes = [f"corrected labels: {counted(frame.height, 'verdict')} on images and tasks known here"]
     if left := every.height - said.height:
-        notes[0] += f"; {counted(left, 'record')} on others left out"
+        notes[0] += f"; {counted(left, 'record')} on other images or tasks left out"
     notes += [f"corrected labels: {matched}" for _, matched in files if matched]
     if split.height:
         differ = some_of(f"{image} ({task})" for image, task in split.select(_PAIR).iter_rows())

@@ -92,7 +92,7 @@ class Questions:
         if _SHARE not in self.frame.columns:
             return []
         images, share = self.frame["image_id"].n_unique(), self.frame[_SHARE][0]
-        part = f"{images:,} of the {round(images / share):,} drawn images are there"
+        part = f"{images:,} of the {round(images / share):,} sampled images have questions"
         return [f"a partial run: {part} ({100 * share:.1f}%), weighted to the challenge sets"]
 
 
@@ -107,7 +107,7 @@ def load_questions(path: str | Path) -> Questions:
     check_columns(frame, schema, path, remedy)
     if frame.select(pl.struct("image_id", "task", "text").is_duplicated().any()).item():
         raise FormatError(
-            "asks about an image and task twice", where=path, allowed="once", remedy=remedy
+            "has two questions on one image and task", where=path, allowed="one", remedy=remedy
         )
     return questions
 
@@ -143,8 +143,8 @@ def image_names(
     names = {image_id: known.get(image_id) for image_id in ids}
     if missing := [image_id for image_id, name in names.items() if name is None]:
         raise InputError(
-            f"no file is known for {len(missing):,} of {len(names):,} images: {some_of(missing)}",
-            allowed="files called by the dataset's names or by image ids",
+            f"{len(missing):,} of {len(names):,} images have no known file: {some_of(missing)}",
+            allowed="files named as in the dataset or by image id",
             give={"images": ...},
         )
     return {image_id: str(name) for image_id, name in names.items()}

@@ -146,14 +146,14 @@ class Search:
         for name in unbounded:
             if self.match in (None, name):
                 raise ParameterError(
-                    f"{name} has no thresholds of its own",
-                    remedy="{}, to match the counts of another criterion",
+                    f"{name} has no thresholds",
+                    remedy="{} to match the counts of another criterion",
                     give=({"match": "ce"}, {"tau": ...}),
                 )
         if self.match is not None and not unbounded:
             raise ParameterError(
-                f"`match` {self.match} has no effect: no criterion measures support without"
-                " thresholds",
+                f"`match` {self.match} has no effect: every criterion with support has"
+                " thresholds already",
                 allowed="a criterion without thresholds, such as gist without its tau",
                 give={"match": None},
             )
@@ -288,9 +288,7 @@ class _Marks:
         try:
             hard = self.mark(match).codes == HARD
         except UndefinedError as error:
-            raise UndefinedError(
-                f"its counts are taken from {match}, and there: {error.problem}"
-            ) from error
+            raise UndefinedError(f"its counts come from {match}: {error.problem}") from error
         return int((hard & self.labels).sum()), int((hard & ~self.labels).sum())
 
 
@@ -325,7 +323,7 @@ def check_thresholds(
             raise ParameterError(
                 f"{name} has no threshold for {some_of(missing, 12)}",
                 allowed=f"tasks with thresholds: {some_of(table, 12)}",
-                remedy="give thresholds for them, or name in tasks only those that have some",
+                remedy="give thresholds for them, or leave them out of tasks",
             )
 
 
@@ -337,11 +335,10 @@ def refuse_if_most_missing(rows: Iterable[tuple[str, int, int]], what: str, whol
     few = [f"{name} ({missing} of {total})" for name, missing, total in rows if 2 * missing > total]
     if few:
         raise InputError(
-            f"{what} would be left out, since things or stuff were not annotated there:"
-            f" {some_of(few, 6)}",
+            f"{what} without annotated things or stuff would be left out: {some_of(few, 6)}",
             allowed=f"at most half of a {whole}",
             remedy="import the annotation files of the other images too, or only the images that"
-            " were annotated; or {} to use the rest as it is",
+            " were annotated; or {} to use only the annotated rest",
             give={"allow_unannotated": True},
         )
 

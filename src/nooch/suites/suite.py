@@ -418,7 +418,7 @@ class Suite(Displayed):
             check_one_of("task", task, self.tasks, owner="the suite")
         if not tasks or len(set(tasks)) != len(tasks):
             raise ParameterError(
-                f"tasks are {', '.join(tasks) or 'none'}", allowed="different tasks, one at least"
+                f"tasks are {', '.join(tasks) or 'none'}", allowed="at least one task, each once"
             )
         h, names, criteria = self.header, list(self.header.criteria), {}
         sets = [r for r in h.sets if r.task in tasks]
@@ -464,7 +464,7 @@ class Suite(Displayed):
     @property
     def suspects_are(self) -> str:
         """Words for the suspect labels."""
-        most = "those that the other labels of their image contradict most"
+        most = "labels that the image's other labels contradict most"
         return self._stated("suspects") or f"{most}: some are wrong, others are the hardest"
 
     @property
@@ -527,8 +527,7 @@ class Suite(Displayed):
         if not keys:
             reasons = [f"{s.criterion} {s.task}: {s.reason}" for s in self.header.skipped]
             raise ParameterError(
-                "there is no such challenge set in the suite"
-                + (f" ({reasons[0]})" if reasons else ""),
+                "the suite has no such challenge set" + (f" ({reasons[0]})" if reasons else ""),
                 remedy="{} lists the sets",
                 give=Command("show"),
             )
@@ -563,8 +562,8 @@ class Suite(Displayed):
             raise ParameterError(problem, give={"data": ...})
         if dataset.fingerprint != self.header.dataset.fingerprint:
             raise ParameterError(
-                "the dataset is not the one that the suite was found in: their fingerprints differ",
-                remedy="{}, that one; or {} to find the suite again",
+                "the suite was found in another dataset: the fingerprints differ",
+                remedy="{}, the suite's dataset; or {} to find the suite again",
                 give=({"data": ...}, Command("find")),
             )
         return self.with_tasks(dataset)

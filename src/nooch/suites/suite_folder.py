@@ -235,7 +235,7 @@ def _load_file(folder: Path) -> _SuiteFile:
     for name, record in file.header.criteria.items():
         if record.kind == "ce" and record.parameters.get("betas"):
             raise FormatError(
-                f"cues of {name} have their own betas",
+                f"{name} has a separate beta per cue",
                 where=folder,
                 allowed="one `beta` for all cues",
                 remedy=_AGAIN,

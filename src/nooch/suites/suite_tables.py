@@ -13,12 +13,12 @@ _CUES = (
     "A(C, Y): how much more of the image C covers than Y, on average over training images of Y. A"
     " class is a cue if A is above alpha, or if it was given by hand."
 )
-_STABLE = "Near alpha: a cue in 5% to 95% of the resamples of the training images."
+_STABLE = "Near alpha: a cue in 5% to 95% of resamples of the training images."
 _THRESHOLDS = (
-    "Hard positives lie below the first, hard negatives above the second. Matched thresholds are"
-    " recorded; * marks a cut between equal supports."
+    "Hard positives lie below the first threshold, hard negatives above the second. * marks a"
+    " threshold between images of equal support."
 )
-_PROBABILITY = "P: the probability of the class given its context, in base rates of the class."
+_PROBABILITY = "P: probability of the class given its context; times: its ratio to the base rate."
 
 
 def suite_tables(suite: Suite, overlap: Sequence[Mapping[str, Any]]) -> list[DisplayTable]:

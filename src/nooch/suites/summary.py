@@ -108,8 +108,8 @@ def fit_notes(suite: Suite, criterion: str) -> list[str]:
         )
         if counts[0]:
             notes.append(
-                f"{counts[0]:,} of {counts[1]:,} hard negatives are in the sixth of negatives where"
-                " the class is expected most, and where missing labels are most frequent:"
+                f"{counts[0]:,} of {counts[1]:,} hard negatives are in the sixth of negatives whose"
+                " context suggests the class most, where labels are missing most often:"
                 f" `audit` with `criterion` {criterion} lists them"
             )
     return notes
@@ -202,7 +202,7 @@ def suite_or_dataset(
             )
         return suite_with_dataset(folder, place)
     if place is not None:
-        raise ParameterError(f"two datasets are given: {folder} is one", give={"dataset": None})
+        raise ParameterError(f"two datasets are given: {folder}, {place}", give={"dataset": None})
     return None, load_dataset(folder)
 
 

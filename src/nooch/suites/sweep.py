@@ -100,7 +100,7 @@ class Grids(NamedTuple):
             raise ParameterError(
                 "tau needs an embedding",
                 where="sweep",
-                allowed=", ".join(data.embeddings) or "none is there",
+                allowed=", ".join(data.embeddings) or "none stored",
             )
         if len(grids.tau):
             check_one_of("embedding", str(embedding), data.embeddings, owner="the dataset")
@@ -248,13 +248,13 @@ def grid_of(name: str, values: Sequence[float]) -> Floats:
     grid = np.unique(np.asarray(values, dtype=np.float64))
     if name == "lift":
         if not ((grid > 0) & (grid < np.inf)).all():
-            problem = f"{name} reaches from {grid[0]:g} to {grid[-1]:g}"
+            problem = f"{name} ranges from {grid[0]:g} to {grid[-1]:g}"
             raise ParameterError(problem, where="sweep", allowed="positive numbers, such as 2,3,5")
     elif name != "tau":
         for value in (*grid[:1], *grid[-1:]):
             check_fraction(name, value, "sweep")
     elif not (np.abs(grid) <= 1).all():
-        problem = f"{name} reaches from {grid[0]:g} to {grid[-1]:g}"
+        problem = f"{name} ranges from {grid[0]:g} to {grid[-1]:g}"
         raise ParameterError(problem, where="sweep", allowed="a cosine, -1 to 1")
     return grid
 

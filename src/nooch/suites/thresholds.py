@@ -16,12 +16,8 @@ from nooch.suites.suite_folder import load_suite
 
 Pair = tuple[float, float]
 _FROM = "from:"
-TAKE_TAU = {
-    "context": ("log odds", "columns"),
-    "gist": ("a cosine", "embedding"),
-    "scores": ("a score", "column"),
-}
-"""Criterion -> what its thresholds are of, and the parameter that its support depends on."""
+TAKE_TAU = {"context": "columns", "gist": "embedding", "scores": "column"}
+"""Criterion that takes thresholds -> the parameter that its support depends on."""
 
 
 @dataclass(frozen=True)
@@ -46,16 +42,16 @@ class SuiteThresholds:
         Raises ParameterError for thresholds of another support.
         """
         own: Any = getattr(criterion, "criterion", criterion)
-        key = TAKE_TAU[own.kind][1]
+        key = TAKE_TAU[own.kind]
         value = getattr(own, key)
         value = value if isinstance(value, str) else [*value]
         # columns are only recorded if there are some
         came = self.support.get(key, []) if self.support else value
         if (came if isinstance(came, str) else [*came]) != value:
             raise ParameterError(
-                f"the suite's thresholds are of {key} {came}, and this find uses {key} {value}",
+                f"the suite's thresholds are for {key} {came}, but this run uses {key} {value}",
                 where="`tau`",
-                allowed="thresholds of the same support",
+                allowed="thresholds for the same support",
             )
         if isinstance(criterion, FittedContext | FittedGist):
             return criterion.with_tau(self.tau)
@@ -69,11 +65,11 @@ def parse_tau(text: str, criteria: Collection[str]) -> tuple[str, SuiteThreshold
     takers = [name for name in TAKE_TAU if name in criteria]
     if len(takers) != 1:
         raise ParameterError(
-            f"`tau` would be {' and '.join(TAKE_TAU[name][0] for name in takers)}"
+            f"`tau` fits several criteria: {' and '.join(takers)}"
             if takers
-            else f"no criterion takes it: {', '.join(criteria)}",
+            else f"no criterion has a tau: {', '.join(criteria)}",
             where="`tau`",
-            allowed="`criterion` context, gist or scores, each in a find of its own",
+            allowed="one `criterion` of context, gist and scores per run",
             give={"tau": None, "match": "ce"} if "ce" in criteria else {"tau": None},
         )
     if text.startswith(_FROM):
@@ -127,11 +123,11 @@ def suite_thresholds(suite: Suite, kind: str = "gist", split: str | None = None)
     notes = []
     if tied:
         notes.append(
-            f"thresholds of {split} that equal the support of several images, which are all easy by"
-            f" them: {some_of(tied)}"
+            f"several images of {split} have a support equal to the threshold and count as easy:"
+            f" {some_of(tied)}"
         )
     if missing:
-        notes.append(f"no threshold of {split}, so no {criterion} set here: {some_of(missing)}")
+        notes.append(f"no threshold on {split}, so no {criterion} set: {some_of(missing)}")
     parameters = suite.header.criteria[criterion].parameters
     support = {key: value for key, value in parameters.items() if key != "tau"}
     return SuiteThresholds(pairs, support, tuple(notes))
@@ -152,7 +148,7 @@ def _split(splits: Collection[str]) -> str:
     if len(splits) == 1 or "valid" in splits:
         return "valid" if "valid" in splits else next(iter(splits))
     raise ParameterError(
-        "the suite has several splits, and no valid", allowed=f"name one of {', '.join(splits)}"
+        "the suite has several splits, but not valid", allowed=f"name one of {', '.join(splits)}"
     )
 
 
