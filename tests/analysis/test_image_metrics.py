@@ -11,7 +11,7 @@ from planted import planted_detector
 from refusals import fails
 
 import nooch
-from nooch.data import save_dataset
+from nooch.data import load_dataset, save_dataset
 from nooch.data.any_class import FALSE_BOX, OBJECT, with_any_class
 from nooch.evaluation.boxes.matched import MatchedRun
 
@@ -115,6 +115,17 @@ def test_classes_of_any_class_have_the_union_of_presences():
     np.testing.assert_array_equal(view.area(OBJECT), [0, 0, 0.75, np.nan])
     assert view.classes == ("a", "b", OBJECT, FALSE_BOX)
     assert with_any_class(view) is view
+
+
+def test_no_class_has_the_name_of_a_count(tmp_path, run_cli):
+    """Counts would be taken for its images; files have the name with an underscore."""
+    for name in (OBJECT, FALSE_BOX):
+        fails(lambda name=name: dataset_of([{name: 0.5}], [name, "b"], ["all"]), name, "_")
+        table = pl.DataFrame({"id": [1, 2], "class": [name, "b"]})
+        table.write_csv(tmp_path / "t.csv")
+        out = tmp_path / name
+        run_cli(f"import table {tmp_path / 't.csv'} '{out}' --id id --class class").ok()
+        assert with_any_class(load_dataset(out)).labels(OBJECT).tolist() == [True, True]
 
 
 def test_counts_of_a_matched_detector_are_its_outcomes(tmp_path):

@@ -8,11 +8,9 @@ import numpy as np
 from scipy.sparse import csr_array, hstack
 
 from nooch.data.dataset import Dataset
+from nooch.data.table_schema import OF_ANY_CLASS
 
-OBJECT, FALSE_BOX = OF_ANY_CLASS = ("annotated object", "false box")
-"""Tasks of counts of any class: objects, which can be missed; and false boxes, of which an image is
-right to have none.
-"""
+OBJECT, FALSE_BOX = OF_ANY_CLASS
 
 
 def with_any_class(data: Dataset) -> Dataset:

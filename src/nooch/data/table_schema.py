@@ -325,10 +325,19 @@ def means_void(name: str) -> bool:
     return any(some and some <= _NOT_ANNOTATED for some in words)
 
 
+OF_ANY_CLASS = ("annotated object", "false box")
+"""Tasks of counts of any class: objects, which can be missed; and false boxes, of which an image is
+right to have none. No class of a dataset has these names.
+"""
+
+
 def check_classes(classes: Sequence[str], where: object = None) -> None:
-    """Raise InputError for empty or repeated class names."""
+    """Raise InputError for empty or repeated class names, and for ``OF_ANY_CLASS``."""
     seen: set[str] = set()
     for name in classes:
+        if name in OF_ANY_CLASS:
+            problem = f"class {name!r} has the name of a count of objects of any class"
+            raise InputError(problem, where=where, remedy=f"rename it, such as {class_name(name)}")
         if not name.strip():
             raise InputError("a class has an empty name", where=where)
         if name in seen:
