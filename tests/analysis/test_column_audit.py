@@ -98,7 +98,35 @@ def test_a_shuffled_column_is_not_confounded():
 def test_the_first_word_whose_rule_is_met(label, p, drop, word):
     ends = [*(label or (None, None)), *(drop or (None, None))]
     names = ("label_low", "label_high", "drop_low", "drop_high")
-    assert word_of({**dict(zip(names, ends, strict=True)), "p_adjusted": p}) == word
+    row = {**dict(zip(names, ends, strict=True)), "p_adjusted": p, "label_apparent": 0.59}
+    assert word_of(row) == word
+    assert word_of(row | {"label_apparent": 0.61}) == (TOO_FEW if word == CLEAN else word)
+
+
+@pytest.mark.parametrize(("sites", "each", "word", "text"), [
+    (10, 60, CLEAN, ", below 0.5 since values have like shares of positives)"),
+    (20, 3, TOO_FEW, ", below 0.5 since values are too few times in the data)"),
+])  # fmt: skip
+def test_an_auc_below_chance_is_named(sites, each, word, text):
+    """Of each site as many are sick, or by few patients the other folds tell the opposite."""
+    random, m = np.random.default_rng(0), sites * each
+    patient = np.repeat(np.arange(m), 10)
+    even = np.arange(m) % 2 == 0
+    sick = (even if each == 60 else np.arange(m) % 3 <= (np.arange(m) // 3) % 2)[patient]
+    images = {"image_id": np.arange(10 * m), "split": "all", "patient": patient,
+              "site": np.char.add("s", (np.arange(m) // each).astype(str))[patient]}  # fmt: skip
+    features = random.normal(size=(10 * m, 4)).astype(np.float32)
+    features[:, 0] += 3 * sick
+    data = nooch.Dataset.build(pl.DataFrame(images), ["sick"], csr_array(sick[:, None] * 0.5))
+    audit = audited(data, ["site"], features, group="patient")
+    row, shares = audit.table.row(0, named=True), np.zeros(10 * m)
+    for site in set(images["site"]):
+        shares[images["site"] == site] = sick[images["site"] == site].mean()
+    assert row["label_apparent"] == pytest.approx(roc_auc_score(sick, shares))
+    assert row["label_high"] < 0.5
+    assert (row["word"], text in audit.sentences()[0]) == (word, True)
+    assert "-0.00" not in str(audit.display)
+    assert "[-0," not in audit.sentences()[0]
 
 
 def _case(random, n=240, groups=60, values=4):
@@ -324,7 +352,7 @@ def test_refusals():
                                data.classes, data.areas)  # fmt: skip
     fails(lambda: audited(same, ["label"]), "Sick is in exactly the images", "`columns`")
     fails(audit("site", tasks=["sik"]), "sick", kind=ParameterError)
-    fails(audit("site", features=features[:9]), "a row for each image")
+    fails(audit("site", features=features[:9]), "one row per image")
     fails(lambda: audited(data, []), "no column is given", kind=ParameterError)
 
 

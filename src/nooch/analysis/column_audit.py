@@ -24,19 +24,21 @@ from msgspec import Meta
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 from sklearn.linear_model import Ridge
+from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
 
 from nooch.analysis.repair import one_run
+from nooch.analysis.validity import TableInWords
 from nooch.base.calls import Progress, Seed, checked, no_progress, tracked
-from nooch.base.display import DisplayTable, TabularResult
+from nooch.base.display import DisplayTable
 from nooch.base.errors import InputError, ParameterError, check_one_of, some_of
 from nooch.base.limits import limited_threads
 from nooch.base.words import counted, plural, readable, unit_notes
 from nooch.criteria.conditions import MOST_VALUES
 from nooch.criteria.phi import KINDS
 from nooch.data import Dataset, as_dataset
+from nooch.data.readers.table_layouts import YES_NO
 from nooch.data.splits import unit_numbers
-from nooch.data.table_files import write_result
 from nooch.data.table_schema import is_id
 from nooch.evaluation import Predictions, run_notes
 from nooch.evaluation.bootstrap import FEWEST, BootstrapDraws, auc_interval
@@ -78,7 +80,7 @@ _STRENGTH = 0.01
 """C of heads on standardized features."""
 _TIE = 1e-12
 """AUCs that differ only by rounding are equal."""
-_YES = {"1", "1.0", "true", "yes", "y", "positive", "present"}
+_YES = {"1.0", "positive", "present", *(present for _, present in YES_NO)}
 _NONE: Measured = (None, None, None)
 
 
@@ -317,13 +319,15 @@ def drop_of(wrong: Booleans, case: Case, half: Integers) -> tuple[Floats, Measur
 
 def word_of(row: Mapping[str, Any]) -> str:
     """The word for a row of ``ColumnAudit.table``: the first of ``WORDS`` whose rule is met."""
-    label_low, label_high, drop_low, drop_high = (
+    label_low, label_high, apparent, drop_low, drop_high = (
         np.nan if row[name] is None else row[name]
-        for name in ("label_low", "label_high", "drop_low", "drop_high")
+        for name in ("label_low", "label_high", "label_apparent", "drop_low", "drop_high")
     )
     if label_low > 0.5 and row["p_adjusted"] <= SURE:
         return INFLATED if drop_low > 0 else CONFOUNDED
-    return CLEAN if label_high < LARGEST_AUC and drop_high < LARGEST_DROP else TOO_FEW
+    # by few images of a value the other folds say the opposite, and their AUC is too low
+    is_clean = max(label_high, apparent) < LARGEST_AUC and drop_high < LARGEST_DROP
+    return CLEAN if is_clean else TOO_FEW
 
 
 _MEASURES = ("label", "features", "drop", "model")
@@ -331,32 +335,33 @@ _SCHEMA: dict[str, Any] = {
     "column": pl.String, "task": pl.String, "word": pl.String, "n": pl.Int64,
     "n_groups": pl.Int64, "values": pl.Int64,
     **{name + end: pl.Float64 for name in _MEASURES for end in ("", "_low", "_high")},
-    "error": pl.Float64, "error_held_out": pl.Float64, "p": pl.Float64, "p_adjusted": pl.Float64,
-    "reason": pl.String,
+    "label_apparent": pl.Float64, "error": pl.Float64, "error_held_out": pl.Float64,
+    "p": pl.Float64, "p_adjusted": pl.Float64, "reason": pl.String,
 }  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ColumnAudit(TabularResult):
+class ColumnAudit(TableInWords):
     """Labels that can be read from columns, and the errors that it costs.
 
     Attributes:
         table: a row for each column and task, each measure with the ends of its 95% interval,
             ``_low`` and ``_high``. ``label``: AUC of the label by the column's value, cross-fitted,
-            within folds; ``p``: share of columns with shuffled groups that have as large an AUC,
-            and ``p_adjusted`` (Holm) over all rows. ``features``: AUC of the column's values by the
-            features, cross-fitted, among images of the same label. ``drop``: ``error_held_out``,
-            the mean of the error rates of positives and negatives by heads that saw no image with
-            the same value, less ``error``, by heads that saw as many images with others of this
-            value. ``model``, where the interval of ``label`` is above 0.5: error rate of the
-            predictions where the column speaks against the label, less elsewhere. ``word``: one of
-            ``WORDS``; ``reason``: what could not be measured, and why. ``n`` images, ``n_groups``
-            groups of them, different ``values``.
+            within folds; ``label_apparent``: by all images, never too low; ``p``: share of columns
+            with shuffled groups that have as large an AUC, and ``p_adjusted`` (Holm) over all rows.
+            ``features``: AUC of the column's values by the features, cross-fitted, among images of
+            the same label. ``drop``: ``error_held_out``, the mean of the error rates of positives
+            and negatives by heads that saw no image with the same value, less ``error``, by heads
+            that saw as many images with others of this value. ``model``, where the interval of
+            ``label`` is above 0.5: error rate of the predictions where the column speaks against
+            the label, less elsewhere. ``word``: one of ``WORDS``; ``reason``: what could not be
+            measured, and why. ``n`` images, ``n_groups`` groups of them, different ``values``.
         notes: what a reader should know.
     """
 
     table: pl.DataFrame
     notes: Sequence[str] = ()
+    kind = "columns"
 
     @property
     def display(self) -> DisplayTable:
@@ -372,15 +377,6 @@ class ColumnAudit(TabularResult):
         names = ["column", "task", "word", *measures, "p adjusted", "n"]
         return DisplayTable(title, names, rows, left=3, notes=[*self.sentences(), *self.notes])
 
-    def save(self, path: str | Path, *, overwrite: bool = False) -> None:
-        """Write the table as ``.parquet``, ``.csv`` or ``.json``. Raises as ``result_files``."""
-        write_result(path, "column audit", self.table, self.as_json(), overwrite=overwrite)
-
-    def as_json(self) -> dict[str, Any]:
-        """Everything as JSON-like values."""
-        rows, sentences = self.table.to_dicts(), self.sentences()
-        return {"columns": rows, "sentences": sentences, "notes": [*self.notes]}
-
     def sentences(self, most: int = 10) -> list[str]:
         """The first rows in words, and what to do."""
         return [_sentence(row) for row in self.table.head(most).iter_rows(named=True)]
@@ -388,10 +384,14 @@ class ColumnAudit(TabularResult):
 
 def _measured(row: Mapping[str, Any], name: str, scale: int, digits: int) -> str | None:
     """A measure and its interval, times ``scale``: "0.91 [0.88, 0.94]"."""
-    low, high = sorted(scale * (row[name + end] or 0.0) for end in ("_low", "_high"))
     if row[f"{name}_low"] is None:
         return None
-    return f"{scale * row[name]:.{digits}f} [{low:.{digits}f}, {high:.{digits}f}]"
+    low, high = sorted(scale * row[name + end] for end in ("_low", "_high"))
+    # 0.0 is added to what rounds to -0.0
+    value, low, high = (
+        f"{round(x, digits) + 0.0:.{digits}f}" for x in (scale * row[name], low, high)
+    )
+    return f"{value} [{low}, {high}]"
 
 
 def _points(row: Mapping[str, Any], name: str) -> str:
@@ -400,13 +400,22 @@ def _points(row: Mapping[str, Any], name: str) -> str:
     return f"{value} point{'' if value == '1' else 's'} {interval}"
 
 
+def _below(row: Mapping[str, Any]) -> str:
+    """Why an AUC is below 0.5, if it is: other folds tell the opposite of the labels."""
+    if row["label_high"] >= 0.5:
+        return ""
+    like = row["label_apparent"] < LARGEST_AUC
+    why = "have like shares of positives" if like else "are too few times in the data"
+    return f", below 0.5 since values {why}"
+
+
 def _sentence(row: Mapping[str, Any]) -> str:
     column, word, several = readable(row["column"]), row["word"], plural(readable(row["column"]))
     parts = []
     if (area := _measured(row, "label", 1, 2)) is not None:
         words = {CLEAN: "cannot be read", TOO_FEW: "is not shown to be readable"}
         what = words.get(word, "can be read")
-        parts.append(f"{row['task']} {what} from the {column} alone (AUC {area})")
+        parts.append(f"{row['task']} {what} from the {column} alone (AUC {area}{_below(row)})")
     if (area := _measured(row, "features", 1, 2)) is not None:
         can = "tell" if row["features_low"] > 0.5 else "do not tell"
         parts.append(f"features {can} {several} apart within a label (AUC {area})")
@@ -450,7 +459,7 @@ def audit_columns(
     ``CONFOUNDED``: the interval of the label's AUC is above 0.5, and the AUC is larger than for
     columns with shuffled groups (p at most .01 by Holm over all rows); ``INFLATED``: also the
     interval of the drop is above 0; else ``CLEAN``: the interval of the AUC is below 0.6, and the
-    one of the drop below 3 points; else ``TOO FEW``.
+    AUC by all images, and the interval of the drop is below 3 points; else ``TOO FEW``.
 
     Args:
         data: the annotated images.
@@ -566,6 +575,8 @@ class _Audit:
                     [(labels, rates[0], masks)], [self._weights(rows)], case.sizes
                 )
                 row["p"] = case.chance(float(area[0]), fold)
+                shares = np.bincount(code, labels) / np.bincount(code)
+                row["label_apparent"] = float(roc_auc_score(labels, shares[code]))
                 # what an uninformative column speaks against is chance
                 if (found["label"][1] or 0) > 0.5:
                     found["model"] = self._model(task, rows, case, rates[0])

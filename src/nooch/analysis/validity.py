@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import polars as pl
@@ -46,8 +46,23 @@ _COLUMNS: dict[str, Any] = {
 }  # fmt: skip
 
 
+class TableInWords(TabularResult):
+    """A table with sentences and notes; ``kind`` is its name in JSON."""
+
+    kind: ClassVar[str]
+
+    def save(self: Any, path: str | Path, *, overwrite: bool = False) -> None:
+        """Write the table as ``.parquet``, ``.csv`` or ``.json``. Raises as ``result_files``."""
+        write_result(path, self.kind, self.table, self.as_json(), overwrite=overwrite)
+
+    def as_json(self: Any) -> dict[str, Any]:
+        """Everything as JSON-like values."""
+        rows, sentences = self.table.to_dicts(), self.sentences()
+        return {self.kind: rows, "sentences": sentences, "notes": [*self.notes]}
+
+
 @dataclass(frozen=True, eq=False, repr=False)
-class Validity(TabularResult):
+class Validity(TableInWords):
     """Evidence that the challenge sets of each criterion are valid.
 
     Attributes:
@@ -66,6 +81,7 @@ class Validity(TabularResult):
 
     table: pl.DataFrame
     notes: Sequence[str] = ()
+    kind = "validity"
 
     @property
     def display(self) -> DisplayTable:
@@ -73,15 +89,6 @@ class Validity(TabularResult):
         rows = self.table.rows()
         notes = [*self.sentences(), *self.notes]
         return DisplayTable("Validity", self.table.columns, rows, left=4, notes=notes)
-
-    def save(self, path: str | Path, *, overwrite: bool = False) -> None:
-        """Write the table as ``.parquet``, ``.csv`` or ``.json``. Raises as ``result_files``."""
-        write_result(path, "validity file", self.table, self.as_json(), overwrite=overwrite)
-
-    def as_json(self) -> dict[str, Any]:
-        """Everything as JSON-like values."""
-        rows, sentences = self.table.to_dicts(), self.sentences()
-        return {"validity": rows, "sentences": sentences, "notes": [*self.notes]}
 
     def sentences(self) -> list[str]:
         """A sentence for each quality of each criterion."""
