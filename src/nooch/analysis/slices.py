@@ -23,10 +23,10 @@ from nooch.criteria.conditions import ImageCondition, ImageConditions
 from nooch.criteria.phi import identifier
 from nooch.criteria.presences import fold_numbers
 from nooch.data import Dataset, as_dataset
-from nooch.data.any_class import OF_ANY_CLASS
 from nooch.data.importing.image_properties import measured
 from nooch.data.splits import unit_names, unit_numbers
 from nooch.data.table_files import write_result
+from nooch.data.table_schema import OF_ANY_CLASS
 from nooch.evaluation.boxes.matched import IOU
 from nooch.evaluation.captions import captioned
 from nooch.evaluation.clauses import LANGUAGES, language_words

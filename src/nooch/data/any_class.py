@@ -10,8 +10,6 @@ from scipy.sparse import csr_array, hstack
 from nooch.data.dataset import Dataset
 from nooch.data.table_schema import OF_ANY_CLASS
 
-__all__ = ["FALSE_BOX", "OBJECT", "OF_ANY_CLASS", "with_any_class"]
-
 OBJECT, FALSE_BOX = OF_ANY_CLASS
 
 

@@ -10,7 +10,8 @@ import numpy as np
 
 from nooch.base.words import CAPTIONED, plural, printable, readable, with_article
 from nooch.criteria.phi import condition_texts
-from nooch.data.any_class import FALSE_BOX, OF_ANY_CLASS
+from nooch.data.any_class import FALSE_BOX
+from nooch.data.table_schema import OF_ANY_CLASS
 
 _LARGEST_RATIO = 20
 _LEAST_RATIO = 1.1

@@ -12,8 +12,9 @@ import polars as pl
 from nooch.base.errors import InputError, some_of
 from nooch.base.words import counted
 from nooch.data import Dataset, id_column
-from nooch.data.any_class import OF_ANY_CLASS, with_any_class
+from nooch.data.any_class import with_any_class
 from nooch.data.image_names import IMAGE_COLUMNS
+from nooch.data.table_schema import OF_ANY_CLASS
 from nooch.evaluation.boxes.matching import Boxes, FoundObjects, Integers
 from nooch.evaluation.predictions import Predictions
 
