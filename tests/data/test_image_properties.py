@@ -15,7 +15,9 @@ from nooch.base.errors import ParameterError
 from nooch.criteria import Attribute
 from nooch.data import Dataset, load_dataset, save_dataset
 from nooch.data.importing.image_properties import image_properties
+from nooch.data.readers import image_files
 from nooch.data.table_schema import PROPERTIES
+from nooch.report.images.thumbnails import Wanted, draw_pictures
 
 
 def dataset(root, names, **columns):
@@ -71,6 +73,18 @@ def test_the_quality_of_a_jpeg_is_the_one_it_was_saved_with(tmp_path):
     assert table["jpeg_quality"].to_list() == [*qualities, 61, 62]
     assert table["aspect"].to_list()[-2:] == [24 / 40, 40 / 24]
     assert table["saturation"].to_list()[-1] == 0
+
+
+def test_a_file_is_opened_once(tmp_path, monkeypatch):
+    """To be measured, and to be drawn."""
+    opened, opening = [], image_files.regular_file
+    monkeypatch.setattr(image_files, "regular_file", lambda p: opened.append(p) or opening(p))
+    path = tmp_path / "a.jpg"
+    Image.new("RGB", (400, 200), "red").save(path)
+    image_properties(dataset(tmp_path, ["a.jpg"]))
+    assert opened == [path]
+    assert draw_pictures([Wanted("all", 0, path)], tmp_path)[0].sizes == 2
+    assert opened == [path, path]
 
 
 def exif_of(orientation):

@@ -16,7 +16,7 @@ from nooch.base.limits import usable_cpus
 from nooch.base.words import counted
 from nooch.data.dataset import Dataset
 from nooch.data.importing.attributes import with_attributes
-from nooch.data.readers.image_files import UNREADABLE, ImageIndex, opened_image, rgb_image
+from nooch.data.readers.image_files import UNREADABLE, ImageIndex, opened_image, rgb_of
 from nooch.data.table_schema import PROPERTIES
 
 _EVERY = 50
@@ -90,8 +90,7 @@ def _of(path: Path | None, value_range: tuple[float, float] | None) -> tuple[flo
         if path is None:
             return (None,) * len(PROPERTIES)
         with opened_image(path) as opened:
-            quality = jpeg_quality(opened)
-        picture = rgb_image(path, value_range)
+            quality, picture = jpeg_quality(opened), rgb_of(opened, value_range)
     except UNREADABLE:
         return (None,) * len(PROPERTIES)
     gray = picture.convert("L")

@@ -414,18 +414,27 @@ def rgb_image(
     value_range: tuple[float, float] | None = None,
     longest: int | None = None,
 ) -> Image.Image:
-    """The picture in RGB, upright by its EXIF orientation.
+    """``rgb_of`` a file."""
+    with opened_image(source) as opened:
+        return rgb_of(opened, value_range, longest)
+
+
+def rgb_of(
+    opened: Image.Image,
+    value_range: tuple[float, float] | None = None,
+    longest: int | None = None,
+) -> Image.Image:
+    """The picture of an opened file in RGB, upright by its EXIF orientation.
 
     16 bits become 8 by their high byte, in each image alike: 65535 is 255, and a picture of 8 bits
     times 257 is itself again. A transparent pixel has the color that is stored for it.
     """
-    with opened_image(source) as opened:
-        turn = _TURNS.get(orientation(opened))
-        if longest is not None:
-            opened.draft("RGB", (longest, longest))
-        # Pillow turns a TIFF while it loads it
-        turn = None if opened.format == "TIFF" else turn
-        picture = _rgb(opened, value_range)
+    turn = _TURNS.get(orientation(opened))
+    if longest is not None:
+        opened.draft("RGB", (longest, longest))
+    # Pillow turns a TIFF while it loads it
+    turn = None if opened.format == "TIFF" else turn
+    picture = _rgb(opened, value_range)
     return picture if turn is None else picture.transpose(turn)
 
 

@@ -17,7 +17,7 @@ from PIL import Image
 from nooch.base.calls import Progress, no_progress
 from nooch.base.limits import usable_cpus
 from nooch.data import Dataset
-from nooch.data.readers.image_files import UNREADABLE, ValueRange, is_wide, opened_image, rgb_image
+from nooch.data.readers.image_files import UNREADABLE, ValueRange, is_wide, opened_image, rgb_of
 from nooch.evaluation.predictions import positions
 from nooch.suites import ChallengeSet, Suite
 
@@ -82,7 +82,7 @@ def _draw(wanted: Wanted, folder: Path, value_range: ValueRange | None) -> Drawn
     try:
         with opened_image(wanted.path) as image:
             longest, wide = max(image.size), is_wide(image)
-        picture = rgb_image(wanted.path, value_range, longest=2 * LARGE)
+            picture = rgb_of(image, value_range, longest=2 * LARGE)
         if longest > SMALL:
             large = picture if longest <= LARGE else picture.copy()
             _save(large, LARGE, folder / picture_name(wanted.split, wanted.row, large=True))
