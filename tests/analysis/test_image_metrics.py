@@ -11,6 +11,7 @@ from planted import planted_detector
 from refusals import fails
 
 import nooch
+from nooch.base.errors import ParameterError
 from nooch.data import load_dataset, save_dataset
 from nooch.data.any_class import FALSE_BOX, OBJECT, with_any_class
 from nooch.evaluation.boxes.matched import MatchedRun
@@ -174,3 +175,49 @@ def test_many_false_boxes_are_noted(world, tmp_path):
     assert "model.val(conf=0.25)" in run.notes[0]
     (run,) = nooch.load_predictions(written(tmp_path, counts), data=data)
     assert run.notes == ()
+
+
+def test_counts_of_two_models_are_compared_on_all_images(world, tmp_path):
+    """Broken and fixed are the changes of the counts of each image."""
+    data, counts, _ = world
+    old = {name: (0, fp, tp + fn) if int(name[:3]) % 2 else (tp + fn, fp, 0)
+           for name, (tp, fp, fn) in counts.items()}  # fmt: skip
+    before = written(tmp_path / "old", old).rename(tmp_path / "old.json")
+    given, out = written(tmp_path, counts), tmp_path / "out"
+    checked = nooch.check(data, given, out, baseline=before, bootstrap=0, fail_if=["worse"])
+    row = checked.comparison.table.row(
+        by_predicate=(pl.col("task") == OBJECT) & (pl.col("side") == "positive"), named=True
+    )
+    more = [counts[name][2] - old[name][2] for name in counts]
+    assert row["n"] == sum(tp + fn for tp, _, fn in counts.values())
+    assert row["n_broken"] == sum(n for n in more if n > 0)
+    assert row["n_fixed"] == -sum(n for n in more if n < 0)
+    assert row["verdict"] == "better"
+    words = "The model misses annotated objects in images less often than old"
+    assert words in checked.answer.text()
+    assert "where y < 0" not in checked.page.read_text()
+    assert any("errors on the same images; " in note for note in checked.notes)
+    same = nooch.check(data, given, tmp_path / "same", baseline=given, bootstrap=0)
+    assert {*same.comparison.table["verdict"]} == {"unchanged"}
+
+
+def test_settings_of_boxes_and_classes_are_refused(world, tmp_path):
+    """Where no box is matched: counts, predictions without boxes, data without objects."""
+    data, counts, _ = world
+    given, out = written(tmp_path, counts), tmp_path / "out"
+    boxes = nooch.Predictions.from_boxes(data.image_ids, [[[0, 0, 1, 1]]] * N, [["car"]] * N,
+                                         [[0.9]] * N)  # fmt: skip
+    plain = pl.DataFrame({"image_id": data.image_ids, "task": "car", "logit": 1.5})
+    for option in ({"threshold": 0.3}, {"iou": 0.7}):
+        for predictions, why in (
+            (given, "image_metrics are counts"), (plain, "the predictions have no boxes"),
+            (boxes, "the dataset has no objects with boxes"),
+        ):  # fmt: skip
+            text = f"`{next(iter(option))}` has no effect: {why}"
+            call = partial(nooch.find_slices, data, predictions, **option)
+            fails(call, text, kind=ParameterError)
+    for option in ({"criterion": ["ce"]}, {"decision": "argmax"}, {"decision": "threshold"}):
+        call = partial(nooch.check, data, given, out, **option)
+        fails(call, f"`{next(iter(option))}` has no effect on counts", kind=ParameterError)
+    checked = nooch.check(data, given, out, alpha=0.2, bootstrap=0)
+    assert "`alpha` and `beta` have no effect without the criterion ce" in checked.notes

@@ -23,6 +23,7 @@ from nooch.criteria.conditions import position_of
 from nooch.criteria.phi import identifier
 from nooch.data import Dataset
 from nooch.data.any_class import OBJECT
+from nooch.data.table_schema import OF_ANY_CLASS
 from nooch.evaluation import Predictions
 from nooch.evaluation.answer_sample import AskedSample
 from nooch.evaluation.comparison import RunComparison, change_rates, change_sentence
@@ -59,6 +60,7 @@ from nooch.report.answer import IMAGES, KINDS, LISTED, UNCHANGED, Answer, ErrorF
 from nooch.report.images.drawn_boxes import drawn_boxes
 from nooch.report.images.sources import Sources
 from nooch.suites import ChallengeSet, Suite
+from nooch.suites.challenge_set import NO_CONTEXT
 
 _USUAL = 2
 """Images of the usual context that are shown with a finding, for comparison."""
@@ -210,8 +212,11 @@ def _phi(row: Mapping[str, Any], suite: Suite) -> str | None:
     """The images of a row of findings by a cue or a condition as ``nooch.Attribute`` takes them."""
     fitted = suite.header.criteria[row["criterion"]].restored()
     missed, task = row["side"] == SIDES[0], identifier(row["task"])
+    own = [] if row["task"] in OF_ANY_CLASS else [f"{'' if missed else 'NOT '}present({task})"]
+    if row["criterion"] == NO_CONTEXT:
+        return own[0] if own else None
     if isinstance(fitted, FittedAttribute):
-        return f"{'' if missed else 'NOT '}present({task}) AND ({fitted.criterion.phi})"
+        return " AND ".join([*own, f"({fitted.criterion.phi})"])
     if row["cue"] is None or not isinstance(fitted, FittedCE | FittedContext):
         return None
     cue = identifier(row["cue"])
@@ -219,7 +224,7 @@ def _phi(row: Mapping[str, Any], suite: Suite) -> str | None:
         where = f"area({cue}) {'<' if missed else '>'} {fitted.criterion.beta!r}"
     else:
         where = f"{'NOT ' if missed else ''}present({cue})"
-    return f"{'' if missed else 'NOT '}present({task}) AND {where}"
+    return " AND ".join([*own, where])
 
 
 def _of_context(

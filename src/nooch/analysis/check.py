@@ -19,7 +19,7 @@ from nooch.analysis.confusions import Confusions, find_confusions
 from nooch.analysis.slices import Slices, judged_slices
 from nooch.base.calls import Count, Progress, Seed, Share, checked, no_progress
 from nooch.base.display import DisplayTable
-from nooch.base.errors import Command, InputError, check_one_of, giving, some_of
+from nooch.base.errors import Command, InputError, ParameterError, check_one_of, giving, some_of
 from nooch.base.files import DATASET_MARKER, is_address, write_folder
 from nooch.criteria import CE, Attribute, Context, Gist
 from nooch.criteria.context_fit import no_context
@@ -65,7 +65,8 @@ from nooch.report.answer import Answer, notebook_html
 from nooch.report.images.sources import Sources
 from nooch.report.site.site import write_report
 from nooch.suites import Suite, save_suite
-from nooch.suites.find import NO_CONTEXT, UNSEEN_PAIRS, all_easy, find, unseen_note, unseen_pairs
+from nooch.suites.challenge_set import NO_CONTEXT
+from nooch.suites.find import UNSEEN_PAIRS, all_easy, find, unseen_note, unseen_pairs
 
 _SMALLEST = 1e-300
 
@@ -293,9 +294,9 @@ def check(
         bootstrap: resamples of the scores' intervals; 0 for none. By default 1,000, and 200 for
             more than 20 tasks, which a note mentions.
         stability: resamples for the uncertainty of each context cue; 0 for none.
-        baseline: run that the others are compared with, on the same images in misleading contexts,
-            or its file: everything opens with what got worse and better. Conditions judge it only
-            where they name it.
+        baseline: run that the others are compared with, on the same images in misleading contexts
+            (without any context, on all images), or its file: everything opens with what got worse
+            and better. Conditions judge it only where they name it.
         baselines: score a constant, the prior and only the context.
         slices: search slices.
         captions: files of captions, as for ``nooch captions``, or a column of text, whose words
@@ -359,11 +360,11 @@ def check(
         predicted = predicted_tasks(runs, data.classes, tasks, owner="the dataset", kind="class")
         # classes without predictions are listed as left out
         notes += task_notes(runs, data.classes, "dataset", tasks, all_needed=tasks is not None)
-        criteria, reasons = (
-            (all_easy(data), [_ANY_CLASS]) if OBJECT in predicted
-            else _criteria(data, criterion, CE(alpha=alpha, beta=beta), alone=phi is None)
-        )  # fmt: skip
-        criteria = _with_condition(criteria, phi)
+        if OBJECT in predicted:
+            _refuse_of_counts(criterion=criterion, decision=decision)
+        criteria, reasons = _criteria(
+            data, criterion, CE(alpha=alpha, beta=beta), phi, any_class=OBJECT in predicted
+        )
         notes += reasons + data.id_notes
         answers = largest_answers(runs, decision, exclusive=judged.one_label)
         if answers is not runs:
@@ -476,12 +477,35 @@ def _opened(
     return data, place, []
 
 
+def _refuse_of_counts(**given: object) -> None:
+    """Raise ParameterError for a setting of classes that is given with counts of any class."""
+    for name in (name for name, value in given.items() if value is not None):
+        problem = f"`{name}` has no effect on counts of any class"
+        raise ParameterError(problem, where="predictions", give={name: None})
+
+
 def _criteria(
+    data: Dataset, names: Sequence[str] | None, ce: CE, phi: str | None, *, any_class: bool
+) -> tuple[dict[str, Any], list[str]]:
+    """The criteria asked for, or those that the dataset allows, with ``phi``; and notes on what
+    they leave out; ``any_class``: predictions are counts, which have no context.
+    """
+    made: dict[str, Any]
+    made, notes = all_easy(data), [_ANY_CLASS]
+    if not any_class:
+        made, notes = _of_labels(data, names, ce, alone=phi is None)
+    if phi is not None:
+        made = {name: one for name, one in made.items() if name != NO_CONTEXT}
+        made[Attribute.kind] = Attribute(phi)
+    if ce != CE() and CE.kind not in made:
+        notes.append("`alpha` and `beta` have no effect without the criterion ce")
+    return made, notes
+
+
+def _of_labels(
     data: Dataset, names: Sequence[str] | None, ce: CE, *, alone: bool
 ) -> tuple[dict[str, Any], list[str]]:
-    """The criteria asked for, or those that the dataset allows; and what they leave out;
-    ``alone``: no other criterion is given.
-    """
+    """As ``_criteria``, for classes; ``alone``: no other criterion is given."""
     made: dict[str, Any] = {"ce": ce, "context": Context(columns=data.context), "gist": Gist()}
     for name in names or ():
         check_one_of("criterion", name, made, owner="a check")
@@ -517,13 +541,6 @@ def _criteria(
     return made, notes
 
 
-def _with_condition(criteria: dict[str, Any], phi: str | None) -> dict[str, Any]:
-    if phi is None:
-        return criteria
-    given = {name: one for name, one in criteria.items() if name != NO_CONTEXT}
-    return {**given, Attribute.kind: Attribute(phi)}
-
-
 def _with_enough(suite: Suite, split: str, min_hard: int, n_tasks: int) -> tuple[Suite, str]:
     """The suite of the tasks with enough hard images on a side, and what was chosen."""
     hard, what = most_hard(suite), suite.unit_name
@@ -557,11 +574,8 @@ def _compared(
     keys = [(name, task, split) for task in suite.tasks for name in suite.criteria]
     if NO_CONTEXT not in suite.criteria:
         findings = compare_contexts(suite, runs, keys, progress)
-        if judged.baseline is not None:
-            comparison = compare_runs(suite, judged, keys, judged.baseline, progress)
-    elif judged.baseline is not None:
-        problem = "runs are compared on images out of context, and there are none"
-        raise InputError(problem, where="`baseline`", remedy=_CONTEXT)
+    if judged.baseline is not None:
+        comparison = compare_runs(suite, judged, keys, judged.baseline, progress)
     verdicts = judged_contexts([findings]) if CONTEXT in conditions else []
     if comparison is not None and WORSE in conditions:
         verdicts += comparison.judged()

@@ -19,7 +19,7 @@ _SKIPPED = 12
 
 def print_suite(suite: Suite, out: Path, following: str) -> Output:
     """Print a suite that was written, and the next command."""
-    from nooch.suites.find import NO_CONTEXT
+    from nooch.suites.challenge_set import NO_CONTEXT
     from nooch.suites.summary import fit_notes, summary
 
     yield lambda: {"suite": str(out), **summary(suite, with_overlap=False)}

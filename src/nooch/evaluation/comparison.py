@@ -36,6 +36,7 @@ from nooch.evaluation.predictions import Predictions
 from nooch.evaluation.rate_words import Rate, context_words, model_name, percent, started
 from nooch.evaluation.scores import WORSE, ConditionVerdict, verdicts_on_tasks
 from nooch.suites import ChallengeSet, Suite
+from nooch.suites.challenge_set import NO_CONTEXT
 
 CHANGES = ("worse", "better", "unchanged")
 """Verdicts on a run."""
@@ -166,7 +167,8 @@ def compare_runs(
 ) -> RunComparison:
     """Compare errors in misleading contexts with a baseline's on the same images.
 
-    Of a task and side, the first criterion counts that has at least ``SMALLEST`` images (or groups)
+    Without a context, errors on all images are compared. Of a task and side, the first criterion
+    counts that has at least ``SMALLEST`` images (or groups)
     there. The test is McNemar's exact one, for the effective number of images where groups are
     alike, p-values are corrected by Holm (1979) over all runs, tasks and sides, and a run is worse
     or better where the corrected p is at most .05 and Tango's interval excludes 0. An unknown
@@ -202,10 +204,12 @@ def compare_runs(
     few = [readable(task) for task in tasks if not any(task == place[1] for place in rows)]
     places = list(dict.fromkeys((task, split) for _, task, split in keys))
     name, number = printable(baseline), counted(len(rows), "comparison")
-    what = "errors on the same images in misleading contexts"
+    whole = all(criterion == NO_CONTEXT for criterion, _, _ in keys)
+    what = f"errors on the same images{'' if whole else ' in misleading contexts'}"
     notes = [f"compared with {name}: {what}; {number}, corrected by Holm's procedure"]
     if few:
-        what = f"fewer than {SMALLEST} {suite.unit_name} in a misleading context, or no predictions"
+        place = "" if whole else " in a misleading context"
+        what = f"fewer than {SMALLEST} {suite.unit_name}{place}, or no predictions"
         notes.append(f"not compared with {name}: {some_of(few, 12)} ({what})")
     names = [run.run for run in others]
     return RunComparison(_judged([*rows.values()]), baseline, names, places, notes)

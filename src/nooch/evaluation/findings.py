@@ -26,6 +26,7 @@ from nooch.evaluation.predictions import Predictions, positions, predicted_tasks
 from nooch.evaluation.rate_words import Rate, compared, context_words, error_words, in_full
 from nooch.evaluation.scores import CONTEXT, ConditionVerdict, verdicts_on_tasks
 from nooch.suites import ChallengeSet, Suite, as_suite
+from nooch.suites.challenge_set import NO_CONTEXT
 
 SMALLEST = 20
 """Images, or groups of them, in the misleading and in the usual context below which nothing is
@@ -406,8 +407,10 @@ def misleading_contexts(
     suite: Suite, challenge: ChallengeSet
 ) -> list[tuple[str | None, NDArray[np.bool_]]]:
     """Images of a set whose context misleads, bool (n,): by the criterion as a whole (None), then
-    by each of its cues.
+    by each of its cues; all of them if there is no context.
     """
+    if challenge.criterion == NO_CONTEXT:
+        return [(None, np.ones(len(challenge), np.bool_))]
     record = suite.header.criteria[challenge.criterion]
     cues = [cue for cue, _ in record.cues.get(challenge.task, [])]
     misleading: list[tuple[str | None, NDArray[np.bool_]]] = [(None, challenge.hard)]
@@ -423,9 +426,10 @@ def misleading_contexts(
 
 
 def phi_of_set(suite: Suite, challenge: ChallengeSet) -> str | None:
-    """The condition of the set's criterion, if it is an attribute criterion."""
+    """The condition of the set's criterion, if it is an attribute criterion of context."""
     record = suite.header.criteria[challenge.criterion]
-    return record.parameters["phi"] if record.kind == "attribute" else None
+    has_phi = record.kind == "attribute" and challenge.criterion != NO_CONTEXT
+    return record.parameters["phi"] if has_phi else None
 
 
 def _of_set(

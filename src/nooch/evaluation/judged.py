@@ -170,6 +170,7 @@ def judge_runs(
         if run.boxes is not None and data is not None and data.objects is not None
     }
     if not matched or data is None:
+        _refuse_idle(runs, {"threshold": threshold, "iou": None if iou == IOU else iou})
         return JudgedRuns(runs, data, split, notes=notes, baseline=named)
     by_run: RunThresholds = {}
     if threshold == OF_BOXES or (threshold is None and split != "valid"):
@@ -185,6 +186,19 @@ def judge_runs(
     notes = [f"objects are found by boxes that overlap them by {iou:g} (`iou`)", *notes]
     every = as_judged(runs, [*matched.values()], by_run)
     return JudgedRuns(every, data, split, matched, by_run, limit, notes, named)
+
+
+def _refuse_idle(runs: Sequence[Predictions], settings: Mapping[str, object]) -> None:
+    """Raise ParameterError for a setting of boxes that is given where no box is matched."""
+    for name in (name for name, value in settings.items() if value is not None):
+        why, remedy = "the dataset has no objects with boxes", None
+        if any(run.objects is not None for run in runs):
+            why = "image_metrics are counts of boxes that val has chosen and matched"
+            remedy = "{}; val takes it as conf" if name == "threshold" else None
+        elif all(run.boxes is None for run in runs):
+            why = "the predictions have no boxes"
+        problem = f"`{name}` has no effect: {why}"
+        raise ParameterError(problem, where="predictions", remedy=remedy, give={name: None})
 
 
 def as_judged(

@@ -12,13 +12,14 @@ from nooch.base.words import CAPTIONED, plural, printable, readable, with_articl
 from nooch.criteria.phi import condition_texts
 from nooch.data.any_class import FALSE_BOX
 from nooch.data.table_schema import OF_ANY_CLASS
+from nooch.suites.challenge_set import NO_CONTEXT
 
 _LARGEST_RATIO = 20
 _LEAST_RATIO = 1.1
 """Ratios of rates above and below which a sentence has only the rates."""
 _UNNAMED = {
-    "answers", "logits", "model", "output", "outputs", "prediction", "predictions", "preds",
-    "probabilities", "results", "scores",
+    "answers", "image_metrics", "logits", "model", "output", "outputs", "prediction", "predictions",
+    "preds", "probabilities", "results", "scores",
 }  # fmt: skip
 """Names of files of predictions that do not name a model."""
 
@@ -101,14 +102,15 @@ def objects_of(row: Mapping[str, Any]) -> str:
 
 def claims_in(row: Mapping[str, Any], where: str) -> str:
     """Words for what is claimed: "cars in images with a road but no car"; if an image has one
-    label "malignant in images from GE scanners that are not malignant".
+    label "malignant in images from GE scanners that are not malignant". ``where``: "" for all.
     """
-    task = readable(row["task"])
+    task, images = readable(row["task"]), f"images {where}".rstrip()
     if row["one_label"]:
-        return f"{task} in images {where} that are not {task}"
+        return f"{task} in {images} that are not {task}"
     if task == FALSE_BOX:
-        return f"{plural(task)} in images {where}"
-    return f"{plural(task)} in images {where} but no {task}"
+        return f"{plural(task)} in {images}"
+    without = f"but no {task}" if where else f"without {with_article(task)}"
+    return f"{plural(task)} in {images} {without}"
 
 
 def false_box_words(row: Mapping[str, Any]) -> str:
@@ -151,6 +153,8 @@ def context_words(row: Mapping[str, Any]) -> tuple[str, str, str]:
     elif row.get("phi"):
         where = phi_words(row["phi"])
         usual, other = ("elsewhere", where) if missed else (where, "elsewhere")
+    elif criterion == NO_CONTEXT:
+        usual = other = ""
     elif criterion == "gist":
         usual, other = "whose captions suggest it", "whose captions do not suggest it"
     elif criterion in ("ce", "context"):
@@ -160,7 +164,7 @@ def context_words(row: Mapping[str, Any]) -> tuple[str, str, str]:
         usual, other = (f"{word} the context {criterion} expects" for word in ("in", "outside"))
     if not missed:
         return claims_in(row, usual), usual, other
-    return f"{objects_of(row)} {other}", other, usual
+    return f"{objects_of(row)} {other}".rstrip(), other, usual
 
 
 def in_full(sentence: str, rates: Sequence[Rate], detail: str) -> str:

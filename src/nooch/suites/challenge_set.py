@@ -27,6 +27,8 @@ ROWS: dict[str, Any] = {
 
 CELLS = ("hard_positive", "hard_negative", "easy_positive", "easy_negative")
 """The four parts of a challenge set, by label and verdict."""
+NO_CONTEXT = "no context"
+"""Name of the criterion of labels that contain no context: no image is hard."""
 
 
 def cell_codes(labels: NDArray[np.bool_], hard: NDArray[np.bool_]) -> NDArray[np.intp]:

@@ -48,7 +48,7 @@ from nooch.criteria.cue_stability import cue_stability
 from nooch.criteria.exact_sums import presence_of
 from nooch.data import Dataset, ImageNames, as_dataset
 from nooch.data.part_files import Header
-from nooch.suites.challenge_set import ChallengeSet
+from nooch.suites.challenge_set import NO_CONTEXT, ChallengeSet
 from nooch.suites.label_overlay import OverlaySource, read_label_overlay
 from nooch.suites.search import (
     TYPES,
@@ -191,9 +191,6 @@ def intermediate_folder(target: Path, what: str, header: Header | None, content:
 _ReadSet = Callable[[str, str, str], ChallengeSet]
 
 _DOING = "running nooch find for this suite"
-
-NO_CONTEXT = "no context"
-"""Name of the criterion of labels that contain no context: no image is hard."""
 
 
 def all_easy(data: Dataset) -> dict[str, Fitted]:

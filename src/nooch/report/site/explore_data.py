@@ -20,7 +20,7 @@ from nooch.report.images.choice import UNKNOWN, TaskView, labels_of
 from nooch.report.images.drawn_boxes import DrawnBoxes
 from nooch.report.images.thumbnails import SplitImages
 from nooch.suites import ChallengeSet, Suite
-from nooch.suites.find import NO_CONTEXT
+from nooch.suites.challenge_set import NO_CONTEXT
 from nooch.suites.sweep import ALPHAS, BETAS, POOLED, TAUS, area_sums, hard_sums, sweep_thresholds
 
 # what ends a script element or a line of a script in the middle of a text

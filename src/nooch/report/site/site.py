@@ -243,7 +243,8 @@ class _ReportContent:
         """The runs with boxes, matched to the dataset's objects, a baseline last."""
         data, split = self.sources.data, self.sources.of_split
         given = self.sources.predictions
-        if data is None or not self.sources.outputs:
+        with_boxes = any(run.boxes is not None for run in self.sources.outputs)
+        if data is None or not with_boxes or data.objects is None:
             return []
         if not isinstance(given, JudgedRuns):
             try:
