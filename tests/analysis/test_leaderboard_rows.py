@@ -15,6 +15,7 @@ from refusals import fails
 
 import nooch
 from nooch.analysis.leaderboard import leaderboard
+from nooch.base.errors import ParameterError
 from nooch.evaluation.captions import score_captions
 
 ROOT = Path(__file__).parents[2]
@@ -111,12 +112,22 @@ def test_the_workflow_makes_the_pages_and_refuses_bad_rows(tmp_path):
         shutil.rmtree(bad)
 
 
-def test_answers_to_a_list_of_the_suite_name_it():
+def test_answers_to_a_list_of_the_suite_name_it(tmp_path, monkeypatch):
     """All questions of nooch-pope are more than one list; the remedy is the list answered."""
     fails(lambda: leaderboard(ROWS / "nooch-pope", suite="nooch-pope"),
           "pass questions='adversarial'")  # fmt: skip
     table = leaderboard(ROWS / "nooch-pope", suite="nooch-pope", questions="adversarial").table
     assert set(table["n"]) == {3000}
+    # a file of that name is another reading, which is asked for by its path
+    monkeypatch.chdir(tmp_path)
+    rows = nooch.load_suite("nooch-pope").question_lists["adversarial"]
+    shown = pl.concat_str(pl.lit("Is there a "), "task", pl.lit(" in the image?"))
+    questions = rows.select(image="image_id", text=shown).with_columns(pl.col("image").cast(str))
+    questions.write_ndjson("adversarial")
+    text = fails(lambda: leaderboard(ROWS / "nooch-pope", suite="nooch-pope",
+                                     questions="adversarial"),
+                 "is a list of the suite and a file", kind=ParameterError)  # fmt: skip
+    assert f"questions='{tmp_path / 'adversarial'}'" in text
 
 
 def test_a_sentence_that_is_cut_off_is_not_read(tmp_path):

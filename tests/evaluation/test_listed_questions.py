@@ -236,6 +236,13 @@ def test_three_files_are_one_model(pope, tmp_path, run_cli, monkeypatch):
         assert f"POPE, {name}: accuracy" in line
         assert f"F1 {f1:.1f}%" in line
         assert "(3,000 questions)" in line
+    named = "files of one model, by their names: mine_random.jsonl to random, mine_popular.jsonl"
+    assert named in " ".join(found["notes"])
+    # a column that says otherwise is not overruled by a name
+    odd = [{**row, "category": "random"} for row in llava(rows_of(pope, "popular"))]
+    written(tmp_path, odd, "mine_popular.jsonl")
+    ran = run_cli("evaluate nooch-pope mine_random.jsonl mine_popular.jsonl")
+    ran.refused("of random by its column category, and of popular by its name")
     # files of different models are not parts of one
     written(tmp_path, llava(rows_of(pope, "random")), "yours_random.jsonl")
     assert run_cli("evaluate nooch-pope mine_popular.jsonl yours_random.jsonl").code

@@ -161,11 +161,16 @@ def asked_questions(
     suite: Suite, splits: Sequence[str], questions: str | Path | None
 ) -> pl.DataFrame:
     """The questions of a file, or of a list of the suite, numbered as there; else those that are
-    drawn by default.
+    drawn by default. Raises ParameterError for a name of both.
     """
     pairs = suite.question_lists.get(str(questions))
-    if questions is not None and (pairs is None or Path(questions).exists()):
+    if questions is not None and pairs is None:
         return read_questions(questions, suite)[0]
+    if questions is not None and (file := Path(questions).absolute()).exists():
+        raise ParameterError(
+            "is a list of the suite and a file", where=f"`questions` {questions}",
+            remedy="{} for the file; for the list, rename the file", give={"questions": str(file)},
+        )  # fmt: skip
     drawn = question_frame(draw_questions(suite, suite.select_keys(splits=splits), Draw()))
     if pairs is None:
         return drawn

@@ -16,7 +16,12 @@ from nooch.data.table_files import unpacked_stem
 from nooch.evaluation.answer_files import RawAnswers, read_raw_answers
 from nooch.evaluation.answer_rules import RULES, TOLERANT, read_verdicts
 from nooch.evaluation.answer_words import AskedQuestion
-from nooch.evaluation.listed_questions import listed_pairs, listed_questions, without_category
+from nooch.evaluation.listed_questions import (
+    CATEGORIES,
+    listed_pairs,
+    listed_questions,
+    without_category,
+)
 from nooch.suites import Suite
 from nooch.suites.questions import (
     Draw,
@@ -229,12 +234,18 @@ def _read_parts(
     reads = [read_raw_answers(part, answers, known) for part in parts]
     if len(reads) == 1:
         return reads[0], next(iter(parts))
-    frames = [
-        read.frame.with_columns(category=pl.lit(category))
-        for read, category in zip(reads, parts.values(), strict=True)
-    ]
+    frames = []
+    for read, (part, category) in zip(reads, parts.items(), strict=True):
+        own = read.frame["category"].drop_nulls().str.to_lowercase()
+        if (other := own.filter(own.is_in(CATEGORIES) & (own != category))).len():
+            problem = f"answers questions of {other[0]} by its column category, and of {category}"
+            raise InputError(f"{problem} by its name", where=part, remedy="rename the file")
+        frames.append(read.frame.with_columns(category=pl.lit(category)))
     frame = pl.concat(frames, how="vertical_relaxed")
-    return reads[0]._replace(frame=frame), next(iter(parts))
+    of_each = ", ".join(f"{part.name} to {category}" for part, category in parts.items())
+    note = f"{reads[0].note}; " if reads[0].note else ""
+    note += f"files of one model, by their names: {of_each}"
+    return reads[0]._replace(frame=frame, note=note), next(iter(parts))
 
 
 def _once(raw: pl.DataFrame, keys: pl.DataFrame, path: str | Path) -> tuple[pl.Series, str]:
