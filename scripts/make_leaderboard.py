@@ -7,20 +7,27 @@ VLMEvalKit, three of captions of AMBER and nine of COCO). A row has none of a fi
 what they mean: for each question yes, no or nothing, for each image the names of the things that
 its caption mentions. Keeps rows of others; the same input gives the same bytes, given the same
 pyarrow.
+
+    python scripts/make_leaderboard.py --site site
+
+writes the index of the pages that `nooch leaderboard` wrote below that folder.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import jinja2
 import polars as pl
 import yaml
 from make_nooch_words import write  # type: ignore[import-not-found]
 
+from nooch.analysis.leaderboard import Leaderboard
 from nooch.base.files import sha256_of
 from nooch.base.words import readable
 from nooch.evaluation.answers import read_answers
@@ -33,6 +40,29 @@ sys.path.append(str(ROOT / "examples"))
 from mitigations import DECODINGS, MODELS, TUNED, named  # noqa: E402
 
 POPE, AMBER, COCO = "nooch-pope", "nooch-amber", "nooch-opera"
+ABOUT = {
+    POPE: "Answers to POPE's adversarial questions",
+    AMBER: "Captions of AMBER's images",
+    COCO: "Captions of 499 images of COCO",
+}
+_INDEX = """\
+<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>Leaderboards</title>
+<link rel="stylesheet" href="{{ boards[0][0] }}/assets/style.css">
+<main>
+<h1>Who sees what is not there?</h1>
+<p class="lead">Vision-language models, by how often they say yes to an absent object where the \
+context suggests it.</p>
+{% for board, about, n, sentence in boards %}
+<h2><a href="{{ board }}/index.html">{{ board }}</a></h2>
+<p>{{ about }}; {{ n }} models. {{ sentence }}</p>
+{% endfor %}
+</main>
+</html>
+"""
 NOTHING = "nothing"
 """The caption of an image that mentions no task; an empty one would be a missing answer."""
 OPERA = {
@@ -112,15 +142,33 @@ def make(data: Path, out: Path) -> None:
         (target / "model.yaml").write_text(text, encoding="utf-8")
 
 
+def index(site: Path) -> None:
+    """Write the index of a folder of pages."""
+    boards = []
+    for file in sorted(site.glob("[!.]*/leaderboard.json")):
+        content, board = json.loads(file.read_text(encoding="utf-8")), file.parent.name
+        rows = pl.DataFrame(content["models"], infer_schema_length=None)
+        about = ABOUT.get(board, "Answers to its questions, or captions of its images")
+        boards.append((board, about, len(rows), Leaderboard(rows, content["settings"]).sentence))
+    page = jinja2.Environment(autoescape=True, trim_blocks=True).from_string(_INDEX)
+    (site / "index.html").write_text(page.render(boards=boards) + "\n", encoding="utf-8")
+
+
 def main() -> None:
-    """Make all rows."""
+    """Make all rows, or the index of their pages."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("data", type=Path, help="folder with the folders named above")
+    parser.add_argument("data", type=Path, nargs="?", help="folder with the folders named above")
+    parser.add_argument("--site", type=Path, help="folder of pages")
     parser.add_argument("--out", type=Path, default=ROOT / "leaderboard", help="folder to write")
     options = parser.parse_args()
-    make(options.data, options.out)
+    if options.site is not None:
+        index(options.site)
+    elif options.data is None:
+        parser.error("give DATA or --site")
+    else:
+        make(options.data, options.out)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -77,6 +78,7 @@ def workflow(folder):
 
 def test_the_workflow_makes_the_pages_and_refuses_bad_rows(tmp_path):
     shutil.copytree(ROWS, tmp_path / "leaderboard")
+    (tmp_path / "scripts").symlink_to(ROOT / "scripts")
     code, said = workflow(tmp_path)
     assert code == 0, said
     index = (tmp_path / "site" / "index.html").read_text()
@@ -84,6 +86,7 @@ def test_the_workflow_makes_the_pages_and_refuses_bad_rows(tmp_path):
         assert f'href="{board}/index.html"' in index
         table = pl.read_csv(tmp_path / "site" / board / "leaderboard.csv")
         assert len(table) == n
+        assert re.search(rf"{n} models. Least often: {re.escape(table['name'][0])} \(\d", index)
         assert set(table["license"]) <= {"MIT", "Apache-2.0"}
         page = (tmp_path / "site" / board / "index.html").read_text()
         assert page.count("tied with above") == (table["p"] > 0.05).sum() > 0
