@@ -14,7 +14,7 @@ from functools import cache, lru_cache
 
 from nooch.base.words import plural, readable, words_of
 from nooch.evaluation.clauses import LANGUAGES, Clause, Language, Stance, language_words, plain_text
-from nooch.evaluation.vocabulary import COCO, is_modifier, load_vocabulary
+from nooch.evaluation.vocabulary import COCO, KINDS, is_modifier, load_vocabulary
 
 _VOWELS = "aeo"
 _NEXT_TURN = re.compile(r"\n[ \t]{0,8}[*#]{0,4}(?:question|user|human|q) ?:")
@@ -22,6 +22,9 @@ _NEXT_TURN = re.compile(r"\n[ \t]{0,8}[*#]{0,4}(?:question|user|human|q) ?:")
 _LABEL = re.compile(
     r"(?<![^\W_])(answer|antwort|réponse|respuesta|odpowiedź)"
     r"(?:[\"'*]{0,4} {0,2}[:：]|[ *]{0,4}\n)"
+)
+_IS_A = re.compile(
+    r"(?:it|that|this|(?:the|this|that) (\w+)) (?:is|s|appears to be|seems to be) an? "
 )
 _BEFORE_LABEL = re.compile(r"(?:^|[\n.!?{,#*>\"])\W{0,8}(?:the )?(?:final |correct )?$")
 
@@ -95,7 +98,7 @@ class AnswerWords:
     def _stated(self, clause: Clause, letters: bool) -> bool | None:
         """Meaning of a clause by a word for yes or no at its start; it may lead up to that."""
         language, words, at = self.language, clause.words, 0
-        if language.holds("uncertain", words):
+        if clause.hedged:
             return None
         while lead := language.length("lead", words, at):
             at += lead
@@ -127,9 +130,11 @@ class AnswerWords:
         if the answer names nothing else.
         """
         language, words = self.language, clause.words
-        if language.holds("uncertain", words):
+        if clause.hedged:
             return
-        stated = any(
+        if asked.is_another(words):
+            yield False
+        stated = _IS_A.match(" ".join(words)) is not None or any(
             language.length("present", words, at)
             for at, stance in enumerate(clause.stances)
             if stance is Stance.STATED
@@ -145,17 +150,31 @@ class AnswerWords:
     def _pronouns(self, words: Sequence[str], only: bool) -> list[tuple[int, int, bool]]:
         """Places of words that may stand for the object, in a clause that names nothing."""
         lists = self.language.lists
-        seen = [*lists.pronoun, *(lists.generic if only else ())]
-        at = next((n for n, word in enumerate(words) if word in seen), None)
+        seen = {*lists.pronoun, *(lists.generic if only else ())}
+        # "any" stands for the object, but neither "any image" nor "no one"
+        at = next(
+            (
+                n for n, (word, after) in enumerate(zip(words, [*words[1:], ""], strict=True))
+                if word in seen and after not in lists.views
+                and not self.language.length("nobody", words, max(n - 1, 0))
+            ),
+            None,
+        )  # fmt: skip
         if at is None or {*words} - self.language.known:
             return []
         told = any(self.language.holds(name, words) for name in ("present", "visible", "absent"))
         return [(at, at + 1, True)] if told else []
 
     def _is_bare(self, clause: Clause, start: int, end: int) -> bool:
-        """True if a clause is an object with its article or number: "Two red cars."."""
-        first = clause.words[0] in self.language.lists.new and clause.words[0] != "the"
-        return first and 1 <= start <= 3 and end == len(clause.words) and not clause.label
+        """True if a clause is an object with its article or number, or begins with it: "Two red
+        cars.", "Two cars are waiting", "Cars on a street".
+        """
+        lists, words = self.language.lists, clause.words
+        first = 1 <= start <= 3 and words[0] in lists.new and words[0] != "the"
+        goes_on = end < len(words) and words[end] in lists.ends
+        if clause.label or not (first or start == 0):
+            return False
+        return goes_on or (first and end == len(words))
 
     def _is_foreign(self, clauses: Sequence[Clause], words: set[str]) -> bool:
         """True if a word for yes or no also is one of another language, and the rest is in that:
@@ -203,6 +222,19 @@ class _Object:
         """True if words name an object of the vocabulary, but not this one."""
         owners = {owner for _, _, owner in load_vocabulary(COCO).places(words)} - {None}
         return self.owner is not None and bool(owners) and not [*self.places(words)]
+
+    def is_another(self, words: Sequence[str]) -> bool:
+        """True if words name another thing of the object's kind as what is there: "the animal
+        is a cat" is not about a dog.
+        """
+        said = _IS_A.match(" ".join(words))
+        if said is None or [*self.places(words)]:
+            return False
+        owners = {owner for _, _, owner in load_vocabulary(COCO).places(words)}
+        return any(
+            self.owner in names and said[1] in {None, kind} and owners & {*names}
+            for kind, names in KINDS.items()
+        )
 
     def places(self, words: Sequence[str]) -> Iterator[tuple[int, int, bool]]:
         """Start and end of the object in words, in order and adjacent, and whether all of its kind

@@ -31,9 +31,10 @@ _NOT = re.compile(
     r"n?['’]?t\b"
 )
 _SPECIAL = re.compile(
-    r"<?\|[^\s<>|]{1,40}\|>?|</?[^\s<>]{1,40}>|\[/?[A-Z_]{2,20}\]|\\[nrt](?![a-z])|[▁ĠĊ]"
+    r"<?\|[^\s<>|]{1,40}\|>?|</?(?!(?:yes|no)>)[^\s<>]{1,40}>|\[/?[A-Z_]{2,20}\]|\\[nrt](?![a-z])|[▁ĠĊ]"
 )
 """Special tokens, tags, and the blanks and ends of lines of tokenizers."""
+_LIKE = re.compile(r"\b-(?=(?:like|shaped|themed|sized)\b)")
 _LATEX = re.compile(r"\\[a-zA-Z]+")
 _NO_VERBS = {"thing", "nothing", "anything", "something", "dining", "parking"}
 _MOST_LISTED = 5
@@ -54,6 +55,7 @@ class WordLists(msgspec.Struct, forbid_unknown_fields=True):
     alone_negative: list[str] = []
     lead: list[str] = []
     negation: list[str] = []
+    nobody: list[str] = []
     absent: list[str] = []
     visible: list[str] = []
     present: list[str] = []
@@ -63,6 +65,8 @@ class WordLists(msgspec.Struct, forbid_unknown_fields=True):
     short_negative: list[str] = []
     ignored: list[str] = []
     uncertain: list[str] = []
+    alike: list[str] = []
+    views: list[str] = []
     concord: bool = False
     alternatives: list[str] = []
     joins: list[str] = []
@@ -87,14 +91,15 @@ class Stance(Enum):
 
 @dataclass(frozen=True)
 class Clause:
-    """A clause: its words, the stance of each, whether a question contains it, and whether a colon
-    follows.
+    """A clause: its words, the stance of each, whether a question contains it, whether a colon
+    follows, and whether it is hedged.
     """
 
     words: Sequence[str]
     stances: Sequence[Stance]
     asked: bool = False
     label: bool = False
+    hedged: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,8 +163,9 @@ class Language:
                 listed = goes_on and self._is_listed(words, mark)
                 noun, stances = False, list[Stance]()
                 for number, some in enumerate(filter(None, self._between_breaks(words))):
-                    stances, noun = self._stances(some, listed and not number)
-                    made.append(Clause(some, stances, asked, bool({":", "="} & {*mark})))
+                    stances, noun, hedged = self._stances(some, listed and not number)
+                    label = bool({":", "="} & {*mark})
+                    made.append(Clause(some, stances, asked, label, hedged))
                 goes_on = mark == "," and noun and stances[-1:] == [Stance.DENIED]
         return made
 
@@ -183,32 +189,42 @@ class Language:
             at += size or 1
         yield words[start:]
 
-    def _stances(self, words: Sequence[str], denied: bool) -> tuple[list[Stance], bool]:
-        """The stance of each word of a clause, and whether the last negation has its noun."""
-        stance, noun, at, out = (
-            Stance.DENIED if denied else Stance.STATED,
-            denied,
-            0,
-            list[Stance](),
-        )
+    def _stances(self, words: Sequence[str], denied: bool) -> tuple[list[Stance], bool, bool]:
+        """The stance of each word of a clause, whether the last negation has its noun, and whether
+        there is a hedge.
+        """
+        stance, out = (Stance.DENIED if denied else Stance.STATED), list[Stance]()
+        noun, hedged, at = denied, False, 0
         while at < len(words):
             size = 1
             if skipped := self.length("ignored", words, at):
                 size = skipped
-            elif hedge := self.length("uncertain", words, at):
-                size, stance = hedge, Stance.OPEN
+            elif hedge := self._hedge(words, at):
+                size, stance, hedged = hedge, Stance.OPEN, True
+            elif like := self.length("alike", words, at):
+                # "nothing that looks like a dog" denies it
+                size, hedged = like, hedged or stance is not Stance.DENIED
+                stance = stance if stance is Stance.DENIED else Stance.OPEN
             elif end := self._end_of_denial(words, at):
                 if self._of_subject(words, at, end, out):
                     size, stance = end - at, Stance.NEXT_TO
                 elif size := self.length("negation", words, at):
-                    stance, noun = self._denied(words, at, stance), False
+                    stance = self._denied(words, at, stance)
+                    noun = bool(self.length("nobody", words, at))
                 else:
                     size = 1
             elif stance is not Stance.OPEN:
                 stance, noun = self._next(words, at, stance, noun)
             out += [stance] * size
             at += size
-        return out, noun
+        return out, noun, hedged
+
+    def _hedge(self, words: Sequence[str], at: int) -> int:
+        """Words of a hedge at a position, which is none within a longer negation: "unable to tell",
+        but not "unable to see".
+        """
+        size = self.length("uncertain", words, at)
+        return size if size >= self.length("negation", words, at) else 0
 
     def _end_of_denial(self, words: Sequence[str], at: int) -> int:
         """End of a denial at a position: of a negation, with "visible" and the like if that
@@ -255,7 +271,7 @@ class Language:
         )
 
     def _is_one(self, words: Sequence[str], at: int) -> bool:
-        """True for a pronoun in place of a noun: "no one is", but "not one dog"."""
+        """True for a pronoun in place of a noun: "not one is", but "not one dog"."""
         after = words[at + 1] if at + 1 < len(words) else ""
         return words[at] in self.lists.pronoun and (not after or after in self.known)
 
@@ -324,8 +340,10 @@ def _loaded(path: Path) -> Language:
 
 
 def plain_text(text: str) -> str:
-    """Small letters without special tokens, LaTeX and Markdown, contractions spelled out."""
+    """Small letters without special tokens, LaTeX and Markdown; contractions spelled out, and
+    "bench-like" one word, which names no bench.
+    """
     plain = unicodedata.normalize("NFKC", _SPECIAL.sub("\n", text)).casefold()
-    plain = _LATEX.sub(" ", plain)
+    plain = _LATEX.sub(" ", _LIKE.sub("", plain))
     plain = re.sub(r"[*_`#~]", " ", plain).replace("cannot", "can not")
     return _NOT.sub(r"\1 not", plain)

@@ -147,9 +147,22 @@ def load_vocabulary(source: str | Path, tasks: Sequence[str] = ()) -> Vocabulary
     return _chair_vocabulary(path) if path.suffix.lower() == ".txt" else _loaded(path)
 
 
-_ANIMALS = frozenset(
-    ("bird", "cat", "dog", "horse", "sheep", "cow", "elephant", "bear", "zebra", "giraffe")
-)
+KINDS = {
+    "animal": [
+        "bird",
+        "cat",
+        "dog",
+        "horse",
+        "sheep",
+        "cow",
+        "elephant",
+        "bear",
+        "zebra",
+        "giraffe",
+    ],
+    "vehicle": ["bicycle", "car", "motorcycle", "airplane", "bus", "train", "truck", "boat"],
+}
+"""Words for things of COCO of one kind, which exclude each other in "the animal is a cat"."""
 _CHAIR_OTHER = ("baby animal", "adult animal", "baby cub", "adult cub", "home plate", "train track")
 
 
@@ -165,7 +178,7 @@ def _chair_vocabulary(path: Path) -> Vocabulary:
         raise InputError(problem, where=path, allowed=allowed, remedy=remedy)
     mentions = {words[0]: words for words in listed if words}
     owner = {word: name for name, words in mentions.items() for word in words}
-    pairs = [f"{age} {word}" for age in ("baby", "adult") for word in sorted(_ANIMALS)]
+    pairs = [f"{age} {word}" for age in ("baby", "adult") for word in sorted(KINDS["animal"])]
     for phrase in (*pairs, "passenger jet", "passenger train", "toilet seat"):
         first, _, word = phrase.partition(" ")
         if name := owner.get("toilet" if first == "toilet" else word):
