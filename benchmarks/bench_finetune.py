@@ -39,10 +39,9 @@ from nooch.models.devices import choose_device
 from nooch.models.images import IMAGENET
 from nooch.models.networks import Backbones, backbones
 from nooch.training.epoch_batches import BatchHooks
-from nooch.training.network_pass import NetworkPass
+from nooch.training.network_pass import NetworkPass, Target
 from nooch.training.network_settings import TuneSettings
 from nooch.training.objectives import ERM, TrainingCounts
-from nooch.training.targets import Target
 
 # what a GPU and a CPU can do in a minute or two
 SIZES = {"cuda": (321, "config:resnet-50", 32), "cpu": (96, "config:resnet-18", 8)}

@@ -29,8 +29,7 @@ import nooch
 from nooch.base.split_plan import SplitPlan
 from nooch.data.importing.import_dataset import with_split
 from nooch.data.objects import BOX, needed_objects
-from nooch.evaluation.boxes.effects import box_effects
-from nooch.evaluation.boxes.matched import KINDS, MatchedRun
+from nooch.evaluation.boxes.matched import KINDS, MatchedRun, box_effects
 from nooch.evaluation.boxes.matching import Boxes, Detections
 from nooch.evaluation.context_rates import context_rates
 from nooch.evaluation.differences import paired

@@ -103,8 +103,8 @@ def derived(objective, logits, labels, environments):
 def trained(source, pixels, y, n_train, *, cue=None, size=None, **changes):
     """A network of one pass for ``car``, and its logits of the rows after ``n_train``."""
     from nooch.models.networks import backbones
+    from nooch.training.network_pass import Target
     from nooch.training.network_settings import TuneSettings
-    from nooch.training.targets import Target
 
     settings = TuneSettings(**{"lr": 0.05, "batch": 16, "epochs": 1, **changes})
     rows = {"train": np.arange(n_train), "valid": np.arange(n_train, len(y))}

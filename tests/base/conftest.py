@@ -5,8 +5,9 @@ from download_server import BODY, ZIP, left, remote, remote_zip, serving
 from refusals import fails
 from waiting import HANGS
 
-from nooch.base.download import Collection, Patience, download
+from nooch.base.download import Collection, download
 from nooch.base.errors import DownloadError
+from nooch.base.http import Patience
 
 
 @pytest.fixture

@@ -19,8 +19,9 @@ from nooch.base.errors import DownloadError, OutputError
 SCRIPT = """
 import sys
 import msgspec
-from nooch.base.download import Collection, Patience
-import nooch.base.download.downloads as downloading
+from nooch.base.download import Collection
+from nooch.base.http import Patience
+import nooch.base.download as downloading
 
 wanted = msgspec.json.decode(sys.argv[1].encode(), type=Collection)
 downloading.collection = lambda *_, **__: wanted

@@ -336,7 +336,7 @@ def test_a_folder_that_cannot_be_made(served, fetched, root, tmp_path):
 
 
 def test_progress_counts_bytes_and_files(served, fetched, monkeypatch):
-    monkeypatch.setattr("nooch.base.download.downloads.LARGE", 1000)
+    monkeypatch.setattr("nooch.base.download.LARGE", 1000)
     calls = []
     fetched(served(cut(2_000_000)), progress=lambda *what: calls.append(what))
     assert calls[0] == ("files", 0, 1)

@@ -10,10 +10,9 @@ from refusals import fails
 from small_world import contents
 
 from nooch.base import disk, files
-from nooch.base.disk import locked
+from nooch.base.disk import locked, own_folder
 from nooch.base.errors import OutputError
 from nooch.base.files import SUITE_MARKER, check_output, write_folder
-from nooch.base.own_folders import own_folder
 from nooch.base.work_folder import held, remove_folder, remove_leftovers, work_folder
 
 

@@ -10,9 +10,8 @@ import polars as pl
 import pytest
 from refusals import fails
 
-from nooch.base.disk import locked
+from nooch.base.disk import locked, own_folder
 from nooch.base.errors import InputError, OutputError
-from nooch.base.own_folders import own_folder
 from nooch.base.work_folder import Steps, check_space, held, key_of, remove_leftovers, work_folder
 
 

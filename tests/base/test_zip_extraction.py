@@ -13,8 +13,8 @@ import pytest
 from download_server import left, zipped
 from refusals import fails
 
-from nooch.base.download import unpack
 from nooch.base.errors import InputError, OutputError
+from nooch.base.zips import unpack
 
 FILES = {
     "annotations/a.json": b"a" * 1000,

@@ -61,7 +61,7 @@ def known(monkeypatch, server):
             next="nooch import coco-stuff {root} DATASET",
         )
 
-    monkeypatch.setattr("nooch.base.download.downloads.collection", collection)
+    monkeypatch.setattr("nooch.base.download.collection", collection)
     return asked
 
 
@@ -117,7 +117,7 @@ def test_progress_on_a_terminal(known, server, run_cli, monkeypatch):
 
     told = []
     monkeypatch.setattr(downloading, "show_progress", lambda *what: told.append(what))
-    monkeypatch.setattr("nooch.base.download.downloads.LARGE", 10**6)
+    monkeypatch.setattr("nooch.base.download.LARGE", 10**6)
     server.put("/file.bin", BODY, cut(1_000_000))
     run_cli("download coco-stuff root --images --format json").ok()
     assert told[0] == ("files", 0, 3)
@@ -134,7 +134,7 @@ IMAGES = ["000000000009.jpg", "COCO_val2014_000000000042.jpg", "000000000139.jpg
 @pytest.fixture
 def coco_server(monkeypatch, server):
     """COCO's server, which has two images, and then a third."""
-    from nooch.base.download import downloads
+    from nooch.base import download as downloads
 
     catalog = downloads._catalog()
     catalog["mirrors"]["coco"] = [server.url("/a/"), server.url("/b/")]

@@ -27,7 +27,7 @@ from pycocotools import mask
 
 from nooch.base.engines import LocalEngine
 from nooch.base.errors import InputError
-from nooch.data.readers.coco.masks import run_lengths
+from nooch.data.readers.coco.decoder import run_lengths
 
 
 def _read(documents, folder):

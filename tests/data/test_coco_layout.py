@@ -10,7 +10,7 @@ from download_server import zipped
 from PIL import Image
 from refusals import fails
 
-from nooch.base.download import unpack
+from nooch.base.zips import unpack
 from nooch.data.readers.coco.layout import find_coco, find_split
 from nooch.data.readers.contract import read
 

@@ -14,7 +14,7 @@ import nooch
 from nooch.base.errors import ParameterError
 from nooch.criteria import Attribute
 from nooch.data import Dataset, load_dataset, save_dataset
-from nooch.data.importing.image_properties import image_properties
+from nooch.data.importing.attributes import image_properties
 from nooch.data.readers import image_files
 from nooch.data.table_schema import PROPERTIES
 from nooch.report.images.thumbnails import Wanted, draw_pictures

@@ -12,7 +12,7 @@ from scipy.stats import binom
 from nooch.base.errors import InputError, ParameterError
 from nooch.data.readers.cocostuff import COCOSTUFF
 from nooch.scenes import default_text, load_world
-from nooch.scenes.captions import describe
+from nooch.scenes.generator import describe
 from nooch.scenes.images import Item, draw_image, draw_presence
 from nooch.scenes.sprites import THINGS
 from nooch.scenes.textures import STUFF

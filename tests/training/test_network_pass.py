@@ -14,10 +14,9 @@ from nooch.models.caches.pixels import build_pixels
 from nooch.models.networks import backbones, read_features, read_logits
 from nooch.training.block_sgd import Descent
 from nooch.training.epoch_batches import BatchHooks
-from nooch.training.network_pass import NetworkPass, NetworkTrainer
+from nooch.training.network_pass import NetworkPass, NetworkTrainer, Target
 from nooch.training.network_settings import TuneSettings
 from nooch.training.objectives import losses
-from nooch.training.targets import Target
 
 torch = pytest.importorskip("torch", reason="torch is not installed (nooch[train])")
 pytest.importorskip("transformers", reason="transformers is not installed (nooch[train])")

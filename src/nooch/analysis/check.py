@@ -26,8 +26,8 @@ from nooch.criteria.context_fit import no_context
 from nooch.data import ALL, Dataset, load_dataset, parquet_bytes
 from nooch.data.any_class import OBJECT
 from nooch.data.dataset import no_dataset
+from nooch.data.importing.attributes import measured
 from nooch.data.importing.broken_images import LIST
-from nooch.data.importing.image_properties import measured
 from nooch.data.importing.import_dataset import import_dataset
 from nooch.data.importing.recognition import recognize
 from nooch.data.importing.table_roles import HINTS, Hints, refuse_hints

@@ -23,7 +23,7 @@ from nooch.criteria.conditions import ImageCondition, ImageConditions
 from nooch.criteria.phi import identifier
 from nooch.criteria.presences import fold_numbers
 from nooch.data import Dataset, as_dataset
-from nooch.data.importing.image_properties import measured
+from nooch.data.importing.attributes import measured
 from nooch.data.splits import unit_names, unit_numbers
 from nooch.data.table_files import write_result
 from nooch.data.table_schema import OF_ANY_CLASS

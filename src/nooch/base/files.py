@@ -17,7 +17,18 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from nooch.base.disk import exchange, locked, make_folder, sync, sync_tree
+from nooch.base.disk import (
+    MARK,
+    check_own,
+    exchange,
+    is_ours,
+    locked,
+    make_folder,
+    own_folder,
+    remove_ours,
+    sync,
+    sync_tree,
+)
 from nooch.base.errors import (
     InputError,
     MissingExtraError,
@@ -26,7 +37,6 @@ from nooch.base.errors import (
     ParameterError,
     reason_of,
 )
-from nooch.base.own_folders import MARK, check_own, is_ours, own_folder, remove_ours
 
 DATASET_MARKER = "dataset.json"
 SUITE_MARKER = "suite.json"

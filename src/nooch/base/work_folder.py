@@ -21,7 +21,7 @@ from zipfile import BadZipFile
 import msgspec
 from blake3 import blake3
 
-from nooch.base.disk import locked, make_folder
+from nooch.base.disk import is_ours, locked, make_folder, own_folder, remove_ours
 from nooch.base.errors import (
     InputError,
     NoochError,
@@ -31,7 +31,6 @@ from nooch.base.errors import (
     reason_of,
 )
 from nooch.base.files import RESUME, check_output, replacing, write_array, write_folder, writing
-from nooch.base.own_folders import is_ours, own_folder, remove_ours
 
 if TYPE_CHECKING:
     import polars as pl

@@ -42,7 +42,7 @@ def print_counts(
 
     A star marks fewer than ``least`` images.
     """
-    from nooch.suites.suite_tables import count_tables, skipped_tables
+    from nooch.suites.summary import count_tables, skipped_tables
 
     shown_suite = suite.only(tasks) if tasks else suite
     shown: Sequence[str] = shown_suite.tasks

@@ -34,8 +34,7 @@ from nooch.evaluation.answer_sample import (
 )
 from nooch.evaluation.averages import Averages, averaged_tasks, left_out
 from nooch.evaluation.bootstrap import BootstrapDraws
-from nooch.evaluation.boxes.effects import box_effects
-from nooch.evaluation.boxes.matched import IOU
+from nooch.evaluation.boxes.matched import IOU, box_effects
 from nooch.evaluation.comparison import compare_runs
 from nooch.evaluation.context_changes import context_changes, with_baseline
 from nooch.evaluation.findings import compare_contexts, judged_contexts

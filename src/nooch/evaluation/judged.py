@@ -16,7 +16,7 @@ from scipy.special import logit
 from nooch.base.errors import InputError, ParameterError
 from nooch.criteria.context_fit import no_context
 from nooch.data import Dataset
-from nooch.evaluation.boxes.image_metrics import data_of_counts
+from nooch.evaluation.boxes.files import data_of_counts
 from nooch.evaluation.boxes.matched import (
     IOU,
     OF_BOXES,

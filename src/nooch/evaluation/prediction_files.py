@@ -25,6 +25,8 @@ from nooch.evaluation.answer_words import answer_words
 from nooch.evaluation.answers import read_answers
 from nooch.evaluation.boxes.detections import Found, with_undetected
 from nooch.evaluation.boxes.files import (
+    METRICS,
+    image_metrics,
     json_detections,
     json_folder,
     json_folder_detections,
@@ -32,7 +34,6 @@ from nooch.evaluation.boxes.files import (
     text_detections,
     text_folder,
 )
-from nooch.evaluation.boxes.image_metrics import METRICS, image_metrics
 from nooch.evaluation.listed_questions import parts_of_one
 from nooch.evaluation.metrics import SCALES
 from nooch.evaluation.prediction_format import UNKNOWN, FileFormat

@@ -21,8 +21,8 @@ from nooch.data.arrays import float_array
 from nooch.data.image_names import IMAGE_COLUMNS, UNTYPED
 from nooch.data.table_files import as_numbers, checked_read, table_files
 from nooch.data.table_schema import CLASS_COLUMNS, folded
-from nooch.evaluation.boxes.coordinates import ROUNDING
 from nooch.evaluation.boxes.detections import RUN_KEYS
+from nooch.evaluation.boxes.matching import ROUNDING
 from nooch.evaluation.metrics import SCALES
 from nooch.evaluation.prediction_format import FileFormat
 from nooch.evaluation.predictions import Predictions, as_known, checked_values, positions

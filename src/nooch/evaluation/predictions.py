@@ -22,8 +22,15 @@ from nooch.data import Dataset, ImageNames, class_name, id_column
 from nooch.data.arrays import box_arrays, float_array, in_main_memory
 from nooch.data.box_columns import FORMATS, are_fractions
 from nooch.data.image_names import BY_ID, IMAGE_COLUMNS
-from nooch.evaluation.boxes.coordinates import ROUNDING, check_scores, checked_boxes, rounded
-from nooch.evaluation.boxes.matching import Boxes, Detections, FoundObjects
+from nooch.evaluation.boxes.matching import (
+    ROUNDING,
+    Boxes,
+    Detections,
+    FoundObjects,
+    check_scores,
+    checked_boxes,
+    rounded,
+)
 from nooch.evaluation.metrics import SCALES
 from nooch.suites import ChallengeSet, Suite
 

@@ -17,7 +17,7 @@ from nooch.base.errors import Command, ParameterError, check_one_of, some_of
 from nooch.base.words import counted
 from nooch.evaluation.averages import AVERAGE
 from nooch.evaluation.bootstrap import FEWEST, MOST_RESAMPLES, RESAMPLES
-from nooch.evaluation.boxes.effects import effect_sentence
+from nooch.evaluation.boxes.matched import effect_sentence
 from nooch.evaluation.context_changes import ContextChange
 from nooch.evaluation.context_rates import MOST_UNKNOWN, ContextRates, headlines
 from nooch.evaluation.metrics import METRIC_NAMES
@@ -58,7 +58,7 @@ class Scores(TabularResult):
         changes: of answers and captions of at least two runs, what each changes against the
             baseline: rates of yes to absent objects by context, their ratio, recall, d'; paired.
         box_effects: of boxes, hard against easy images over all tasks at once: a row for each run,
-            criterion, split and side; see ``nooch.evaluation.boxes.effects.EFFECTS``.
+            criterion, split and side; see ``nooch.evaluation.boxes.matched.EFFECTS``.
     """
 
     table: pl.DataFrame

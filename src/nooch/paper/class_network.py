@@ -22,10 +22,9 @@ from nooch.models.networks import backbones
 from nooch.models.pixel_batches import Pixels
 from nooch.models.saved_networks import save_network
 from nooch.training.bench.plan import rows_of_splits
-from nooch.training.network_pass import NetworkPass
+from nooch.training.network_pass import NetworkPass, Target
 from nooch.training.network_settings import TuneSettings
 from nooch.training.objectives import OBJECTIVES, TrainingCounts
-from nooch.training.targets import Target
 
 CLASSES_MARKER = "classes.json"
 

@@ -21,11 +21,10 @@ import polars as pl
 from numpy.typing import NDArray
 
 from nooch.base.calls import Map, StepProgress, checked, no_progress
-from nooch.base.disk import make_folder, sync
+from nooch.base.disk import make_folder, remove_ours, sync
 from nooch.base.errors import Command, InputError, OutputError, ParameterError
 from nooch.base.files import RESUME, link, writing
 from nooch.base.limits import limited_threads
-from nooch.base.own_folders import remove_ours
 from nooch.base.work_folder import Steps, held, remove_folder
 from nooch.data import Dataset, as_dataset, embedding_precision, open_dataset
 from nooch.data.arrays import check_embedding_name, read_array

@@ -17,7 +17,6 @@ from nooch.base.errors import ParameterError
 from nooch.models.saved_networks import save_head
 from nooch.training.block_sgd import Gradient, HeadState, run_epoch
 from nooch.training.jobs import Job, ProbeSettings
-from nooch.training.network_state import Arrays, array_of, tensor_of
 from nooch.training.objectives import ERM, BatchTerms, Objective, indicators, losses
 from nooch.training.samplers import MixedRows, Mixture, in_order, row_weights
 from nooch.training.training_data import (
@@ -30,7 +29,7 @@ from nooch.training.training_data import (
     refitted,
     with_last_stage,
 )
-from nooch.training.training_pass import TrainingPass, validation_value
+from nooch.training.training_pass import Arrays, TrainingPass, array_of, tensor_of, validation_value
 
 if TYPE_CHECKING:
     from torch import Tensor

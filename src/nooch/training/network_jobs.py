@@ -14,11 +14,9 @@ from nooch.models.networks import Backbones, read_features, read_logits
 from nooch.models.saved_networks import save_network
 from nooch.training.epoch_batches import BatchHooks, RowMixture
 from nooch.training.jobs import Job
-from nooch.training.network_pass import NetworkPass
+from nooch.training.network_pass import NetworkPass, Target
 from nooch.training.network_settings import TuneSettings
-from nooch.training.network_state import Arrays, array_of, part_of, tensor_of
 from nooch.training.samplers import Mixture, in_order
-from nooch.training.targets import Target
 from nooch.training.training_data import (
     Outputs,
     TrainingData,
@@ -29,7 +27,7 @@ from nooch.training.training_data import (
     refitted,
     with_last_stage,
 )
-from nooch.training.training_pass import TrainingPass
+from nooch.training.training_pass import Arrays, TrainingPass, array_of, part_of, tensor_of
 
 
 class NetworkJobs(NetworkPass):

@@ -22,11 +22,10 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from nooch.base.disk import locked, make_folder
+from nooch.base.disk import locked, make_folder, remove_ours
 from nooch.base.errors import Command, FormatError, InputError, OutputError
 from nooch.base.files import local_path, replace_file, write_folder, writing
 from nooch.base.limits import BROKEN_JSON
-from nooch.base.own_folders import remove_ours
 from nooch.base.work_folder import Steps, key_of
 from nooch.data import encode_header, is_intact, load_header, read_table, sealed_header
 from nooch.data.part_files import FileRecord, FileRecords, file_record

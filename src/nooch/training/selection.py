@@ -1,4 +1,6 @@
-"""Hyperparameters chosen from scores on the validation split, by the paper's rule or another."""
+"""Hyperparameters chosen from scores on the validation split, by the paper's rule or another; and
+the most misleading tasks, by their losses.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,8 @@ import polars as pl
 from msgspec import Meta
 
 from nooch.base.calls import Count, checked
-from nooch.base.errors import InputError, UndefinedError, check_one_of
+from nooch.base.errors import InputError, UndefinedError, check_one_of, some_of
+from nooch.suites import Suite
 
 _KEYS = ["criterion", "task", "method"]
 
@@ -172,3 +175,26 @@ def _like_another(task: str, taken: Sequence[str], groups: Mapping[str, int]) ->
         if task in groups and groups[task] == groups.get(other):
             return f"in one group with {other}"
     return None
+
+
+def uneven_runs(losses: pl.DataFrame) -> list[str]:
+    """A note where some classes have means over fewer runs than others."""
+    most = max(losses["runs"])
+    fewer = losses.filter(pl.col("runs") < most)["task"].unique(maintain_order=True)
+    if fewer.is_empty():
+        return []
+    what = f"losses are means over {most} runs, but fewer for {some_of(fewer.to_list())}"
+    return [f"{what}: compare these with the others only if the runs are alike"]
+
+
+def chosen_suite(
+    suite: Suite, losses: pl.DataFrame, *, criterion: str = "ce", **rule: Any
+) -> tuple[Suite, pl.DataFrame]:
+    """The suite of the chosen tasks, and the ranking with reasons.
+
+    Args and errors as for ``nooch.training.selection.select_tasks``, except that ``criterion`` is
+    one of the suite; ``**paper_rule(losses["task"])`` chooses by the paper's rule.
+    """
+    name = check_one_of("criterion", criterion, suite.criteria)
+    ranking = select_tasks(losses, criterion=name, **rule)
+    return suite.only(ranking.filter("chosen")["task"].to_list()), ranking

@@ -90,10 +90,9 @@ def select_tasks_command(
     overwrite: bool = shared.OverwriteOption,
 ) -> Output:
     """Choose the tasks whose hard images are hardest, by NLL(hard) - NLL(all)."""
-    from nooch.paper.task_selection import chosen_suite, uneven_runs
     from nooch.report.results.collect import losses_by_class
     from nooch.suites import load_suite, save_suite
-    from nooch.training.selection import paper_rule
+    from nooch.training.selection import chosen_suite, paper_rule, uneven_runs
 
     if like is not None:
         check_one_of("rule", like, ["paper"])

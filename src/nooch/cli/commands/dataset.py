@@ -45,8 +45,7 @@ def add_attributes_command(
     check_output(out, overwrite=overwrite, marker=DATASET_MARKER)
     from nooch.data import open_dataset, save_dataset
     from nooch.data.image_names import IMAGE_COLUMNS
-    from nooch.data.importing import image_properties as image_files
-    from nooch.data.importing.attributes import attribute_table, with_attributes
+    from nooch.data.importing import attributes
     from nooch.data.table_files import read_table
     from nooch.evaluation.captions import captioned
 
@@ -55,15 +54,21 @@ def add_attributes_command(
     for table in tables:
         given = read_table(table, names=IMAGE_COLUMNS)
         kept = shared.split_names(columns) or None
-        added = attribute_table(data, given, id, kept, where=table)
+        added = attributes.attribute_table(data, given, id, kept, where=table)
     listed = added.height
     if image_properties:
-        whole = with_attributes(data, added)
-        properties = image_files.image_properties(whole, images, show_progress)
-        note(*image_files.unread_notes(properties))
+        whole = attributes.with_attributes(data, added)
+        properties = attributes.image_properties(whole, images, show_progress)
+        note(*attributes.unread_notes(properties))
         added = properties.join(added, on="image_id", how="left", maintain_order="left")
-    said = captioned(with_attributes(data, added), captions or ()).captions if captions else None
-    parts = (with_attributes(data.part(number), added, said) for number in range(data.n_parts))
+    said = (
+        captioned(attributes.with_attributes(data, added), captions or ()).captions
+        if captions
+        else None
+    )
+    parts = (
+        attributes.with_attributes(data.part(number), added, said) for number in range(data.n_parts)
+    )
     told = lambda done: show_progress("writing parts", done, data.n_parts)  # noqa: E731
     save_dataset(parts, out, overwrite=overwrite, progress=told)
     names, left = added.columns[1:], given.height - listed

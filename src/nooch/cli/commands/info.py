@@ -140,8 +140,7 @@ def show_command(
     from nooch.cli.tables import MOST, print_counts
     from nooch.evaluation.findings import SMALLEST
     from nooch.suites import load_suite
-    from nooch.suites.suite_tables import suite_tables
-    from nooch.suites.summary import overlaps, summary
+    from nooch.suites.summary import overlaps, suite_tables, summary
 
     if settings and "detect" not in settings:
         raise ParameterError("there is no difference to detect", give={"detect": ...})

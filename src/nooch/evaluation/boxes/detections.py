@@ -15,8 +15,14 @@ from nooch.base.words import counted
 from nooch.data import Dataset, class_name, id_column
 from nooch.data.box_columns import FORMATS, NUMBERS, are_fractions, as_boxes, check_inside
 from nooch.data.image_names import UNTYPED
-from nooch.evaluation.boxes.coordinates import check_scores, checked_boxes
-from nooch.evaluation.boxes.matching import Boxes, Detections, Floats, Integers
+from nooch.evaluation.boxes.matching import (
+    Boxes,
+    Detections,
+    Floats,
+    Integers,
+    check_scores,
+    checked_boxes,
+)
 from nooch.evaluation.boxes.readings import (
     Seen,
     best_boxes,

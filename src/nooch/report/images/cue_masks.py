@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 
 from nooch.base.errors import InputError
 from nooch.data import Dataset, class_name
-from nooch.data.readers.coco.masks import mask_area
+from nooch.data.readers.coco.decoder import mask_area
 from nooch.data.readers.coco.structure import Annotation
 from nooch.data.readers.image_files import LABEL_MAPS, UNREADABLE, opened_image
 from nooch.data.readers.label_maps import class_list
 from nooch.report.answer import Answer
-from nooch.report.exports.coco_source import read_annotations
+from nooch.report.exports.coco import read_annotations
 from nooch.report.images.thumbnails import SplitImages, Wanted
 from nooch.suites import Suite
 

@@ -44,8 +44,7 @@ from nooch.report.site.results_page import (
     scored_view,
 )
 from nooch.suites import Suite
-from nooch.suites.suite_tables import skipped_tables, suite_tables
-from nooch.suites.summary import summary
+from nooch.suites.summary import skipped_tables, suite_tables, summary
 
 T = TypeVar("T")
 

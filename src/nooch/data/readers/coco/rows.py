@@ -22,8 +22,7 @@ from nooch.base.calls import Map, StepProgress
 from nooch.base.disk import sync
 from nooch.base.errors import InputError, some_of
 from nooch.base.limits import BROKEN_JSON
-from nooch.data.readers.coco.decoder import Document, opened, slice_text
-from nooch.data.readers.coco.masks import extent, mask_area
+from nooch.data.readers.coco.decoder import Document, extent, mask_area, opened, slice_text
 from nooch.data.readers.coco.structure import (
     LISTED,
     LOOSE,

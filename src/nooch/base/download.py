@@ -98,7 +98,7 @@ class Downloaded:
 
 
 def _catalog() -> Any:
-    content = resources.files("nooch.base.download").joinpath("catalog.json").read_bytes()
+    content = resources.files("nooch.base").joinpath("catalog.json").read_bytes()
     return msgspec.json.decode(content)
 
 
