@@ -393,7 +393,7 @@ FORMS: dict[str, Messy] = {
     "a class train next to test": Messy(
         more(["train", "1", "0", "1", "0"], ["test", "0", "1", "0", "1"]),
         "asked",
-        words=("train, test, called after what is recorded",),
+        words=("train, test, named like facts",),
     ),
     "words next to 0/1": Messy(
         more(["place", "sea", "land", "sea", "land"]),

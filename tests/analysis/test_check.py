@@ -515,7 +515,7 @@ def test_named_columns_are_the_context_of_a_check(folder, tmp_path, run_cli, mon
     assert kept.fingerprint == kept.with_context(["sex"]).fingerprint
     assert {"sex", "patient"} < {*kept.attributes}
     for names, words in {
-        "malignant": "malignant cannot be the context", "image,site": "give --context site",
+        "malignant": "malignant cannot be context", "image,site": "give --context site",
         "scaner": "did you mean scanner",
     }.items():  # fmt: skip
         run_cli(f"check t.csv p.csv --label malignant --context {names} --out x").refused(words)

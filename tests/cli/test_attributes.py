@@ -105,7 +105,7 @@ def test_hard_images_by_scores_of_ones_own(run_cli, folder, scores, tmp_path):
         ("image_id,annotated_stuff\n3,true\n", "a name that nooch uses itself"),
         ("image_id,a\n3,1\n3,2\n", "occur more than once: 3"),
         ("image_id,a\n3,1\n,2\n", "1 rows have no image_id"),
-        ("image_id\n3\n", "no column but the ids"),
+        ("image_id\n3\n", "only a column of ids"),
         ("name,a\n3,1\n", "no column contains image ids or file names"),
         ("image_id,a\nx,1\n", "no row names an image of the dataset; image_id has x"),
     ],

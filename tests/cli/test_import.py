@@ -81,7 +81,7 @@ def test_as_typed_in_a_shell(files, run_cli, tmp_path):
     ).ok()
     assert done.json["splits"] == {"train": 3, "valid": 4, "test": 3}
     assert done.json["captions"] == 1
-    assert json.loads(done.err) == {"note": "9 images have no caption: they have no gist"}
+    assert json.loads(done.err) == {"note": "9 images have no caption, so they have no gist"}
     data = load_dataset(tmp_path / "data")
     assert areas_of(data)[5] == {"person": 2 / 16, "road": 0.5}
     assert areas_of(data)[6] == {}

@@ -82,4 +82,6 @@ def test_remedies_are_options(run_cli, tables):
     done = run_cli("import table long out --id id --label class")
     assert "give --class" in " ".join(done.err.split())
     done = run_cli(f"import table long out {LONG} --attributes place,area")
-    assert "give --attributes ATTRIBUTES, the columns that belong" in " ".join(done.err.split())
+    assert "give --attributes ATTRIBUTES, only the columns that describe" in " ".join(
+        done.err.split()
+    )

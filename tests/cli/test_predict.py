@@ -151,7 +151,7 @@ def test_what_is_refused_before_anything_is_read(suite, run_cli, tmp_path):
     ):
         run_cli(f"{command} {words}").refused(message)
     (tmp_path / "images" / "007.jpg").unlink()
-    run_cli(f"{command} p.csv").refused("1 of 24 images are not there: 7 (007.jpg)")
+    run_cli(f"{command} p.csv").refused("1 of 24 images were not found: 7 (007.jpg)")
     assert not list(tmp_path.glob("p.*"))
     (tmp_path / "p.csv").write_text("kept")
     run_cli(f"{command} p.csv").refused("exists already")

@@ -81,7 +81,7 @@ def test_what_is_refused(data, weights, run_cli, tmp_path):
     run_cli("train pixels dataset --out px").refused("exists already", "--overwrite")
     run_cli("train pixels dataset --out out --codec quick").refused("'quick' is not a codec")
     (tmp_path / "images" / "002.jpg").unlink()
-    missing = "1 of 6 images are not there: 2 (002.jpg)"
+    missing = "1 of 6 images were not found: 2 (002.jpg)"
     run_cli("train pixels dataset --out out").refused(missing, "--images")
     run_cli(f"{features} {weights}").refused(missing)
     assert not (tmp_path / "out").exists()

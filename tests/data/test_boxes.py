@@ -21,7 +21,7 @@ from nooch.data.readers.boxes import BoxReading
 from nooch.data.table_files import read_table
 
 HEADER = "ImageID,LabelName,XMin,XMax,YMin,YMax\n"
-PROXY = "areas are of bounding boxes, which are larger than the objects in them"
+PROXY = "areas are of bounding boxes, which are larger than their objects"
 
 
 def _yolo(folder, files, names="person\nfire hydrant\n"):
@@ -116,7 +116,7 @@ BAD_LINES = {
     "a corner that is NaN": ("0 .1 .1 .9 .1 nan .9", "is not a number", LEFT_OUT),
     "a corner outside": ("0 .1 .1 .9 .1 1.2 .9", "(0.1, 0.1) to (1.2, 0.9) reaches beyond", KEPT),
     "NaN": ("0 nan .5 .5 .5", "the box from (nan", LEFT_OUT),
-    "a negative width": ("0 .5 .5 -.5 .5", "is turned", LEFT_OUT),
+    "a negative width": ("0 .5 .5 -.5 .5", "has reversed edges", LEFT_OUT),
     "a box across": ("0 .9 .5 .5 .5", "(0.65, 0.25) to (1.15, 0.75) reaches beyond", KEPT),
     "pixels": ("0 320 240 100 100", "is outside the image", LEFT_OUT),
     "a line twice": (BOX, "is listed twice", ONCE),
@@ -316,7 +316,7 @@ BAD_BOXES = {
     "across": (("cat", 1, 110, 1, 50), "to (1.1, 1) reaches beyond", KEPT),
     "a negative edge": (("cat", -5, 50, 1, 5), "reaches beyond", KEPT),
     "outside": (("cat", 200, 300, 1, 5), "is outside", LEFT_OUT),
-    "edges the wrong way round": (("cat", 50, 5, 1, 5), "is turned", LEFT_OUT),
+    "edges the wrong way round": (("cat", 50, 5, 1, 5), "has reversed edges", LEFT_OUT),
     "twice": (("cat", 1, 100, 1, 50), "cat is listed twice", ONCE),
 }
 
@@ -351,7 +351,10 @@ def test_an_object_without_an_edge_does_not_refuse_the_others(tmp_path):
 def test_a_width_and_height_as_the_second_corner_are_refused(tmp_path):
     boxes = [("cat", 21, 61, 3, 13), ("cat", 60, 20, 3, 20), ("cat", 10, 50, 10, 50)]
     write(tmp_path / "1.xml", _voc(boxes))
-    parts = "1 of 3 boxes are turned: the box from (0.59, ", "may be a corner, a width and a height"
+    parts = (
+        "1 of 3 boxes have reversed edges: the box from (0.59, ",
+        "may be left, top, width, height",
+    )
     _refused(*parts, source=tmp_path, format="voc")
 
 
@@ -364,7 +367,7 @@ LISTS = {
     "trainval": ({"Main/trainval": "0\n1\n2", "Main/test": "3"},
             "train train train test", "splits train, test from lists"),
     "some in none": ({"Main/train": "0\n", "Main/val": "2\n77"},
-            "train - valid -", "2 images left out, in none of these lists"),
+            "train - valid -", "left out 2 images in none of these lists"),
     "one list": ({"Main/train": "0\n"}, "all all all all", "lists of train have no effect"),
     "a list of others": ({"Main/train": "a", "Main/val": "b"}, "all all all all", "no effect"),
 }  # fmt: skip
@@ -491,7 +494,7 @@ OPENIMAGES = {
     "an image twice": ({"train.csv": ROW, "test.csv": ROW}, "images are in several files: a"),
     "no tables": ({"train.csv": "ImageID,LabelName\n"}, "contains no table of boxes"),
     "a picture without a split": ({"train.csv": ROW, "test.csv": ROW.replace("a,", "b,"),
-        "images/c.jpg": PHOTO}, "no row or folder has the split of c"),
+        "images/c.jpg": PHOTO}, "no row or folder gives the split of c"),
     "an edge in words": (HEADER + "a,/m/1,left,1,0,1\n", "boxes are not numbers"),
     "no row": (HEADER, "contains no boxes of any image"),
     "ragged": (HEADER + "a,/m/1,1,0,0,1,5,6,7\n", "cannot be read"),

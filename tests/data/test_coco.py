@@ -135,9 +135,9 @@ def test_things_and_stuff_of_other_images_are_joined_and_noted(tmp_path):
     assert data.unknown_labels("road").tolist() == [True, False, False]
     assert data.unknown_labels("person").tolist() == [False, False, True]
     things_note, stuff_note = data.provenance["notes"]
-    unknown = "their things were not annotated, and are unknown, not absent"
+    unknown = "their things are unknown, not absent"
     assert things_note == f"1 images are in no things file: {unknown}"
-    unknown = "their stuff was not annotated, and is unknown, not absent"
+    unknown = "their stuff is unknown, not absent"
     assert stuff_note == f"1 images are in no stuff file: {unknown}"
 
 
@@ -180,8 +180,8 @@ def test_captions_are_joined_and_what_lacks_one_is_noted(tmp_path):
     data = _one(tmp_path, images=[image(1), image(2)], **files)
     assert data.captions.rows() == [(1, "b"), (1, "a")]
     assert data.provenance["notes"] == [
-        "1 captions belong to images that no annotation file lists; they are left out",
-        "1 images have no caption: they have no gist",
+        "1 captions of images that no annotation file lists are left out",
+        "1 images have no caption, so they have no gist",
     ]
     write(tmp_path / "c.json", captions | {"annotations": []})
     assert _one(tmp_path, **files).captions.height == 0
@@ -278,7 +278,7 @@ def test_stuff_is_counted_in_pixel_maps(tmp_path, values, road, thing):
     assert data.unknown_labels("road").tolist() == [False, True]
     assert data.unknown_labels("car") is None
     assert data.provenance["notes"] == [
-        "1 images have no pixel map: their stuff was not annotated, and is unknown, not absent"
+        "1 images have no pixel map: their stuff is unknown, not absent"
     ]
 
 

@@ -78,7 +78,7 @@ def test_the_usual_layouts(tmp_path, things, stuff, images):
     assert data.captions.height == 2
     assert data.image_root == str((tmp_path / images).resolve())
     assert data.images["file_name"].to_list()[0] == "train2017/000000000001.jpg"
-    assert data.provenance["notes"] == ["3 images have no caption: they have no gist"]
+    assert data.provenance["notes"] == ["3 images have no caption, so they have no gist"]
 
 
 def test_what_download_leaves_is_read(tmp_path):
@@ -136,14 +136,14 @@ def test_copies_are_one_file_and_others_are_refused(tmp_path):
     names = [f"instances_{part}.json" for part in PARTS]
     assert find_coco(tmp_path).things == [tmp_path / "annotations" / name for name in names]
     write(tmp_path / "dataset" / "annotations" / "stuff_val2017.json", {})
-    text = fails(lambda: find_coco(tmp_path), "differs from", "which of them is meant")
+    text = fails(lambda: find_coco(tmp_path), "differs from", "which of the two is meant")
     for folder in ("annotations", "dataset/annotations"):
         assert str(tmp_path / folder / "stuff_val2017.json") in text
 
 
 def test_nothing_is_there(tmp_path):
     fails(lambda: find_coco(tmp_path / "none"), "no such folder")
-    problem = "neither of instances_train2017.json, instances_val2017.json is there"
+    problem = "does not contain instances_train2017.json or instances_val2017.json"
     text = fails(lambda: find_coco(tmp_path), problem)
     for place in ("annotations", "stuff_trainval2017", "dataset/annotations", "coco/annotations"):
         assert place in text
@@ -152,14 +152,14 @@ def test_nothing_is_there(tmp_path):
 
 def test_stuff_is_missing(tmp_path):
     _lay(tmp_path, stuff="-")
-    parts = "stuff_train2017.json, stuff_val2017.json is there", "looked for in"
+    parts = "does not contain stuff_train2017.json or stuff_val2017.json", "looked for in"
     text = fails(lambda: find_coco(tmp_path), *parts)
     assert "pixel maps in stuffthingmaps/train2017" in text
     write(tmp_path / "stuff_train2017.json", _contents("train2017")["stuff_train2017.json"])
-    fails(lambda: find_coco(tmp_path), "stuff_val2017.json is not there")
+    fails(lambda: find_coco(tmp_path), "does not contain stuff_val2017.json")
     # maps of one part do not do for both
     _lay_maps(lambda part: tmp_path / "stuffthingmaps" / part, 148, ["train2017"])
-    fails(lambda: find_coco(tmp_path), "stuff_val2017.json is not there")
+    fails(lambda: find_coco(tmp_path), "does not contain stuff_val2017.json")
 
 
 PATTERNS = {

@@ -80,7 +80,7 @@ def test_without_lists_everything_is_known(tmp_path):
 
 
 @pytest.mark.parametrize(("lists", "words"), [
-    ({"neg_category_ids": [4, 5]}, ["images 1 list categories that are not known: 5", "own list"]),
+    ({"neg_category_ids": [4, 5]}, ["images 1 list unknown categories: 5", "own list"]),
     ({"not_exhaustive_category_ids": [1 << 70]}, ["an id does not fit into 64 bits"]),
     ({"neg_category_ids": "4"}, ["is not COCO's structure", "neg_category_ids"]),
     ({"neg_category_ids": [None]}, ["is not COCO's structure", "neg_category_ids"]),

@@ -42,11 +42,15 @@ def _notes(data, *parts):
 @pytest.mark.parametrize(
     ("changed", "area", "note"),
     [
-        ({}, 12, "1 areas are of bounding boxes"),
-        ({"segmentation": []}, 12, "1 areas are of bounding boxes"),
+        ({}, 12, "1 annotations have neither an area nor a segmentation"),
+        ({"segmentation": []}, 12, "1 annotations have neither an area nor a segmentation"),
         ({"area": float("nan")}, 12, "1 values are NaN"),
-        ({"bbox": [7, 6, 4, 9]}, 6, "1 areas are of bounding boxes"),
-        ({"bbox": ["1", "1", "4", "3"]}, 12, "1 areas are of bounding boxes"),
+        ({"bbox": [7, 6, 4, 9]}, 6, "1 annotations have neither an area nor a segmentation"),
+        (
+            {"bbox": ["1", "1", "4", "3"]},
+            12,
+            "1 annotations have neither an area nor a segmentation",
+        ),
         ({"segmentation": [1, 1, 5, 1, 5, 5, 1, 5]}, 16, ""),
         ({"segmentation": [[1, 1]]}, 12, "1 segmentations cannot be decoded"),
         ({"segmentation": [[-9, -9, -5, -9, -5, -5]]}, 12, "1 segmentations cannot be decoded"),
@@ -93,7 +97,9 @@ def test_ids_may_be_texts(tmp_path, slice_size):
 def test_a_twin_of_a_category_is_left_out_if_nobody_uses_it(tmp_path):
     names = {0: "big cat", 1: "big_cat", 2: "dog", 3: "dog"}
     data = _read(tmp_path, _one({**BOX, "area": 9}, categories=names))
-    _notes(data, "a category without annotations whose name another one has: big cat, dog")
+    _notes(
+        data, "left out, without annotations and with the name of another category: big cat, dog"
+    )
     assert data.categories == {"big_cat": (1, "big_cat"), "dog": (2, "dog")}
 
 
@@ -112,9 +118,9 @@ def test_sizes_come_from_the_files(tmp_path):
     content = _one({**BOX, "area": 8}, images=images)
     data = _read(tmp_path, content, images=tmp_path / "p")
     assert data.images.select("width", "height").rows() == [(10, 8)] * 3
-    fails(lambda: _read(tmp_path, content), "images without extent: ids 1, 2", "images=...")
+    fails(lambda: _read(tmp_path, content), "images without a valid size: ids 1, 2", "images=...")
     (tmp_path / "p" / "2.jpg").unlink()
-    fails(lambda: _read(tmp_path, content, images=tmp_path / "p"), "without extent: ids 2")
+    fails(lambda: _read(tmp_path, content, images=tmp_path / "p"), "without a valid size: ids 2")
 
 
 def test_numbers_that_contradict_each_other_are_counted(tmp_path):
@@ -132,16 +138,16 @@ def test_numbers_that_contradict_each_other_are_counted(tmp_path):
     data = _notes(
         _read(tmp_path, content, images=tmp_path / "p"),
         "1 of 5 areas are larger than their box",
-        "1 of 5 areas are 0, although their box has an extent",
-        "1 boxes have no extent, but a positive area",
+        "1 of 5 areas are 0, although their box is not empty",
+        "1 boxes are empty, but have a positive area",
         f"1 annotation counted once: {tmp_path}/a.json, annotation 1 (counted from 0): is listed",
         f"1 annotation left out: {tmp_path}/a.json, annotation 5 (counted from 0): lies outside",
-        "1 of 3 image files that were looked at have another size",
+        "1 of 3 inspected image files differ in size",
     )
     assert data.has_areas
     assert data.objects["area"].to_list() == [9, 80, 0]
     assert data.area("cat")[0] * 80 == 9 + 9 + 80
-    data = _notes(_read(tmp_path, _one(flat)), "1 boxes have no extent")
+    data = _notes(_read(tmp_path, _one(flat)), "1 boxes are empty")
     assert data.objects is None
 
 
@@ -155,7 +161,7 @@ def test_areas_are_unknown_where_most_contradict_their_box_or_image(tmp_path, wr
         good = [{**BOX, "bbox": [k, 1, 4, 3], "area": 9} for k in range(right)]
         data = _read(tmp_path, _one(wrong, again, *good))
         assert data.has_areas == is_known
-        assert ("areas are unknown in a.json" in "".join(data.provenance["notes"])) != is_known
+        assert ("areas in a.json count as unknown" in "".join(data.provenance["notes"])) != is_known
 
 
 POLYGON = {"segmentation": [[-9, 1, -5, 1, -5, 5]]}
@@ -172,10 +178,10 @@ def test_annotations_outside_of_their_image_are_left_out(tmp_path, changed):
     data = _notes(read_coco([path]), "1 annotation left out", "annotation 1 (counted from 0)")
     assert data.areas.nnz == 1
     write(path, {**content, "annotations": [content["annotations"][1]]})
-    fails(lambda: read_coco([path]), "a.json: 1 of 1 annotations lie outside of their image")
+    fails(lambda: read_coco([path]), "a.json: 1 of 1 annotations lie outside their image")
     write(path, content)
     out = tmp_path / "out"
-    words = "1 annotation is not as they should be", "(counted from 0): lies outside", "broken="
+    words = "1 annotation is faulty", "(counted from 0): lies outside", "broken="
     fails(lambda: import_dataset(CocoReading([path]), out, broken="refuse"), *words)
     import_dataset(CocoReading([path]), out)
     assert (out / "broken_annotations.csv").read_text().count("lies outside") == 1
@@ -204,7 +210,7 @@ def test_files_may_number_their_categories_differently(tmp_path):
     for k, categories in enumerate(numbers, 1):
         listed = [{**BOX, "image_id": k, "category_id": c, "area": c} for c in categories]
         paths.append(write(tmp_path / f"{k}.json", document([_image(k)], listed, categories)))
-    data = _notes(read_coco(paths), "joined by names: 1 is cat in 1.json and big_dog in 2.json")
+    data = _notes(read_coco(paths), "joined by name: 1 is cat in 1.json and big_dog in 2.json")
     areas = dict(zip(data.classes, (data.areas.toarray().T * 80).round(9).tolist(), strict=True))
     assert areas == {"cat": [1, 2, 0], "big_dog": [2, 1, 1], "cow": [0, 0, 5]}
     # no number means one class
@@ -227,7 +233,7 @@ def test_errors_name_ids_that_are_texts(tmp_path, changed, words):
     fails(lambda: _read(tmp_path, _one(good, {**good, **changed}, images=one)), words)
     fails(lambda: _read(tmp_path, _one(good, images=[*one, *one])), "more than once: b-1")
     flat = [*one, _image("b-3", width=0)]
-    fails(lambda: _read(tmp_path, _one(good, images=flat)), "without extent: ids b-3")
+    fails(lambda: _read(tmp_path, _one(good, images=flat)), "without a valid size: ids b-3")
     paths = [write(tmp_path / f"{k}.json", _one(good, images=one)) for k in "ab"]
     fails(lambda: read_coco(paths), "more than one of the things files: b-1")
     other = write(tmp_path / "c.json", _one(good, images=[{**one[0], "width": 7}]))

@@ -176,12 +176,9 @@ def test_split_files_images_and_notes_are_those_of_the_same_in_memory(tmp_path):
     same_folder(tmp_path / "parts", expected)
     assert done.header.image_root == str(pictures)
     assert done.header.provenance["notes"] == [
-        (
-            "89 of 89 image files that were looked at have another size than the annotations say:"
-            " boxes may not fit"
-        ),
+        ("89 of 89 inspected image files differ in size from their annotations: boxes may not fit"),
         f"11 of 100 image files are not below {pictures}",
-        "50 images have no caption: they have no gist",
+        "50 images have no caption, so they have no gist",
         "no image is in the split test",
     ]
 
@@ -284,7 +281,7 @@ def test_image_files_that_were_added_since_are_found(tmp_path):
 
 def test_a_file_that_changes_meanwhile_is_refused(tmp_path):
     files = _files(tmp_path / "in", 100)
-    words, how = "was changed while it was read", changing(files["stuff"][0])
+    words, how = "changed while it was read", changing(files["stuff"][0])
     _refuses(tmp_path, InputError, words, **files, map=how)
 
 
@@ -332,5 +329,5 @@ def test_genuine_files_give_the_same_dataset_in_any_number_of_parts(shared_data,
     same_folder(tmp_path / "parts", _expected(tmp_path / "whole", files, plan))
     assert done.header.n_images > 160
     # most of the captions are of other images
-    strays = "captions belong to images that no annotation file lists"
+    strays = "captions of images that no annotation file lists"
     assert any(strays in note for note in done.header.provenance["notes"])

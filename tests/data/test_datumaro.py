@@ -123,7 +123,9 @@ def test_labels_are_present_with_unknown_area(tmp_path):
 def test_a_format_that_is_not_certain_is_asked(tmp_path):
     mvtec(tmp_path / "in")
     options = [f"datumaro/mvtec_{task}" for task in ("classification", "detection", "segmentation")]
-    text = fails(lambda: read(DatumaroReading(tmp_path / "in")), "fits several formats", *options)
+    text = fails(
+        lambda: read(DatumaroReading(tmp_path / "in")), "matches several formats", *options
+    )
     assert "reader='datumaro/mvtec_classification'" in text
 
 

@@ -64,8 +64,8 @@ def test_any_collection_keeps_each_image_once(tmp_path_factory, names):
     ("names", "text"),
     [
         ((), "no images"),
-        (("1.jpg",), "images lie in no folder of a class: 1.jpg"),
-        (("train/1.jpg", "val/2.jpg"), "images lie in no folder of a class: train/1.jpg"),
+        (("1.jpg",), "no image is in a folder of a class: 1.jpg"),
+        (("train/1.jpg", "val/2.jpg"), "no image is in a folder of a class: train/1.jpg"),
     ],
 )
 def test_images_without_a_class_are_refused(tmp_path, names, text):
@@ -78,7 +78,7 @@ def test_images_next_to_folders_of_classes_are_left_out(tmp_path, top):
     source = images(tmp_path, [f"{top}{name}" for name in ("1.jpg", "cat/2.jpg", "dog/3.jpg")])
     data = read(FolderReading(source))
     assert list(data.image_ids) == [f"{top}cat/2.jpg", f"{top}dog/3.jpg"]
-    assert f"left out, in no folder of a class: 1 image, {top}1.jpg" in data.provenance["notes"]
+    assert f"left out 1 image outside folders of classes: {top}1.jpg" in data.provenance["notes"]
 
 
 def test_other_endings_of_jpeg_are_read_and_other_formats_counted(tmp_path):
@@ -87,5 +87,5 @@ def test_other_endings_of_jpeg_are_read_and_other_formats_counted(tmp_path):
         (source / name).write_bytes(b"")
     data = read(FolderReading(source))
     assert len(data) == 3
-    left = "left out, in formats that are not read: 3 files, .avif 2, .heic 1"
+    left = "left out 3 files in formats that nooch does not read: .avif 2, .heic 1"
     assert left in data.provenance["notes"]

@@ -45,13 +45,13 @@ def test_an_image_folder_of_links_is_read_whole(cache, tmp_path):
     data = read(FolderReading(cache))
     assert list(data.image_ids) == ["cat/a.jpg", "dog/b.jpg"]
     (note,) = data.provenance["notes"][1:]
-    assert note.startswith("followed out of the folder of images: 2: cat/a.jpg, dog/b.jpg")
+    assert note.startswith("followed 2 links out of the folder of images: cat/a.jpg, dog/b.jpg")
     nooch.import_dataset(FolderReading(cache), tmp_path / "data")
     saved = nooch.load_dataset(tmp_path / "data")
     assert saved.provenance["notes"] == data.provenance["notes"]
     # the folder that is recorded came with data, and is not left
     left = "left out of the folder of images: 2: ", "a link that leads out of the folder"
-    words = "2 of 2 images are not there", *left, "`images`"
+    words = "2 of 2 images were not found", *left, "`images`"
     fails(lambda: build_pixels(saved, tmp_path / "px", size=8), *words)
     pixels = build_pixels(saved, tmp_path / "px", size=8, images=cache, codec="pil")
     assert np.abs(pixels.array[:, 0, 0, 0].astype(int) - [0, 200]).max() < 10

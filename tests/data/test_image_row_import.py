@@ -88,7 +88,7 @@ REFUSED = {
     "value": ("100_ids.png", "2 pixels have value 9, which is not a class", "allowed: 0, 1, 2",
         "void=[9, 255]"),
     "mode": ("100_ids.png", "is a RGB image", "one channel"),
-    "no image": ("pictures", "no image is called after a map, such as 0, 1 and 6 more"),
+    "no image": ("pictures", "no image is named like a map, such as 0, 1 and 6 more"),
     "twice": ("maps: several maps have the same name: 5",),
     "none": ("nowhere", "no such folder of label maps"),
     "empty": ("empty", "contains no label maps", ".png"),
@@ -154,7 +154,7 @@ def test_an_interrupted_import_resumes_and_changes_are_reported(tmp_path):
     same_folder(tmp_path / "parts", in_parts_of(whole, 100, tmp_path / "whole"))
     other = changing(maps / "0" / "2_ids.png")
     act = partial(import_dataset, reading, tmp_path / "x", map=other)
-    fails(act, "was changed while it was read")
+    fails(act, "changed while it was read")
 
 
 # boxes

@@ -194,9 +194,9 @@ CLASS_LISTS = {
     "0 a\n1 a\n": "names a twice",
     "a\nb\na\n": "names a twice",
     # one bad line of numbered ones would shift all names
-    "1 sky\n2 tree\nO3 road\n": "2 lines have a value and a name, and 'O3 road' not",
-    "1 sky\n2\n3 road\n": "2 lines have a value and a name, and '2' not",
-    "sky\n2 tree\nroad\n": "1 lines have a value and a name, and 'sky', 'road' not",
+    "1 sky\n2 tree\nO3 road\n": "2 lines have a value and a name, but not 'O3 road'",
+    "1 sky\n2\n3 road\n": "2 lines have a value and a name, but not '2'",
+    "sky\n2 tree\nroad\n": "1 lines have a value and a name, but not 'sky', 'road'",
     "1 sky\n2 tree\n4 road\n": "lists values from 1 to 4, but not 3",
     "1 sky\n3 tree\n9999999999999999999 road\n": "but not 2, 4 to 9999999999999999998",
     b"\xff\xfe0": "line 1 is not text in utf-16",

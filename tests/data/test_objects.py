@@ -342,7 +342,7 @@ def test_rows_without_a_box(tmp_path):
     assert words == [["1", "annotations"], ["1", "images"], ["1", "annotation"]]
     bad = data.provenance["notes"][-1]
     assert "table.csv, row 4: the box from" in bad
-    assert "kept; its area is of the part within" in bad
+    assert "kept; its area is the part within" in bad
 
 
 def test_the_unit_of_a_table_s_boxes(tmp_path):
@@ -352,7 +352,7 @@ def test_the_unit_of_a_table_s_boxes(tmp_path):
     assert data.objects.row(0)[2:7] == (0.25, 0.25, 0.25, 0.5, 0.125)
     data, why = _recognized(tmp_path, head + pixels)
     assert data.objects is None
-    assert "its boxes are left out: they are in pixels, and no columns width and height" in why
+    assert "its boxes are left out: they are in pixels, and neither columns width and height" in why
     # with w and h, width and height are the image's
     text = "filename,class,left,top,w,h,width,height\na.jpg,cat,5,6,7,8,40,30\n"
     data, _ = _recognized(tmp_path, text)
@@ -367,7 +367,7 @@ def test_the_order_of_a_table_s_numbers(tmp_path):
                               "1,cat,15,15,6,6,40,30\n")  # fmt: skip
     assert _recognized(tmp_path, head + corner)[0].objects["left"].to_list() == [0]
     assert _recognized(tmp_path, head + center)[0].objects["left"].to_list() == [30]
-    words = "x, y, w, h: numbers of boxes can be in two orders", "`box_format`", "of the center"
+    words = "x, y, w, h: boxes could be in two formats", "`box_format`", "of the center"
     fails(lambda: _recognized(tmp_path, head + either), *words)
     corners = "image_id,class,left,top,width,height,image_width,image_height\n"
     rows = "1,cat,20,20,39,29,40,30\n" * 3
@@ -388,7 +388,9 @@ def test_a_turned_box_of_a_table_is_left_out(tmp_path):
     data, _ = _recognized(tmp_path, text)
     assert len(data) == 201
     assert data.labels("cat").sum() == data.objects.height == 200
-    assert "row 201: the box from (0.225, 0.3) to (0.125, 0.1667) is turned" in str(data.provenance)
+    assert "row 201: the box from (0.225, 0.3) to (0.125, 0.1667) has reversed edges" in str(
+        data.provenance
+    )
 
 
 def test_without_a_box_there_is_no_table(tmp_path):

@@ -128,7 +128,7 @@ def test_values_without_a_scale_need_a_range(codec, dtype, tmp_path):
     path = tmp_path / "a.tif"
     Image.fromarray(values).save(path)
     _, (problem,) = decode_images([path], (16, 12), codec)
-    assert "which have no scale of their own: give `range` LOW,HIGH" in problem
+    assert "without a fixed range: give `range` LOW,HIGH" in problem
     made = _pixels(path, codec, (0, 20))[..., 0]
     assert (made == np.rint(np.clip(values.astype(float) / 20, 0, 1) * 255)).all()
     # what is not of more than 8 bits keeps its scale
@@ -139,7 +139,7 @@ def test_values_without_a_scale_need_a_range(codec, dtype, tmp_path):
 def test_a_pixel_that_is_no_number_is_refused(tmp_path):
     Image.fromarray(np.full((4, 4), np.nan, np.float32)).save(tmp_path / "a.tif")
     _, (problem,) = decode_images([tmp_path / "a.tif"], (4, 4), Decoding("pil", (0, 1)))
-    assert "has pixels that are not a number" in problem
+    assert "has pixels that are NaN" in problem
 
 
 @pytest.mark.parametrize("pair", [(1, 1), (2, 1), (0, np.inf), (np.nan, 1)])

@@ -129,7 +129,7 @@ def test_files_of_stuff_alone_have_splits_and_others_no_annotations(tmp_path):
     assert recognize(tmp_path).reading.splits == ["train", "valid"]
     for split in ("train", "val"):
         (tmp_path / f"stuff_{split}.json").rename(tmp_path / f"image_info_{split}.json")
-    fails(lambda: recognize(tmp_path), "information on images, without annotations")
+    fails(lambda: recognize(tmp_path), "image information without annotations")
 
 
 def test_files_next_to_a_folder_of_annotations_are_of_something_else(tmp_path):
@@ -177,19 +177,19 @@ def test_what_is_not_known_is_refused(tmp_path):
     write(tmp_path / "notes.md", "nothing")
     strange = write(tmp_path / "in" / "t.csv", "a,b\nx,y\n")
     fails(lambda: recognize(strange), "no column contains image ids", "a (x), b (y)", "id=...")
-    fails(lambda: recognize(tmp_path / "notes.md"), "annotations are not called *.md")
+    fails(lambda: recognize(tmp_path / "notes.md"), ".md is not a known format")
     (tmp_path / "in" / "t.csv").unlink()
-    fails(lambda: recognize(tmp_path), "contains 1 file .md, the folders in, and nothing that is")
+    fails(lambda: recognize(tmp_path), "contains 1 file .md, the folders in; no annotations were")
     fails(lambda: recognize(tmp_path / "in"), "contains no files")
     fails(lambda: recognize(tmp_path / "nowhere"), "no such file or folder", helps=False)
     write(tmp_path / "done" / "dataset.json", json.dumps({"format": "nooch-dataset"}))
-    fails(lambda: recognize(tmp_path / "done"), "is a dataset folder already", kind=ParameterError)
+    fails(lambda: recognize(tmp_path / "done"), "is already a dataset folder", kind=ParameterError)
 
 
 def test_columns_of_different_image_files_are_asked_about(tmp_path):
     """Unless they name the same files in every row."""
     two = write(tmp_path / "two.csv", "clinic,derm,kind\na.jpg,b.jpg,nevus\nc.jpg,d.jpg,other\n")
-    words = "clinic, derm have names of different image files", "id='clinic'", "id='derm'"
+    words = "clinic, derm name different image files", "id='clinic'", "id='derm'"
     fails(lambda: recognize(two, nooch.io.Hints(class_column="kind")), *words)
     rows = "path,short,kind\nin/a.jpg,a.jpg,nevus\nin/c.jpg,c.jpg,other\n"
     same = write(tmp_path / "same.csv", rows)
@@ -199,26 +199,26 @@ def test_columns_of_different_image_files_are_asked_about(tmp_path):
 TWICE = ("cat/1.jpg", "dog/1.jpg")
 DOUBTFUL = {
     "a file with an image's name": ((*TWICE, "cat/1.txt"), "cat/1.txt has the name of"),
-    "COCO further down": ((*TWICE, "cat/labels.json"), "cat/labels.json may annotate"),
-    "a table of images": ((*TWICE, "t.csv"), "t.csv may annotate"),
-    "a list of images": ((*TWICE, "train.txt"), "train.txt may annotate"),
+    "COCO further down": ((*TWICE, "cat/labels.json"), "cat/labels.json may contain annotations"),
+    "a table of images": ((*TWICE, "t.csv"), "t.csv may contain annotations"),
+    "a list of images": ((*TWICE, "train.txt"), "train.txt may contain annotations"),
     "maps by suffix": (("cat/1.jpg", "dog/2.jpg", "dog/2_mask.png"), "dog/2_mask.png looks like a"),
     "maps of all images": (("rgb/1.jpg", "class/1.png"), "as .png and .jpg"),
     "maps in other colors": (("one/1.png", "two/1.png"), "in other colors"),
-    "maps by folder": (("cam/1.png", "camannot/1.png"), "of images and maps"),
+    "maps by folder": (("cam/1.png", "camannot/1.png"), "as images and maps"),
     "names that are not counted": (
         tuple(f"{side}/IMG_{n}.jpg" for side in ("left", "right") for n in (7, 90, 204, 815)),
-        "left and right have the same names, which are not counted",
+        "left and right have the same names, not just numbers",
     ),
     "one class": (("cat/1.jpg", "cat/2.jpg"), "one class only, cat"),
     "one class in splits": (("train/cat/1.jpg", "val/cat/2.jpg"), "one class only, cat"),
-    "some splits": (("train/cat/1.jpg", "truth/cat/2.jpg"), "train is a name of splits"),
-    "splits in classes": (("a/train/1.jpg", "b/val/2.jpg"), "folders of their own: train, val"),
-    "images in classes": (("a/images/1.jpg", "b/images/2.jpg"), "folders of their own: images"),
-    "views in classes": (("old/x/A/1.jpg", "new/y/B/2.jpg", "new/notes.md"), "their own: x, y"),
+    "some splits": (("train/cat/1.jpg", "truth/cat/2.jpg"), "train names a split"),
+    "splits in classes": (("a/train/1.jpg", "b/val/2.jpg"), "subfolders: train, val"),
+    "images in classes": (("a/images/1.jpg", "b/images/2.jpg"), "subfolders: images"),
+    "views in classes": (("old/x/A/1.jpg", "new/y/B/2.jpg", "new/notes.md"), "subfolders: x, y"),
     "words of splits": (
         ("boxes_train/1.jpg", "boxes_test/2.jpg", "query/3.jpg"),
-        "boxes_test, boxes_train are called after splits",
+        "boxes_test, boxes_train are named after splits",
     ),
     "a suffix on all": (
         tuple(f"{p}.jpg" for n in (7, 90, 204, 815) for p in (f"whole/{n}", f"small/{n}_thumb")),
@@ -285,7 +285,9 @@ def test_maps_called_after_their_images_are_read_as_it_is_said(tmp_path, run_cli
     (source / "labels").mkdir()
     Image.new("L", (4, 4)).save(source / "labels" / "a_P.png")
     write(source / "codes.txt", "sky\nroad\n")
-    words = run_cli(f"import auto {source} {tmp_path}/out").refused("a_P.png looks like a map of")
+    words = run_cli(f"import auto {source} {tmp_path}/out").refused(
+        "a_P.png looks like a label map of"
+    )
     command = words.split("remedy: nooch ")[1].split("; or")[0]
     run_cli(command.replace("DATASET", f"{tmp_path}/out")).ok()
     assert nooch.load_dataset(tmp_path / "out").area("sky").tolist() == [1]

@@ -92,7 +92,7 @@ def test_the_ids_of_one_photograph_are_in_one_split(tmp_path_factory, files, par
         assert data.fingerprint == made[0].fingerprint
     is_repeated = any(files.count(file) > 1 for file in files if file)
     assert made[0].group == made[1].group == ("file_name" if is_repeated else None)
-    assert is_repeated == any("file of another" in n for n in made[0].provenance["notes"])
+    assert is_repeated == any("share their file" in n for n in made[0].provenance["notes"])
 
 
 def import_to(reading, out, **options):
@@ -383,7 +383,7 @@ def test_a_plan_is_kept_in_the_provenance():
 
 def test_percentages_that_leave_a_split_empty_are_refused_and_files_are_noted(tmp_path):
     data = dataset_of([{}] * 4, ["Y"])
-    words = "70/10/20 of 4 images leaves valid and test empty", "other percentages"
+    words = "70/10/20 leaves valid and test empty: there are only 4 images", "other percentages"
     fails(lambda: with_split(data, SplitPlan("70/10/20")), *words)
     notes = with_split(data, SplitPlan("50/0/50")).provenance["notes"]
     assert notes == ["no image is in the split valid"]

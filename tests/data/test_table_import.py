@@ -462,7 +462,7 @@ def test_errors_name_the_part_file_as_it_was_given(tmp_path, monkeypatch, part_s
 def test_a_table_that_changes_meanwhile_is_refused(tmp_path):
     reading = TableReading(_expensive(tmp_path, 100), Columns("id"), LongTable("class", "area"))
     act = partial(import_dataset, reading, tmp_path / "out")
-    fails(partial(act, map=changing(reading.path)), "was changed while it was read")
+    fails(partial(act, map=changing(reading.path)), "changed while it was read")
     fails(partial(act, part_size=0), "`part_size`: is 0", kind=ParameterError)
 
 

@@ -176,7 +176,7 @@ EITHER = "a.jpg,4,5,10,12,cat\n"
 def test_the_order_of_numbers_is_asked_where_two_fit(tmp_path, form, box):
     images = _photos(tmp_path, "a.jpg")
     path = write(tmp_path / "t.csv", EITHER)
-    words = "in two orders", "`box_format`", "left, top, right, bottom", "left, top, width, height"
+    words = "in two formats", "`box_format`", "left, top, right, bottom", "left, top, width, height"
     fails(lambda: nooch.dataset(path, images=images), *words)
     data = nooch.dataset(path, images=images, box_format=form)
     assert data.objects.row(0)[2:6] == box
@@ -197,7 +197,7 @@ ONE = 'image_id,bbox,source\na,"[30, 20, 5, 6]",usask\nb,,arvalis\na,"[20, 20, 4
 
 def test_boxes_without_classes_are_of_one_class_that_is_asked(tmp_path):
     path, images = write(tmp_path / "in" / "t.csv", ONE), _photos(tmp_path, "a.jpg", "b.jpg")
-    fails(lambda: nooch.dataset(path, images=images), "has boxes, in bbox", "`one_class`")
+    fails(lambda: nooch.dataset(path, images=images), "has boxes (bbox)", "`one_class`")
     data = nooch.dataset(path, images=images, one_class="wheat head")
     assert data.classes == ("wheat_head",)
     assert data.labels("wheat_head").tolist() == [True, False]
@@ -208,7 +208,9 @@ def test_boxes_without_classes_are_of_one_class_that_is_asked(tmp_path):
     assert data.labels("wheat_head").tolist() == [True, False]
     assert data.objects is None
     plain = write(tmp_path / "plain.csv", "image_id,class\na,cat\nb,dog\n")
-    fails(lambda: nooch.dataset(plain, one_class="cat"), "there are none", kind=nooch.NoochError)
+    fails(
+        lambda: nooch.dataset(plain, one_class="cat"), "there are no boxes", kind=nooch.NoochError
+    )
 
 
 TARGET = "patientId,x,y,width,height,Target\n7,,,,,0\n8,0,0,5,6,1\n8,20,20,4,4,1\n9,,,,,0\n"
@@ -233,7 +235,7 @@ def test_boxes_that_are_not_as_they_should_be_are_listed(tmp_path):
     found = recognize(path, images=images)
     import_dataset(found.reading, tmp_path / "out", images=images, part_size=1)
     bad = read_table(tmp_path / "out" / "broken_annotations.csv").sort("place")
-    left, kept = "left out", "kept; its area is of the part within the image"
+    left, kept = "left out", "kept; its area is the part within the image"
     rules = {2: "counted once", 3: kept, 4: left, 5: left, 6: left, 7: left, 9: left}
     assert dict(bad.select("place", "rule").rows()) == {f"row {n}": r for n, r in rules.items()}
     assert set(bad["file"]) == {"t.csv"}
@@ -243,7 +245,7 @@ def test_boxes_that_are_not_as_they_should_be_are_listed(tmp_path):
     assert data.labels("dog").sum() == 0
     assert data.labels("cat").tolist() == [True, True, True]
     refuse = {"images": images, "broken": "refuse", "overwrite": True}
-    words = "7 annotations are not as they should be", "t.csv, row 5"
+    words = "7 annotations are faulty", "t.csv, row 5"
     fails(lambda: import_dataset(found.reading, tmp_path / "out", **refuse), *words)
 
 
@@ -270,7 +272,7 @@ def test_a_number_0_of_a_box_is_a_class(tmp_path, head, row):
 def test_boxes_next_to_columns_of_classes_are_attributes(tmp_path):
     text = "image,cat,dog,x1,y1,x2,y2\na.jpg,1,0,2,2,9,9\nb.jpg,0,1,2,2,9,9\n"
     found = recognize(write(tmp_path / "t.csv", text))
-    assert "boxes, in x1, y1, x2, y2, are attributes: no column has their classes" in found.why
+    assert "boxes (x1, y1, x2, y2) are attributes, since no column has their classes" in found.why
     assert read(found.reading).attributes == ("x1", "y1", "x2", "y2")
     text = "image,class,RLE\na.jpg,cat,1 2\na.jpg,dog,3 4\n"
     found = recognize(write(tmp_path / "t.csv", text))
@@ -281,7 +283,7 @@ def test_numbers_of_classes_beyond_the_features_are_refused(tmp_path):
     write(tmp_path / "dataset_info.json", json.dumps(
         {"features": {"label": {"names": ["a", "b"], "_type": "ClassLabel"}}}))  # fmt: skip
     path = write(tmp_path / "t.csv", "file_name,label\na.jpg,0\nb.jpg,2\n")
-    fails(lambda: recognize(path), "label has 2, which the features do not name", "0 to 1")
+    fails(lambda: recognize(path), "label has 2, not named by the features", "0 to 1")
     path = write(tmp_path / "t.csv", "file_name,label\na.jpg,0\nb.jpg,1\nc.jpg,1\n")
     assert read(recognize(path).reading).classes == ("a", "b")
 

@@ -13,7 +13,7 @@ from nooch.data.readers.box_formats import label_of
 from nooch.data.readers.contract import read
 from nooch.data.readers.yolo import read_yolo_data
 
-PROXY = "areas are of bounding boxes, which are larger than the objects in them"
+PROXY = "areas are of bounding boxes, which are larger than their objects"
 NAMES = "names: [person, fire hydrant]\n"
 TRAIN = "train: images/train\nval: images/val\n"
 BOX_OF_1 = "0 .5 .5 .5 .5"
@@ -80,14 +80,14 @@ def test_the_path_of_a_file_that_is_the_source_may_lead_anywhere(tmp_path):
     # with a folder as the source, path has no effect
     assert areas_of(read_boxes(tmp_path / "d", "yolo", classes=file)) == AREAS
     file = write(file, "path: ../nowhere\n" + TRAIN + NAMES)
-    parts = "names no images that are there", "nowhere", "this file as classes"
+    parts = "names no images that exist", "nowhere", "this file as classes"
     fails(lambda: read_boxes(file, "yolo"), *parts)
     # a path of another machine is the folder of the file
     other = write(tmp_path / "d" / "data.yml", "path: /content/d\n" + TRAIN + NAMES)
     assert areas_of(read_boxes(other, "yolo")) == AREAS
     file = write(file, TRAIN + NAMES)
-    fails(lambda: read_boxes(file, "yolo"), "names no images that are there", "correct path:")
-    fails(lambda: read_boxes(write(file, NAMES), "yolo"), "names no images that are there")
+    fails(lambda: read_boxes(file, "yolo"), "names no images that exist", "correct path:")
+    fails(lambda: read_boxes(write(file, NAMES), "yolo"), "names no images that exist")
 
 
 def test_labels_lie_where_images_is_last_or_next_to_the_image(tmp_path):
@@ -147,10 +147,10 @@ YAML = {
     "a split twice": (TRAIN + "validation: images/val\n" + NAMES,
         "validation names the split valid again"),
     "an entry that is not there": (TRAIN + "test: images/test\n" + NAMES,
-        "images/test is not there", "remove it"),
+        "images/test does not exist", "remove it"),
     "an entry that leads out": ("train: images/train\nval: ../../outside\n" + NAMES,
-        "../../outside is not there"),
-    "an absolute entry": ("train: images/train\nval: /\n" + NAMES, "/ is not there"),
+        "../../outside does not exist"),
+    "an absolute entry": ("train: images/train\nval: /\n" + NAMES, "/ does not exist"),
     "images in two splits": ("train: images\nval: images/val\n" + NAMES,
         "2 images are in the splits train and valid"),
     "another file": ("train: data.yaml\n" + NAMES, "neither a folder nor a list of images"),
@@ -161,7 +161,7 @@ YAML = {
     "a list of labels": ("train: labels.txt\n" + NAMES, "'labels/train/1.txt' is not an image"),
     "neither image nor label": ("train: gone.txt\n" + NAMES,
         "2 of 3 images have neither an image file nor a label file"),
-    "no label file": ("train: bare\n" + NAMES, "no label file is there, such as", "bare/9.txt"),
+    "no label file": ("train: bare\n" + NAMES, "no label file exists, such as", "bare/9.txt"),
     "an unknown class": ("train: images/train\n" + "names: {1: a}\n", "class 0 has no name",
         "allowed: 1, as data.yaml"),
 }  # fmt: skip
@@ -182,7 +182,7 @@ def test_files_that_are_refused(tmp_path, case, source):
 
 
 LINKED = {
-    "a folder": ("train: images/train\nval: link\n", "link is not there"),
+    "a folder": ("train: images/train\nval: link\n", "link does not exist"),
     "a list": (
         "train: linked.txt\n",
         "1 image leads out of the folder by links: link/9",
@@ -213,7 +213,7 @@ def test_links_out_are_followed_where_a_user_names_the_folder(tmp_path, case, ru
         assert done.code == 0, done.err
         data = load_dataset(out)
         assert areas_of(data)[number] == {"fire_hydrant": 0.25}
-        assert image is not None or "followed out of the folder of images: 1: " in done.err
+        assert image is not None or "followed 1 link out of the folder of images: " in done.err
     fails(lambda: read_boxes(file, "yolo"), problem, helps=False)
     done = run_cli(f"import auto {file} {tmp_path / 'no'}")
     assert case == "a folder" or "--follow-links" in done.err
@@ -235,10 +235,10 @@ def test_what_is_not_there_is_found_by_the_end_of_its_path(tmp_path):
     assert _splits(data) == {1: "train", 2: "train", 3: "train", 4: "valid", 5: "valid"}
     ends = f"{names[0]} is images/train/1.jpg, {names[1]} is images/train/2.jpg"
     assert data.provenance["notes"][2:] == [
-        "/content/d/train.txt of data.yaml is not there: train.txt is read",
-        "C:\\d\\images\\val of data.yaml is not there: images/val is read",
-        "1 image of train.txt left out, without an image file and a label file: 77.jpg",
-        f"3 images of train.txt found by the end of the path: {ends} and 1 more",
+        "/content/d/train.txt of data.yaml does not exist: reading train.txt instead",
+        "C:\\d\\images\\val of data.yaml does not exist: reading images/val instead",
+        "1 image of train.txt left out, with neither an image nor a label file: 77.jpg",
+        f"3 images of train.txt found by the end of their path: {ends} and 1 more",
     ]
     for image in (tmp_path / "d" / "images" / "train").iterdir():
         image.unlink()
@@ -281,7 +281,7 @@ def test_a_yaml_of_any_name_is_read_and_two_are_asked_about(tmp_path, name):
     data = read(recognize(tmp_path / "d").reading)
     assert areas_of(data) == AREAS
     write(tmp_path / "d" / "other.yaml", NAMES)
-    parts = "name the classes of YOLO's boxes", "other.yaml", "name one: nooch import auto"
+    parts = "all name classes of YOLO boxes", "other.yaml", "name one: nooch import auto"
     fails(lambda: recognize(tmp_path / "d"), *parts)
 
 

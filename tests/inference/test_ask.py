@@ -290,7 +290,7 @@ def test_models_and_files_that_are_refused(asked, suite, folder, tmp_path):
     assert asked("c.parquet", overwrite=True, per_set=1).frame.height < 48
     (tmp_path / "few").mkdir()
     few = {"images": tmp_path / "few"}
-    fails(lambda: asked("d.parquet", **few), "24 of 24 images are not there")
+    fails(lambda: asked("d.parquet", **few), "24 of 24 images were not found")
     assert not (tmp_path / "d.parquet").exists()
 
 

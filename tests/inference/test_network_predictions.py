@@ -100,7 +100,7 @@ def test_images_of_some_splits_and_without_a_dataset(suite, data, tmp_path):
     (folder / "3.jpg").unlink()
     find = partial(find_images, suite, ["car"])
     gone = partial(find, splits=["test"], images=folder)
-    fails(gone, "1 of 10 images are not there", "`images`")
+    fails(gone, "1 of 10 images were not found", "`images`")
     refused(find, "does not record the folder of its images")
     refused(partial(find, splits=["tset"]), "tset")
     refused(lambda: find_images(suite, ["street"], data=data), "'street' is not a task")
@@ -110,7 +110,9 @@ def test_links_that_lead_out_count_as_missing(suite, data, tmp_path):
     image = tmp_path / "images" / "003.jpg"
     image.rename(tmp_path / "elsewhere.jpg")
     image.symlink_to(tmp_path / "elsewhere.jpg")
-    fails(lambda: find_images(suite, ["car"], data=data), "1 of 20 images are not there", "003.jpg")
+    fails(
+        lambda: find_images(suite, ["car"], data=data), "1 of 20 images were not found", "003.jpg"
+    )
 
 
 def test_tasks(suite):

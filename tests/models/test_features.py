@@ -178,7 +178,7 @@ def test_what_is_refused_before_any_work(data, backbone, pixels, tmp_path, monke
     part = data.select(rows=np.arange(4))
     refused(lambda: extract_features(part, backbone, out, pixels=pixels), "of 23 images")
     (tmp_path / "images" / "004.jpg").unlink()
-    text = "1 of 23 images are not there: 4 (004.jpg)"
+    text = "1 of 23 images were not found: 4 (004.jpg)"
     fails(lambda: extract_features(data, backbone, out), text)
     out.mkdir()
     smooth(4, 64, 48).save(tmp_path / "images" / "004.jpg")

@@ -199,7 +199,7 @@ def test_missing_images_are_all_found_before_any_is_decoded(data, tmp_path, monk
     monkeypatch.setattr(pixels, "decode_images", lambda *_: pytest.fail("an image was decoded"))
     (tmp_path / "images" / "004.jpg").unlink()
     (tmp_path / "images" / "009.jpg").unlink()
-    text = "2 of 11 images are not there: 4 (004.jpg), 9 (009.jpg)"
+    text = "2 of 11 images were not found: 4 (004.jpg), 9 (009.jpg)"
     fails(lambda: build_pixels(data, tmp_path / "px", size=8), text)
     assert not list(tmp_path.glob("*px*"))
     out, nowhere, no = tmp_path / "px", replace(data, image_root=None), tmp_path / "no"
@@ -212,7 +212,7 @@ def test_a_link_out_of_the_folder_is_not_followed(data, tmp_path):
     smooth(1, 64, 48).save(outside)
     (tmp_path / "images" / "003.jpg").unlink()
     (tmp_path / "images" / "003.jpg").symlink_to(outside)
-    parts = "1 of 11 images are not there: 3 (003.jpg)", "links"
+    parts = "1 of 11 images were not found: 3 (003.jpg)", "links"
     fails(lambda: build_pixels(data, tmp_path / "px", size=8), *parts)
     # the folder that a user names is
     assert len(build_pixels(data, tmp_path / "px", size=8, images=tmp_path / "images")) == 11

@@ -104,7 +104,7 @@ def test_labels_and_areas_of_the_rule_from_official_json(shared_data, run_cli, t
     done = run_cli(f"import coco {things} {options} {tmp_path / 'real'}")
     assert done.code == 0, done.err
     assert done.json["images"] == 288
-    assert "captions belong to images that no annotation file lists" in done.err
+    assert "captions of images that no annotation file lists" in done.err
     cues = ",".join(f"{task}={'+'.join(names)}" for task, names in RULE.items())
     options = f"--cues {cues} --tasks {','.join(RULE)} --out {tmp_path / 'suite'}"
     found = run_cli(f"find {tmp_path / 'real'} --criterion ce {options}")

@@ -116,7 +116,7 @@ def test_images_of_which_some_are_missing_are_a_partial_run(run_cli, tmp_path, m
     dry = "ask nooch-coco --model none --out a.parquet --images coco --tasks car,cup --dry-run"
     assert f"{len(part):,} questions, {n} images" in run_cli(dry).ok().out
     nothing = run_cli("export nooch-coco none --to pope --tasks car --images some")
-    assert "images are not there" in nothing.err.replace("\n", " ")
+    assert "images were not found" in nothing.err.replace("\n", " ")
 
 
 COLUMNS = ["index", "question", "A", "B", "answer", "category", "l2-category"]
@@ -218,7 +218,7 @@ def test_a_file_that_leads_out_of_the_folder_is_not_read(made, published, tmp_pa
     (tmp_path / "secret.png").write_bytes(bytes(100))
     data = replace(made.data, images=outside, image_root=str(tmp_path / "images"))
     act = partial(export, published, "vlmevalkit", tmp_path / "q", data=data, images_as="bytes")
-    fails(act, "images are not there")
+    fails(act, "images were not found")
 
 
 METRICS = ["accuracy", "precision", "recall", "f1", "yes_rate"]

@@ -58,7 +58,7 @@ def attribute_table(
     names = roles.attribute_names(table.columns, others, where)
     if not names:
         allowed = "a column for each attribute"
-        raise InputError("the table has no column but the ids", where=where, allowed=allowed)
+        raise InputError("the table has only a column of ids", where=where, allowed=allowed)
     if clash := [name for name in names if name in data.images.columns]:
         problem = f"the dataset has columns {', '.join(clash)} already"
         raise InputError(problem, where=where, remedy="rename them in the table")

@@ -147,8 +147,8 @@ def check_bad(bad: pl.DataFrame, choice: str) -> None:
     if choice == "refuse":
         some = some_of(("{}, {}: {}".format(*row) for row in bad.iter_rows()), 10)
         raise InputError(
-            f"{counted_are(bad.height, 'annotation')} not as they should be: {some}",
-            remedy="correct them, or {}, which lists each with the rule that is applied",
+            f"{counted_are(bad.height, 'annotation')} faulty: {some}",
+            remedy="correct them, or {}, which lists each with what was done",
             give={"broken": "leave-out"},
         )
 

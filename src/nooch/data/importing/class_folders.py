@@ -54,11 +54,11 @@ def annotation_signs(folder: Path, files: Iterable[Path]) -> tuple[list[str], Pa
             signs.append(f"{shown(own)} has the name of the image {shown(image)}")
         known = [file for file in found[:_MOST_READ] if file != own and _annotates(file)]
         if known and own is None:
-            signs.append(f"{some_of(map(shown, known), 3)} may annotate images")
+            signs.append(f"{some_of(map(shown, known), 3)} may contain annotations")
             is_readable = ending in (".csv", ".tsv") or looks_like_coco(known[0])
             table = table or (known[0] if is_readable else None)
     if pair := map_of(images.values()):
-        signs.append(f"{shown(pair[1])} looks like a map of {shown(pair[0])}")
+        signs.append(f"{shown(pair[1])} looks like a label map of {shown(pair[0])}")
     return signs, table
 
 
@@ -97,11 +97,11 @@ def folder_signs(classes: Sequence[Path], divided: bool) -> Iterator[str]:
     if len(names) == 1:
         yield f"one class only, {next(iter(names))}"
     if splits and not divided:
-        yield f"{some_of(splits)} {'is a name' if len(splits) == 1 else 'are names'} of splits"
+        yield f"{some_of(splits)} {'names a split' if len(splits) == 1 else 'name splits'}"
     if not splits and len({*called.values()} - {None}) > 1:
-        yield f"{some_of(name for name in called if called[name])} are called after splits"
+        yield f"{some_of(name for name in called if called[name])} are named after splits"
     if inner and not any(is_image(entry.name) for entry in within):
-        yield f"their images are in folders of their own: {some_of(sorted(inner))}"
+        yield f"their images are in subfolders: {some_of(sorted(inner))}"
     stems = {place: _by_stem(place) for place in classes[:_MOST_FOLDERS]}
     for (one, first), (other, second) in combinations(stems.items(), 2):
         if one.parent == other.parent and (how := _same_images(one, other, first, second)):
@@ -122,11 +122,11 @@ def _same_images(
     ):
         return f", as {first[some[0]].suffix} and {second[some[0]].suffix}"
     if bool(_MAP_FOLDER.search(one.name)) != bool(_MAP_FOLDER.search(other.name)):
-        return ", of images and maps"
+        return ", as images and maps"
     looks = [(_look(first[stem]), _look(second[stem])) for stem in some]
     if all(None not in (a, b) and a != b for a, b in looks):
         return ", in other colors"
-    return None if _are_counted(shared) else ", which are not counted from 1"
+    return None if _are_counted(shared) else ", not just numbers from 1"
 
 
 def _by_stem(folder: Path) -> dict[str, Path]:

@@ -28,7 +28,7 @@ def recognized_frame(
     """The reading of a frame of polars, pandas or Arrow, meanwhile. Raises ParameterError for
     another object, and as ``recognize``.
     """
-    table = as_polars(frame, _FRAME, "columns of one type each, with different names")
+    table = as_polars(frame, _FRAME, "columns with different names and one type each")
     if table is None:
         raise ParameterError(
             f"a {type(frame).__name__} cannot be imported",

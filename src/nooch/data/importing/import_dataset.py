@@ -130,7 +130,7 @@ def import_dataset(
         how = split, group, part_size, map, progress
         work, written = write_parts(folder, scanned, images, *how)
         if needs() != content:
-            raise InputError("a file was changed while it was read", remedy="import again")
+            raise InputError("a file changed while it was read", remedy="import again")
         progress("writing", 0, 1)
         imported = seal(work, written, images, notes, broken, range)
         with written_folder() as new:

@@ -229,7 +229,7 @@ def _of_photographs(work: Work, files: Sequence[pl.Series]) -> Work:
     if not repeated.any():
         return work
     some = some_of(work.scanned.ids().filter(repeated))
-    note = f"{int(repeated.sum())} images have the file of another: {some}; each file is one"
+    note = f"{int(repeated.sum())} images share their file with another: {some}; each file is one"
     plan = work.plan
     if plan is not None and plan.shares is not None:
         plan = replace(plan, group=_PHOTOGRAPH)
@@ -358,7 +358,7 @@ def split_provenance(
     empty = [name for name in SPLITS if not counts.get(name)]
     splits = [name for name, share in zip(SPLITS, plan.shares or (), strict=False) if share > 0]
     if lost := [name for name in empty if name in splits]:
-        problem = f"of {sum(counts.values())} images leaves {' and '.join(lost)} empty"
+        problem = f"leaves {' and '.join(lost)} empty: there are only {sum(counts.values())} images"
         remedy = "give more images, or other percentages"
         raise InputError(f"split {plan.source} {problem}", remedy=remedy)
     if empty:

@@ -80,7 +80,7 @@ def recognize(
     if not place.exists():
         raise InputError("no such file or folder", where=path)
     if b'"nooch-dataset"' in head_of(place / DATASET_MARKER):
-        raise ParameterError("is a dataset folder already", where=path, remedy="use it as it is")
+        raise ParameterError("is already a dataset folder", where=path, remedy="use it directly")
     if hints is not None and hints.reader is not None:
         reading = custom_reading(hints.reader, place)
         return Recognized(hints.reader, reading, f"read by {hints.reader}")
@@ -88,14 +88,15 @@ def recognize(
         of_tables = {"pictures": Path(images)} if images and attempt in _OF_TABLES else {}
         if (recognized := attempt(place, hints or Hints(), **of_tables)) is not None:
             return recognized
-    problem = f"annotations are not called *{place.suffix}" if place.suffix else "has no ending"
+    suffix = place.suffix
+    problem = f"{suffix} is not a known format of annotations" if suffix else "has no extension"
     if place.is_dir():
-        problem = f"contains {files_seen(place)}, and nothing that is recognized as annotations"
+        problem = f"contains {files_seen(place)}; no annotations were recognized"
     raise InputError(problem, where=path, allowed=_KNOWN, remedy=_NAME_IT, give=_OWN)
 
 
 _NAME_IT = (
-    "name the format: nooch import coco, label-maps, boxes or table; or {} to read it by your class"
+    "name the format: nooch import coco, label-maps, boxes or table; or {} to use a custom reader"
 )
 _OWN = {"reader": "package.module:Name"}
 _KNOWN = (
@@ -120,7 +121,7 @@ def recognize_table(path: str | Path, hints: Hints, images: str | Path | None = 
         else recognize(path, hints, images)
     )
     if found.kind not in {"table", "boxes"}:
-        remedy = "import it as what it is: nooch import auto"
+        remedy = "import it with nooch import auto"
         raise InputError(
             f"is {found.kind}: {found.why}", where=path, allowed="a table", remedy=remedy
         )
@@ -148,7 +149,7 @@ def _coco(files: list[Path], images: Path | None, why: str) -> Recognized:
     left_out = [file.name for file in files if not any(file in listed for listed in roles.values())]
     if not any(roles.values()):
         raise InputError(
-            f"{some_of(left_out)}: information on images, without annotations",
+            f"{some_of(left_out)}: image information without annotations",
             where=files[0].parent,
             allowed="COCO's files of instances, stuff or key points",
         )
@@ -219,10 +220,10 @@ def _table(
     splits, table = of_splits or ({}, read_flat_table(file))
     if {"image_id", "category_id"} <= {*table.columns} and {"bbox", "score"} & {*table.columns}:
         raise InputError(
-            "is a list of detections (COCO's format of results), which are predictions",
+            "contains detections (COCO's results format), which are predictions",
             where=file,
             allowed=f"annotations: COCO with images, annotations and categories; {JSON_TABLES}",
-            remedy="give it as predictions, with a dataset of the labels: {}",
+            remedy="import the labels, and give this file as predictions: {}",
             give=Command("check", predictions=file),
         )
     names = {name.lower(): name for name in table.columns}
@@ -244,16 +245,16 @@ def _other_file(file: Path, _: Hints) -> None:
         raise InputError(
             "is an image, not annotations",
             where=file,
-            remedy="give the folder of images; or the file of their labels: {}",
+            remedy="give the folder of images, or the file of their labels: {}",
             give=Command("import auto", images=file.parent),
         )
     if file.suffix.lower() == ".txt":
         raise InputError(
-            f"is a text: {head_of(file).decode(errors='replace').splitlines()[:1]}",
+            f"is a text file: {head_of(file).decode(errors='replace').splitlines()[:1]}",
             where=file,
             allowed="a table with a header, as .csv; a folder of YOLO's labels",
-            remedy="if each line has a file and a label, put 'filename,label' on top, with commas"
-            " between, and call it .csv",
+            remedy="if each line has a file and a label: separate them by commas, add a first line"
+            " 'filename,label', and rename it to .csv",
         )
 
 
@@ -274,7 +275,7 @@ def _other_layout(folder: Path, _: Hints) -> Recognized | None:
     name, importer = layout
     if find_spec("datumaro") is None:
         raise InputError(
-            f"has the layout of {name}, which nooch reads by Datumaro",
+            f"has the layout of {name}, which nooch reads with Datumaro",
             where=folder,
             remedy=f"{INSTALLED} {{}}",
             give={"reader": f"datumaro/{importer}"},
@@ -314,7 +315,7 @@ def _yolo_folder(folder: Path, _: Hints) -> Recognized | None:
     ]
     if len(described) > 1:
         raise InputError(
-            f"{some_of(file.name for file in described)} name the classes of YOLO's boxes",
+            f"{some_of(file.name for file in described)} all name classes of YOLO boxes",
             where=folder,
             allowed="one such file",
             remedy=f"name one: nooch import auto {described[0]}; or remove the others",
@@ -330,7 +331,7 @@ def _yolo_folder(folder: Path, _: Hints) -> Recognized | None:
         return None
     if names is None:
         raise InputError(
-            f"{labels.name}/ has boxes of YOLO, such as {text.name}, and no list of classes",
+            f"{labels.name}/ has YOLO boxes, such as {text.name}, but no list of classes",
             where=folder,
             allowed=f"a data.yaml, or one of {', '.join(_CLASSES)} with a name on each line",
             remedy="add it; its lines are the classes 0, 1, 2 ... of the boxes",
@@ -435,7 +436,7 @@ def _table_folder(folder: Path, hints: Hints, pictures: Path | None = None) -> R
         raise InputError(
             f"has {len(tables)} tables: {some_of(names_of)}",
             where=folder,
-            allowed="one table, which names all images, with a column split if there are splits",
+            allowed="one table of all images, with a column split if there are splits",
             remedy="join them, or name one: {}",
             give=Command("import auto", path=one, **({"images": images} if images else {})),
         )
@@ -471,8 +472,8 @@ def _only_images(folder: Path, _: Hints) -> None:
     if signs:
         named = [*_maps_named(folder), *inner]
         raise InputError(
-            f"contains images, such as {example}, and what looks like their annotations, in a"
-            f" layout that is not known: {'; '.join(signs)}",
+            f"contains images, such as {example}, and possibly annotations in an unknown"
+            f" layout: {'; '.join(signs)}",
             where=folder,
             allowed=_KNOWN,
             remedy=f"{'{}; or ' * len(named)}{_NAME_IT}",
@@ -483,14 +484,14 @@ def _only_images(folder: Path, _: Hints) -> None:
             f"has {counted(len(loose), 'image')} outside of folders, such as {loose[0]};"
             f" {some_of(place.name for place in classes)} would be classes",
             where=folder,
-            remedy="{}, which leaves out images outside of the folders of classes",
+            remedy="{} to leave these images out",
             give={"reader": "image-folder"},
         )
     raise InputError(
-        f"contains images, such as {example}, and no annotations; it has {files_seen(folder)}",
+        f"contains images, such as {example}, but no annotations; it has {files_seen(folder)}",
         where=folder,
         allowed="a table of labels, COCO JSON, boxes, label maps, or a folder for each class"
-        " (those called after splits, or images, labels and the like, are none)",
+        " (not named after splits, images, labels or the like)",
         remedy=f"{'import its folders as classes: {}; or ' * len(inner)}{{}} to label them with a"
         " model; or import the file of labels: {}; or {} if each folder is a class",
         give=(

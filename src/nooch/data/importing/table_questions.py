@@ -67,7 +67,7 @@ def is_mark(text: str, name: str) -> bool:
     return text.strip().lower() in {*_MARKS, name.strip().lower()}
 
 
-_NO_OTHER: Reading = "otherwise a label in every row", {}
+_NO_OTHER: Reading = "otherwise fill in a label in every row", {}
 
 
 def ask_blank(
@@ -77,7 +77,7 @@ def ask_blank(
     n = sum(table[name].null_count() for name in blank)
     classes = counted(len(blank) + len(others), "class")
     raise question(
-        f"{counted_are(n, 'cell')} blank in {some_of(blank)}: absent, or not looked at?",
+        f"{counted_are(n, 'cell')} blank in {some_of(blank)}: absent, or not annotated?",
         where,
         (f"{classes}, absent where the cell is blank", {"blank_is_no": True}),
         _labels(others, blank) if others else _NO_OTHER,
@@ -115,7 +115,7 @@ def ask_unsure(
         give |= {"blank_is_no": True}
     raise question(
         f"{some_of(positive)} {'has' if len(positive) == 1 else 'have'} {some_of(sorted(words))}"
-        " next to yes and no: absent, or not looked at?",
+        " next to yes and no: absent, or not annotated?",
         where,
         (f"{counted(len(labels) + len(positive), 'class')}, absent in all other cells", give),
         _labels(full, [name for name in (*labels, *positive) if name not in full])
@@ -174,9 +174,9 @@ def ask_attributes(
     elif asked := [
         name for name in labels if record_of(name) and name != _only_split(labels, rest)
     ]:
-        why = "called after what is recorded of an image"
+        why = "named like facts about the image"
     else:
-        why, asked = "written in another way than the others", _written_alone(table, labels)
+        why, asked = "with other values than most label columns", _written_alone(table, labels)
     if not asked:
         return
     classes = [name for name in labels if name not in asked]
@@ -206,7 +206,7 @@ def ask_texts(labels: Sequence[str], texts: Sequence[Reading], where: object) ->
     """
     if texts and labels and not any(name.strip().lower() in TARGETS for name in labels):
         names = [str(give["class_column"]) for _, give in texts]
-        contents = f"{some_of(labels)} have 0 and 1, and {some_of(names)} texts"
+        contents = f"{some_of(labels)} contain 0 and 1, {some_of(names)} texts"
         first = texts if not is_fact(names[0]) else ()
         raise question(
             f"{contents}: which are the classes?",
@@ -247,7 +247,7 @@ def ask_positive(
             where,
             *likely,
             (
-                f"{counted(len(two), 'class')}, each present or absent (or use the other text)",
+                f"{counted(len(two), 'class')}, each present or absent (the other text also works)",
                 {"positive": one},
             ),
             (f"{2 * len(two)} classes, {each}", {"positive": dict.fromkeys(two, "*")}),
@@ -259,10 +259,10 @@ def ask_positive(
     floats = [name for name in rest if table[name].dtype.is_float()]
     if floats and all(table[name].drop_nulls().is_between(0, 1).all() for name in floats):
         raise InputError(
-            f"columns {some_of(floats)} have fractions, not labels",
+            f"columns {some_of(floats)} contain fractions, not labels",
             where=where,
-            allowed="0 and 1; areas in a table with a row for each image, class, area;"
-            " probabilities of a model as predictions",
+            allowed="labels of 0 and 1; areas in a table with a row for each image and class;"
+            " a model's probabilities as predictions",
             remedy="round them to 0 and 1, or give them as areas or predictions",
         )
     raise InputError(

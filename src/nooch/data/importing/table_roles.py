@@ -214,7 +214,7 @@ def table_roles(
         why = f"a row for each box of {key}, all of class {one[1]}: {', '.join(long.columns)}{note}"
     elif class_column is None:
         layout, why = _wide(table, {*taken, *boxes.box}, where, hints, key)
-        kept = f"; boxes, in {', '.join(boxes.box)}, are attributes: no column has their classes"
+        kept = f"; boxes ({', '.join(boxes.box)}) are attributes, since no column has their classes"
         return columns, layout, why + (kept if boxes.box else ""), is_file
     else:
         area = hints.area_column or names.get("area")
@@ -254,7 +254,7 @@ def _key(table: pl.DataFrame, hints: Hints, where: object) -> str:
         raise ParameterError(problem, where=where, give={"id": ...})
     if both := [n for n in hints.context if n in {key, *one_each, *hints.label, *hints.positive}]:
         kept = [name for name in hints.context if name not in both]
-        problem = f"{some_of(both)} cannot be the context and have labels, images or splits"
+        problem = f"{some_of(both)} cannot be context and also labels, images or splits"
         raise ParameterError(problem, where=where, give={"context": kept or None})
     return key
 
@@ -296,7 +296,7 @@ def image_columns(table: pl.DataFrame, id: str | None, where: object) -> list[st
     all whose cells are names of image files. Raises ParameterError, InputError without any.
     """
     if first := [name for name in table.columns if re.search(IMAGE_ENDING, name)]:
-        problem = f"its first line has an image, {first[0]}, and no names of columns"
+        problem = f"its first line names an image, {first[0]}, not columns"
         remedy = "put a line such as filename,label on top"
         raise InputError(problem, where=where, allowed="a table with a header", remedy=remedy)
     if id is not None:
@@ -309,7 +309,7 @@ def image_columns(table: pl.DataFrame, id: str | None, where: object) -> list[st
     raise InputError(
         f"no column contains image ids or file names; columns: {columns_seen(table)}",
         where=where,
-        allowed=f"a column called {', '.join(IMAGE_COLUMNS[:8])}, or one of file names",
+        allowed=f"a column called {', '.join(IMAGE_COLUMNS[:8])}, or a column of file names",
         give={"id": ...},
     )
 
@@ -321,7 +321,7 @@ def _image_column(table: pl.DataFrame, id: str | None, where: object) -> str:
         ends = [table[name].str.extract(r"([^/\\]+)$") for name in names]
         others = [name for name, end in zip(names, ends, strict=True) if not end.equals(ends[0])]
         if others:
-            problem = f"{some_of([names[0], *others])} have names of different image files"
+            problem = f"{some_of([names[0], *others])} name different image files"
             ways = ((f"the images of {name}", {"id": name}) for name in (names[0], *others))
             raise question(problem, where, *ways)
     return names[0]
@@ -390,7 +390,7 @@ def _one_class(
     is_yes = {n: pair_of(table[n]) in YES_NO[:2] for n in table.columns if n not in {*taken, *box}}
     if hints.one_class is not None:
         if not box and not is_yes.get(str(class_column)):
-            problem = "`one_class` is the class of all boxes, and there are none"
+            problem = "`one_class` is the class of all boxes, but there are no boxes"
             raise ParameterError(problem, where=where, give={"one_class": None})
         return class_column, hints.one_class
     repeated = table[key].n_unique() < table.height
@@ -403,7 +403,7 @@ def _one_class(
     if hints.label:
         return None
     raise question(
-        f"has boxes, in {', '.join(box)}, and no column that is certain to have their classes",
+        f"has boxes ({', '.join(box)}), but no column is certain to have their classes",
         where,
         ("1 class, of that name", {"one_class": ...}),
         *_class_readings(table, [n for n in is_yes if not is_yes[n]], where),
@@ -480,7 +480,7 @@ def _boxes(
         extent = _sizes(table[pictures[0]], has_box, pictures[1])
     has_box &= np.isfinite(extent).all(axis=1)
     if not has_box.any():
-        note = "they are in pixels, and no columns width and height or image files have the sizes"
+        note = "they are in pixels, and neither columns width and height nor image files give sizes"
         return LongTable(None, box=box, is_placed=False), f"; its boxes are left out: {note}"
     known = written[has_box], extent[has_box]
     forms = (box_format,) if box_format else ("xywh", "cxcywh")
@@ -534,7 +534,7 @@ def _box_format(written: Floats, extent: Floats, forms: Sequence[str], where: ob
     if len(ranked) == 1 or shares[ranked[0]] < min(shares[ranked[1]], 0.34):
         return ranked[0]
     raise question(
-        "numbers of boxes can be in two orders, in which equally many lie within the images",
+        "boxes could be in two formats: equally many fit into the images",
         where,
         *((NUMBERS[f], {"box_format": f}) for f in forms),
     )
@@ -572,7 +572,7 @@ def _separator(column: pl.Series, name: str, where: object, hints: Hints) -> str
             f"some cells of {name} are lists, such as {cells.filter(lists)[0]}, others are text,"
             f" such as {cells.filter(~lists)[0]}",
             where=where,
-            allowed="lists in all rows, or text in all",
+            allowed="lists in all rows, or text in all rows",
             remedy="write lists in all rows",
         )
     found = [sign for sign in ",;|\t" if cells.str.contains(sign, literal=True).any()]

@@ -115,7 +115,7 @@ class FoundBoxes:
                 f"splits {', '.join(sorted(self.lists, key=SPLITS.index))} from lists of images"
             ]
             if left := len(stems) - len(listed):
-                notes.append(f"{counted(left, 'image')} left out, in none of these lists")
+                notes.append(f"left out {counted(left, 'image')} in none of these lists")
         else:
             start = len(f"{self.source}/")
             files = [
@@ -181,8 +181,8 @@ def _with_bare(
         if "split" in rows.columns:
             splits = pl.Series([_folder_split(own[stem]) for stem in bare], dtype=pl.String)
             if len(nowhere := frame["stem"].filter(splits.is_null())):
-                problem = f"no row or folder has the split of {some_of(nowhere)}"
-                raise InputError(problem, where=source, allowed="folders called after splits")
+                problem = f"no row or folder gives the split of {some_of(nowhere)}"
+                raise InputError(problem, where=source, allowed="folders named after splits")
             frame = frame.with_columns(split=splits)
         rows = pl.concat([rows, frame], how="diagonal").with_columns(pl.col(pl.List).fill_null([]))
     return rows, own
@@ -237,9 +237,11 @@ def count_notes(bare: int, missing: int, total: int) -> list[str]:
     return [note for note, count in ((without, bare), (lost, missing)) if count]
 
 
-LEFT_OUT, KEPT = "left out", "kept; its area is of the part within the image"
-ONCE, UNREAD = "counted once", "not read; with its image left out"
-"""Rules for an annotation that is not as it should be."""
+LEFT_OUT, KEPT = "left out", "kept; its area is the part within the image"
+ONCE, UNREAD = "counted once", "not read, and its image left out"
+"""Rules for a faulty annotation."""
+REVERSED = "has reversed edges"
+"""Ends the problem of a box whose right or bottom edge comes first."""
 
 
 def bad_line(file: object, line: object, problem: str, rule: str) -> str:
@@ -262,7 +264,7 @@ def judged_box(
     if not math.isfinite(wide + tall):
         return math.nan, f"{box} is not finite", LEFT_OUT
     if wide < 0 or tall < 0:
-        return math.nan, f"{box} is turned", LEFT_OUT
+        return math.nan, f"{box} {REVERSED}", LEFT_OUT
     wide, tall = min(right, 1) - max(left, 0), min(bottom, 1) - max(top, 0)
     if wide < 0 or tall < 0:
         return math.nan, f"{box} is outside the image", LEFT_OUT

@@ -18,6 +18,7 @@ from nooch.base.split_plan import SplitPlan
 from nooch.data.objects import NOTES
 from nooch.data.readers.box_formats import (
     LEFT_OUT,
+    REVERSED,
     FoundBoxes,
     count_notes,
     find_openimages,
@@ -115,7 +116,7 @@ class BoxReading:
         n_boxes = int(counted["count"].sum())
         notes = _checked(rows, n_boxes, boxes, self.source)
         n_proxies = n_boxes - _polygons(rows, boxes.parsed)
-        proxy = "areas are of bounding boxes, which are larger than the objects in them"
+        proxy = "areas are of bounding boxes, which are larger than their objects"
         if 0 < n_proxies < n_boxes:
             proxy = f"{proxy}, for {n_proxies:,} of {n_boxes:,} objects; the others have polygons"
         source = {"role": "boxes", "file": Path(self.source).name, "images": len(rows.ids())}
@@ -163,20 +164,20 @@ def _checked(rows: ImageRows, n_boxes: int, boxes: FoundBoxes, where: object) ->
         raise InputError(
             f"{len(lost):,} of {len(lost) + n_boxes:,} boxes cannot be used: {'; '.join(words)}",
             where=where,
-            allowed="edges between 0 and 1 of the image's width and height, in order; in VOC,"
-            " within the size of the image",
+            allowed="edges in order, from 0 to 1 of the image's width and height; in VOC, within"
+            " the image's pixels",
             remedy="check whether the boxes are in this format, and export them again",
         )
     if "shapes" not in boxes.parsed:
-        turned = lost.filter(lost.str.contains("is turned", literal=True))
+        reversed_ = lost.filter(lost.str.ends_with(f"{REVERSED}\t{LEFT_OUT}"))
         # a few are slips
-        if len(turned) * 4 > len(lost) + n_boxes:
-            some = some_of((line.split("\t")[2] for line in turned), 2)
+        if len(reversed_) * 4 > len(lost) + n_boxes:
+            some = some_of((line.split("\t")[2] for line in reversed_), 2)
             raise InputError(
-                f"{len(turned):,} of {len(lost) + n_boxes:,} boxes are turned: {some}",
+                f"{len(reversed_):,} of {len(lost) + n_boxes:,} boxes have reversed edges: {some}",
                 where=where,
-                allowed="the edges of boxes; these may be a corner, a width and a height",
-                remedy="correct them, or leave out the boxes that are turned",
+                allowed="left, top, right, bottom; these may be left, top, width, height",
+                remedy="correct these boxes, or leave them out",
             )
         return []
     shapes = (batch["shapes"].explode().drop_nulls() for batch in rows.columns("shapes"))

@@ -110,7 +110,7 @@ class DatumaroReading:
         has_objects = bool(frame["crowd"].list.len().sum())
         if has_objects and (frame["crowd"].list.len() != frame["keys"].list.len()).any():
             has_objects = False
-            about["notes"].append("labels and regions without instances: no objects are recorded")
+            about["notes"].append("no objects are recorded: labels or regions without instances")
         frame = frame if has_objects else frame.drop("boxes", "crowd", "ignore")
         frame = frame if has_splits else frame.drop("split")
         return ScannedRows(
@@ -120,7 +120,7 @@ class DatumaroReading:
 
     def _detected(self) -> str:
         environment = _environment()
-        with _by_datumaro("Datumaro cannot look at it", self.source):
+        with _by_datumaro("Datumaro cannot inspect it", self.source):
             detected = environment.detect_dataset(str(self.source), depth=3)
         named: list[str] = [name for name in detected if name in FORMATS]
         if len(named) == 1:
@@ -128,11 +128,11 @@ class DatumaroReading:
         if not named:
             raise InputError(
                 "Datumaro recognizes none of its formats here", where=self.source,
-                allowed=f"the folder that has their names: {some_of(FORMATS, len(FORMATS))}",
+                allowed=f"a dataset folder in one of {some_of(FORMATS, len(FORMATS))}",
                 remedy="name the format: {}", give={"reader": "datumaro/FORMAT"},
             )  # fmt: skip
         raise InputError(
-            f"fits several formats of Datumaro: {', '.join(named)}", where=self.source,
+            f"matches several formats of Datumaro: {', '.join(named)}", where=self.source,
             give=[{"reader": f"datumaro/{name}"} for name in named],
         )  # fmt: skip
 
@@ -195,14 +195,13 @@ class DatumaroReading:
             and stems.isdisjoint(_beginnings(PurePath(name).stem))
         ]  # fmt: skip
         if others:
-            problem = f"without {counted(len(others), 'photograph')} that lie next to them, such as"
+            problem = f"without {counted(len(others), 'photograph')} next to them, such as"
             problem += f" {some_of(sorted(others), 2)}"
         if problem:
             raise InputError(
                 f"Datumaro reads {counted(frame.height, 'image')} as {importer}, {problem}",
                 where=self.source,
-                remedy="import the folder of this layout that has its files, or name another"
-                " format: {}",
+                remedy="import the folder that has this layout's files, or name another format: {}",
                 give={"reader": "datumaro/FORMAT"},
             )
 
@@ -254,10 +253,10 @@ def _notes(kinds: Mapping[str, int], importer: str, *, has_splits: bool) -> list
     notes = [f"read by Datumaro's importer {importer}"]
     boxes = sum(n for kind, n in kinds.items() if kind in _BOXES)
     if boxes:
-        notes.append("areas are of bounding boxes, which are larger than the objects in them")
+        notes.append("areas are of bounding boxes, which are larger than their objects")
     unused = {kind: n for kind, n in kinds.items() if kind not in _SHAPES | {"Label"}}
     notes += [f"not used: {counted(n, 'annotation')} of kind {kind}" for kind, n in unused.items()]
-    return notes if has_splits else [*notes, "subsets without a name of a split are not kept"]
+    return notes if has_splits else [*notes, "names of subsets that are not splits are ignored"]
 
 
 def _digest(frame: pl.DataFrame) -> str:

@@ -76,9 +76,9 @@ class ImageIndex:
         ]
         if missing:
             left = "".join(f"; {text}" for text in self.walk.left_notes())
-            linked = "" if self.walk.follow else "; no links that lead out of it"
+            linked = "" if self.walk.follow else "; no links out of it"
             raise InputError(
-                f"{len(missing)} of {len(names)} images are not there: {some_of(missing)}{left}",
+                f"{len(missing)} of {len(names)} images were not found: {some_of(missing)}{left}",
                 where=self.root,
                 allowed=f"image files below this folder, under the dataset's file names{linked}",
                 remedy="{}, the folder that the dataset's file names are relative to",
@@ -129,8 +129,8 @@ class ImageIndex:
         names_of: dict[str | None, str | None] = {}
         for path, name in zip(paths, names, strict=True):
             if path is not None and names_of.setdefault(path, name) != name:
-                problem = f"is the only file called both {names_of[path]} and {name}"
-                remedy = "give the folder that these names are relative to"
+                problem = f"matches both {names_of[path]} and {name}"
+                remedy = "give the folder to which these names are relative"
                 raise InputError(problem, where=self.root / path, remedy=remedy)
         return paths
 
@@ -226,13 +226,13 @@ class FolderWalk:
         if self.unread:
             kinds = ", ".join(f"{ending} {count}" for ending, count in sorted(self.unread.items()))
             files = counted(sum(self.unread.values()), "file")
-            notes.append(f"left out, in formats that are not read: {files}, {kinds}")
+            notes.append(f"left out {files} in formats that nooch does not read: {kinds}")
         return notes
 
     def notes(self) -> list[str]:
         """Notes on what was left out, and on links that were followed."""
-        more = "; commands that read them later also need the folder as `images`"
-        led = f"followed out of the folder of images: {len(self.led_out)}:"
+        more = "; later commands that read them need the folder as `images`"
+        led = f"followed {counted(len(self.led_out), 'link')} out of the folder of images:"
         led += f" {some_of(sorted(self.led_out))}"
         return [*self.left_notes(), *([led + more] if self.led_out else [])]
 
@@ -403,8 +403,7 @@ def opened_image(
         most = Image.MAX_IMAGE_PIXELS
         if most is not None and opened.width * opened.height > most:
             raise Image.DecompressionBombError(
-                f"has {opened.width} x {opened.height} pixels, more than the {most:,} that are"
-                " decoded"
+                f"has {opened.width} x {opened.height} pixels, more than the limit of {most:,}"
             )
         yield opened
 
@@ -448,14 +447,14 @@ def _rgb(opened: Image.Image, value_range: tuple[float, float] | None) -> Image.
     if value_range is not None:
         low, high = value_range
         if np.isnan(values).any():
-            raise ValueError("has pixels that are not a number")
+            raise ValueError("has pixels that are NaN")
         shares = (np.clip(values.astype(np.float64), low, high) - low) / (high - low)
         return Image.fromarray(np.rint(255 * shares).astype(np.uint8)).convert("RGB")
     if values.dtype != np.uint16:
         kind = "floating-point numbers" if opened.mode == "F" else "integers of 32 bits"
         raise ValueError(
-            f"contains {kind} (mode {opened.mode}), which have no scale of their own: give `range`"
-            " LOW,HIGH, the values of black and white, or convert it to 8 bits"
+            f"contains {kind} (mode {opened.mode}), without a fixed range: give `range` LOW,HIGH,"
+            " the values of black and white, or convert it to 8 bits"
         )
     return Image.fromarray((values >> 8).astype(np.uint8)).convert("RGB")
 

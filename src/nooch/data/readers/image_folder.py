@@ -58,10 +58,10 @@ class FolderReading:
         rows = _rows(paths, self.source)
         classes = rows["keys"].explode().unique().sort().to_list()
         source = {"role": "images", "file": Path(self.source).name, "images": rows.height}
-        notes = ["an image shows the class of its folder and no other; areas are unknown"]
+        notes = ["an image shows only the class of its folder; areas are unknown"]
         if left := len(paths) - rows.height:
             some = some_of(sorted({*paths} - {*rows["file_name"]}))
-            notes.append(f"left out, in no folder of a class: {counted(left, 'image')}, {some}")
+            notes.append(f"left out {counted(left, 'image')} outside folders of classes: {some}")
         about = {
             "reader": "image-folder",
             "area": "unknown",
@@ -85,7 +85,7 @@ def _rows(paths: list[str], source: str | Path) -> pl.DataFrame:
     depth = 2 if divided else 1
     loose = [path for path in paths if path.count("/") < depth]
     if len(loose) == len(paths):
-        problem = f"images lie in no folder of a class: {some_of(loose)}" if loose else "no images"
+        problem = f"no image is in a folder of a class: {some_of(loose)}" if loose else "no images"
         allowed = "SOURCE/CLASS/image.jpg, or SOURCE/train/CLASS/image.jpg for each split"
         raise InputError(problem, where=source, allowed=allowed)
     paths = sorted({*paths} - {*loose})

@@ -102,9 +102,9 @@ def _map_classes(classes: str | Path, void: Sequence[int]) -> tuple[dict[int, st
     labeled = {value: name for value, name in names.items() if value not in ignored}
     if meant := [value for value, name in labeled.items() if means_void(name)]:
         listed = ", ".join(f"{value} {labeled[value]!r}" for value in meant)
-        problem = f"the class list gives {listed}, which names pixels that were not annotated"
+        problem = f"the class list names {listed}, which usually means not annotated"
         allowed = f"void: {some_of(meant, len(meant))}"
-        remedy = "{}; or give a class that is annotated another name"
+        remedy = "{}; or rename the class if it was annotated"
         give = {"void": sorted({*void, *meant})}
         raise ParameterError(problem, where=classes, allowed=allowed, remedy=remedy, give=give)
     values = [] if is_preset else sorted(labeled)
@@ -115,7 +115,7 @@ def _map_classes(classes: str | Path, void: Sequence[int]) -> tuple[dict[int, st
         problem = f"lists values from {values[0]} to {values[-1]}, but not {missing}"
         few = sum(b - a + 1 for a, b in gaps) <= FEW
         between = {value for a, b in gaps for value in range(a, b + 1)} if few else set[int]()
-        remedy = "add the lines that are missing; or, if they are not classes, {}"
+        remedy = "add the missing lines; or, if they are not classes, {}"
         allowed = "every value in between, each once"
         ways: Give = {"void": sorted({*void, *between}) if few else ...}
         raise InputError(problem, where=classes, allowed=allowed, remedy=remedy, give=ways)
@@ -129,7 +129,7 @@ def _notes(counts: Mapping[str, int], n_images: int, images: object) -> list[str
     # the others count, but need no names
     listed = [*first, *[""] * (missing - len(first))]
     if missing == n_images:
-        problem = f"no image is called after a map, such as {some_of(listed, 2)}"
+        problem = f"no image is named like a map, such as {some_of(listed, 2)}"
         raise InputError(problem, where=images)
     note = f"{missing} of {n_images} maps have no image below {images}: {some_of(listed)}"
     return [note] if missing else []
@@ -168,7 +168,7 @@ def class_list(path: Path) -> dict[int, str]:
     names = [class_name(text, path) for text in texts]
     twice = [value for value, n in Counter([*values, *names]).items() if n > 1]
     if not values or twice:
-        problem = f"names {some_of(twice)} twice" if twice else "names no class"
+        problem = f"names {some_of(twice)} twice" if twice else "names no classes"
         raise InputError(problem, where=path, allowed=allowed)
     return dict(zip(values, names, strict=True))
 
@@ -199,7 +199,7 @@ def _text_list(path: Path) -> tuple[list[int], list[str]]:
     numbered = [len(h) == 2 and h[0].isdecimal() and len(h[0]) < 20 for h in heads]
     if any(numbered) and not all(numbered):
         bare = [repr(line) for line, has in zip(lines, numbered, strict=True) if not has]
-        problem = f"{sum(numbered)} lines have a value and a name, and {some_of(bare)} not"
+        problem = f"{sum(numbered)} lines have a value and a name, but not {some_of(bare)}"
         raise InputError(problem, where=path, allowed=_TEXT_LISTS, remedy="fix these lines")
     if any(numbered):
         return [int(head[0]) for head in heads], [head[1] for head in heads]

@@ -86,7 +86,7 @@ def _count(
             allowed = f"{classes}; ignored: {void}"
             if len(ignored) > FEW:
                 # pixel maps of COCO ignore all values of things
-                remedy = "give maps with these values"
+                remedy = "give maps that use these values"
                 raise InputError(problem, where=where, allowed=allowed, remedy=remedy)
             remedy = "add the value to the class list; or, if it is not a class, {}"
             give = {"void": sorted({*ignored, value})}

@@ -85,7 +85,7 @@ def read_flat_table(path: Path) -> pl.DataFrame:
             continue
         numbers = table[name].drop_nulls()
         if len(wrong := numbers.filter(~numbers.is_between(0, len(labels) - 1))):
-            problem = f"{name} has {some_of(wrong.unique().sort())}, which the features do not name"
+            problem = f"{name} has {some_of(wrong.unique().sort())}, not named by the features"
             raise InputError(problem, where=path, allowed=f"0 to {len(labels) - 1}")
         names = dict(enumerate(labels))
         table = table.with_columns(pl.col(name).replace_strict(names, return_dtype=pl.String))

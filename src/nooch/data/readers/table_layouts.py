@@ -184,14 +184,14 @@ class TableOfImages:
                     f"{nulls} rows have no {label}",
                     where=path,
                     allowed="a label in every row",
-                    remedy=f"{{}} if blank means that {label} is absent there; if nobody looked,"
-                    " fill in the cells or leave these rows out",
+                    remedy=f"{{}} if blank means that {label} is absent there; if it is"
+                    " unknown, fill in the cells or remove these rows",
                     give={"blank_is_no": True},
                 )
             values = values.drop_nulls()
             names += _classes_of(label, values, self._positive(label, values), path).items()
         if not names:
-            problem = f"columns are blank in all rows: {some_of(self.labels)}"
+            problem = f"label columns are empty: {some_of(self.labels)}"
             raise InputError(
                 problem, where=path, remedy="name other columns: {}", give={"label": ...}
             )
@@ -250,7 +250,7 @@ def _classes_of(
     if positive not in (None, "*"):
         positives = [value for value in values if str(value) == positive]
         if not positives:
-            problem = f"label {label} never is {positive!r}, but {some_of(values)}"
+            problem = f"label {label} is never {positive!r}; it has {some_of(values)}"
             raise InputError(problem, where=path, allowed="a value of the column, or *")
         return {(label, positives[0], False): class_name(label, path)}
     if positive is None:
@@ -384,7 +384,7 @@ class LongTable:
         if len(twice := images["image_id"].filter(differs).unique().sort()):
             problem = f"images have different attributes in different rows: {some_of(twice)}"
             allowed = "the same attributes in every row of an image"
-            remedy = "{}, the columns that belong to images"
+            remedy = "{}, only the columns that describe images"
             give = {"attributes": ...}
             raise InputError(problem, where=path, allowed=allowed, remedy=remedy, give=give)
 
@@ -451,7 +451,7 @@ class LongTable:
         texts = _text(rows[self.present]).str.to_lowercase()
         known = texts.is_in([*_ABSENT, *_PRESENT]).fill_null(value=False)
         if not known.all():
-            problem = f"column {self.present} is {texts.filter(~known)[0]} in a row"
+            problem = f"column {self.present} contains {texts.filter(~known)[0]}"
             raise InputError(problem, where=path, allowed="1, present, and 0, absent, in every row")
         return texts.is_in([*_ABSENT])
 
@@ -583,8 +583,8 @@ def ask_present(name: str, path: object) -> InputError:
     return InputError(
         f"column {name} is 0 in some rows: is their class absent?",
         where=path,
-        remedy="{} if so: pairs of an image and a class without a row are unknown; {} if every row"
-        " is a present class",
+        remedy="{} if so (pairs of image and class without a row are unknown); {} if every row is a"
+        " present class",
         give=({"present_column": name}, {"present_column": "none"}),
     )
 

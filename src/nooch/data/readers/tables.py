@@ -409,7 +409,7 @@ class TableFiles:
         with alike(where):
             pl.concat([pl.DataFrame(schema=schema) for schema in schemas])
         if splits and SPLIT in schemas[0]:
-            problem = f"has splits in its column {SPLIT}, and in the names of its tables"
+            problem = f"has splits both in its column {SPLIT} and in the names of its tables"
             raise InputError(problem, where=where, remedy="{}", give={"split_column": SPLIT})
         about = schemas[0] | ({SPLIT: pl.String()} if splits else {})
         return cls(files, names, about, splits)

@@ -173,12 +173,12 @@ def find_images(data: YoloData, base: Path, *, follow: bool) -> Listed | None:
     if len(lost) == len(entries):
         return None
     if lost:
-        problem = f"{some_of(lost)} is not there"
+        problem = f"{some_of(lost)} does not exist"
         allowed = f"folders and .txt files below {base}"
         remedy = "correct the entry, or remove it"
         raise InputError(problem, where=data.file, allowed=allowed, remedy=remedy)
     notes = [
-        f"{entry} of {data.file.name} is not there: {place} is read"
+        f"{entry} of {data.file.name} does not exist: reading {place} instead"
         for entry, place in places.items()
         if place != os.path.normpath(f"{path or ''}/{entry}".strip("/").removeprefix("../"))
     ]
@@ -191,13 +191,13 @@ def find_images(data: YoloData, base: Path, *, follow: bool) -> Listed | None:
             give = {"follow_links": True} if AWAY in left else ()
             raise InputError(
                 f"the split {split} has no image{left}", where=data.file, allowed=_IMAGE_FILES,
-                remedy="{} to read what links lead to" if give else None, give=give,
+                remedy="{} to follow links" if give else None, give=give,
             )  # fmt: skip
         if twice := [path for path in images if path in splits]:
             both = f"{splits[twice[0]]} and {split}"
             problem = f"{len(twice)} images are in the splits {both}: {some_of(twice, 2)}"
             allowed = "each image in one split"
-            remedy = "remove one of the entries, and split at import if need be"
+            remedy = "remove one of the entries, and split at import if needed"
             raise InputError(problem, where=data.file, allowed=allowed, remedy=remedy)
         splits |= dict.fromkeys(images, split)
     return root, splits, [*notes, *walk.notes()]
@@ -271,10 +271,10 @@ def _listed(file: Path, base: Path, walk: FolderWalk, notes: list[str]) -> list[
                 allowed=f"paths below {base}",
                 remedy="correct path: or the list of images",
             )
-        about = f"{counted(len(gone), 'image')} of {file.name} left out, without an image file"
-        notes += [f"{about} and a label file: {some_of(gone, 2)}"] if gone else []
+        about = f"{counted(len(gone), 'image')} of {file.name} left out, with neither an image"
+        notes += [f"{about} nor a label file: {some_of(gone, 2)}"] if gone else []
         read = [f"{line} is {path}" for line, path in ends.items() if path is not None]
-        about = f"{counted(len(read), 'image')} of {file.name} found by the end of the path"
+        about = f"{counted(len(read), 'image')} of {file.name} found by the end of their path"
         notes += [f"{about}: {some_of(read, 2)}"] if read else []
     return [path for path in found.values() if path is not None]
 
@@ -309,7 +309,7 @@ def find_yolo(
     names_all = source.suffix.lower() in DATA_ENDINGS and source.is_file()
     if names_all and (classes, images) != (None, None):
         raise ParameterError(
-            f"{source.name} names the classes and the images",
+            f"{source.name} already names the classes and the images",
             give={n: None for n, v in (("classes", classes), ("images", images)) if v is not None},
         )
     if not names_all and classes is None:
@@ -372,7 +372,7 @@ def _class_list(file: Path) -> dict[str, str]:
     while lines and not lines[-1].strip():
         lines.pop()
     if not lines:
-        raise InputError("names no class", where=file, allowed="a name per line")
+        raise InputError("names no classes", where=file, allowed="a name per line")
     names = (class_name(line, f"{file}, line {n}") for n, line in enumerate(lines, 1))
     return unique_names({str(number): name for number, name in enumerate(names)}, file)
 
@@ -384,7 +384,7 @@ def _images_of(data: YoloData, source: Path, images: Path | None, follow: bool) 
         listed = find_images(data, base, follow=follow) if data.entries else None
         if listed is None:
             raise InputError(
-                "names no images that are there",
+                "names no images that exist",
                 where=source,
                 allowed=f"train:, val: and test: below {data.root}",
                 remedy="correct path:, or give the dataset's folder as source and this file as"
@@ -395,7 +395,7 @@ def _images_of(data: YoloData, source: Path, images: Path | None, follow: bool) 
     listed = find_images(data, source, follow=follow) if has_splits else None
     if listed is not None and images is not None:
         raise ParameterError(
-            f"{data.file.name} names the images below {source}", give={"images": None}
+            f"{data.file.name} already names the images below {source}", give={"images": None}
         )
     return listed
 
@@ -413,7 +413,7 @@ def _find_listed(source: Path, data: YoloData, listed: Listed, follow: bool) -> 
         files |= {i: called[f.lower()] for i, f in labels.items() if f.lower() in called}
     if not files:
         first = next(iter(labels.values()))
-        raise InputError(f"no label file is there, such as {first}", where=data.file)
+        raise InputError(f"no label file exists, such as {first}", where=data.file)
     outside = [] if follow else [file for file in files.values() if _leads_out(file, base)]
     if outside:
         raise _led_out(outside, "label file", base)

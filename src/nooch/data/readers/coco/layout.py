@@ -109,8 +109,8 @@ def _files(root: Path, role: str) -> dict[str, Path]:
         places = [file for file in files if file.is_file()]
         if others := [path for path in places[1:] if not _same(places[0], path)]:
             command = "nooch import coco `things` ... `stuff` ..."
-            problem = f"differs from {others[0]}: which of them is meant?"
-            remedy = f"move one of them away, or name files with {command}"
+            problem = f"differs from {others[0]}: which of the two is meant?"
+            remedy = f"move one of the two away, or name the files: {command}"
             raise InputError(problem, where=places[0], remedy=remedy)
         if places:
             by_part[part] = places[0]
@@ -126,10 +126,10 @@ def _same(file: Path, other: Path) -> bool:
 def _missing(root: Path, names: list[str], also: str = "") -> InputError:
     places = [os.path.relpath(place, root) for place in _places(root, _ANNOTATIONS)]
     return InputError(
-        f"neither of {', '.join(names)} is there" if len(names) > 1 else f"{names[0]} is not there",
+        f"does not contain {' or '.join(names)}",
         where=root,
         allowed=f"looked for in {some_of(dict.fromkeys(places), 20)}{also}",
-        remedy="{} gets the files; {} reads them from anywhere",
+        remedy="{} downloads the files; {} reads them from anywhere",
         give=(Command("download coco-stuff", root=root), Command("import coco")),
     )
 
@@ -158,7 +158,7 @@ def _check_alone(folders: list[Path]) -> None:
                 f"contains images next to {' and '.join(folder.name for folder in folders)},"
                 f" such as {stray.name}, that would be counted as pixel maps",
                 where=parent,
-                remedy="move the two folders of maps into a folder of their own, and name it: {}",
+                remedy="move the two folders of maps into a new folder, and name it: {}",
                 give=Command("import coco", stuff_maps=...),
             )
 

@@ -28,45 +28,38 @@ from nooch.data.table_schema import check_file_names, class_name
 
 _OF_FILES = {
     "larger": "{n} of {compared} areas are larger than their box",
-    "zero": "{n} of {compared} areas are 0, although their box has an extent",
+    "zero": "{n} of {compared} areas are 0, although their box is not empty",
     "whole": "{n} of {unboxed} areas without a box equal their image",
-    "flat": "{n} boxes have no extent, but a positive area: they are not among the objects",
+    "flat": "{n} boxes are empty, but have a positive area: they are not among the objects",
     "nan": "{n} values are NaN or Infinity: they count as missing",
 }
 """Counts of whole files -> their notes."""
 
 _NOTES = {
     "listed": (
-        "{n} images list the classes that were looked for, as in LVIS: others are unknown there,"
+        "{n} images list the classes that were annotated, as in LVIS: other classes are unknown,"
         " not absent"
     ),
-    "things": (
-        "{n} images are in no things file: their things were not annotated, and are unknown, not"
-        " absent"
-    ),
-    "stuff": (
-        "{n} images are in no stuff file: their stuff was not annotated, and is unknown, not absent"
-    ),
-    "maps": (
-        "{n} images have no pixel map: their stuff was not annotated, and is unknown, not absent"
-    ),
+    "things": "{n} images are in no things file: their things are unknown, not absent",
+    "stuff": "{n} images are in no stuff file: their stuff is unknown, not absent",
+    "maps": "{n} images have no pixel map: their stuff is unknown, not absent",
     **NOTES,
     "proxies": (
-        "{n} areas are of bounding boxes, which are larger than the objects in them: these"
-        " annotations have neither an area nor a segmentation"
+        "{n} annotations have neither an area nor a segmentation: the areas of their boxes, which"
+        " are larger than the objects, are used"
     ),
     "unsized": "{n} annotations have no area, segmentation or box: their areas are unknown",
     "unmasked": (
-        "{n} segmentations cannot be decoded, or lie outside of their image: the areas of their"
-        " boxes are taken"
+        "{n} segmentations cannot be decoded, or lie outside their image: the areas of their"
+        " boxes are used"
     ),
     "resized": (
-        "{n} of {measured} image files that were looked at have another size than the annotations"
-        " say: boxes may not fit"
+        "{n} of {measured} inspected image files differ in size from their annotations: boxes may"
+        " not fit"
     ),
     "files": "{n} of {images} image files are not below {root}",
-    "strays": "{n} captions belong to images that no annotation file lists; they are left out",
-    "bare": "{n} images have no caption: they have no gist",
+    "strays": "{n} captions of images that no annotation file lists are left out",
+    "bare": "{n} images have no caption, so they have no gist",
 }
 """Counts of a merge -> their notes, in this order."""
 
@@ -162,20 +155,20 @@ def merged_provenance(
         of_files.update(file.counts)
     if 2 * counts.get("lost", 0) > counts.get("annotations", 0):
         raise InputError(
-            f"{counts['lost']} of {counts['annotations']} annotations lie outside of their image",
+            f"{counts['lost']} of {counts['annotations']} annotations lie outside their image",
             where=some_of(file.name for file in files),
-            allowed="boxes and polygons in pixels of the width and height of their image",
+            allowed="boxes and polygons in pixels of their image",
             remedy="correct the sizes of the images, or export the annotations again",
         )
     texts = {**of_files, "measured": counts.get("measured")}
     dropped = some_of(sorted({name for file in files for name in file.dropped}))
-    notes = [f"a category without annotations whose name another one has: {dropped}; left out"]
+    notes = [f"left out, without annotations and with the name of another category: {dropped}"]
     notes = notes if dropped else []
     if differing := _numbered_differently([(file.role, file) for file in files]):
         categories, some = {}, some_of(differing, 3)
-        notes.append(f"files number their categories differently, and are joined by names: {some}")
+        notes.append(f"files number categories differently and were joined by name: {some}")
     if unknown := some_of(file.name for file in files if file.is_contradictory):
-        notes.append(f"areas are unknown in {unknown}: most contradict their boxes or images")
+        notes.append(f"areas in {unknown} count as unknown: most contradict their boxes or images")
     proxies, kept = counts.get("proxies", 0), of_files["compared"]
     return {
         "reader": "coco",
@@ -306,7 +299,7 @@ class _MergedFiles:
         differ = self.widths[rows_with_maps] != maps.widths[in_images]
         differ |= self.heights[rows_with_maps] != maps.heights[in_images]
         if differ.any():
-            problem = "maps and annotation files differ in the size of images"
+            problem = "maps and annotation files give different sizes for images"
             raise InputError(
                 f"{problem} {some_of(self.ids[rows_with_maps[differ]])}", where=maps.name
             )
@@ -448,7 +441,7 @@ def _own_names(file: _HasCategories) -> dict[str, tuple[int, str]]:
         name = class_name(text, file.name)
         if own.setdefault(name, (number, text))[0] != number:
             problem = f"categories {own[name][0]} and {number} have the same name {name!r}"
-            raise InputError(problem, where=file.name, remedy="give one of them another name")
+            raise InputError(problem, where=file.name, remedy="rename one of the two")
     return own
 
 
@@ -461,11 +454,11 @@ def _check_joined(
     if clash is not None and not own.keys() & listed.keys():
         number = own[clash][0]
         raise InputError(
-            f"category {number} is {clash!r} here and {numbers[number]!r} in another file, and they"
-            " have no name in common",
+            f"category {number} is {clash!r} here and {numbers[number]!r} in another file, and the"
+            " files share no category name",
             where=where,
             allowed="one name for each category id in all files, or the same names",
-            remedy="import each file by itself, or give all of them one list of categories",
+            remedy="import each file separately, or use one list of categories in all files",
         )
 
 

@@ -84,7 +84,7 @@ class CocoReading:
         stuff = {Path(path).absolute() for path in self.stuff}
         for path in self.things:
             if Path(path).absolute() in stuff:
-                remedy = "name it once: as things, if it has both"
+                remedy = "give it once: as things if it contains both"
                 raise ParameterError("is both things and stuff", where=path, remedy=remedy)
         map_values(self.stuff_map_values)
         if plan is not None and plan.group is not None:

@@ -329,9 +329,9 @@ class ScannedFile:
         rows = np.concatenate([read_rows(part, _LISTED, low, high)[0] for part in parts])
         category = look_up(rows["category"], category_ids)
         if (unknown := (category < 0) & (rows["kind"] != LISTED)).any():
-            problem = f"images {some_of(np.unique(rows['id'][unknown]))} list categories that are"
+            problem = f"images {some_of(np.unique(rows['id'][unknown]))} list unknown categories"
             raise InputError(
-                f"{problem} not known: {some_of(np.unique(rows['category'][unknown]))}",
+                f"{problem}: {some_of(np.unique(rows['category'][unknown]))}",
                 where=self.path,
                 allowed="neg_category_ids and not_exhaustive_category_ids of the file's own list of"
                 " categories",
@@ -364,7 +364,7 @@ class ScannedFile:
         )
         twice = repeated.to_numpy() & ~np.isnan(columns["box"][:, 0]) & ~lost
         for mask, problem, rule in (
-            (lost, "lies outside of its image", LEFT_OUT),
+            (lost, "lies outside its image", LEFT_OUT),
             (twice, "is listed twice, with the same box and area", ONCE),
         ):
             for number in rows["number"][mask].tolist():

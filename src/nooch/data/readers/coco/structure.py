@@ -215,9 +215,7 @@ def decode(content: Any, kind: type[T], path: Path) -> T:
 def refused(error: Exception, text: str, path: Path) -> InputError:
     """The problem of a file: a decoder's error, and its text."""
     if isinstance(error, RecursionError):
-        return InputError(
-            "contains values within values, too many to be read", where=path, allowed=STRUCTURE
-        )
+        return InputError("contains values nested too deeply", where=path, allowed=STRUCTURE)
     if isinstance(error, msgspec.ValidationError):
         return InputError(f"is not COCO's structure: {text}", where=path, allowed=STRUCTURE)
     remedy = "fetch or export the file again; JSON has no NaN or Infinity"
@@ -301,7 +299,7 @@ def image_columns(
         )
     except OverflowError as error:
         raise InputError(
-            "a width or height is not a size", where=path, allowed=f"pixels, below {_WIDEST}"
+            "a width or height is out of range", where=path, allowed=f"pixels, below {_WIDEST}"
         ) from error
     names = [image.file_name for image in images]
     return ids, width, height, [_file_name(image) for image in images] if None in names else names
@@ -325,13 +323,13 @@ def checked_images(
         return some_of(of if texts is None else [texts[i] for i in of.tolist()])
 
     if len(twice := np.unique(ids[1:][ids[1:] == ids[:-1]])):
-        remedy = "give each image an id of its own, also in its annotations"
+        remedy = "give each image a unique id, also in its annotations"
         raise InputError(
             f"image ids occur more than once: {some(twice)}", where=path, remedy=remedy
         )
     least, most = np.minimum(widths, heights), np.maximum(widths, heights)
     if len(flat := np.flatnonzero(~((least >= 1) & (most < _WIDEST)))):
-        problem = f"images without extent: ids {some(ids[flat])}"
+        problem = f"images without a valid size: ids {some(ids[flat])}"
         allowed = f"width and height of at least 1 pixel, below {_WIDEST}; or the image files"
         if located or not names:
             raise InputError(problem, where=path, allowed=allowed)
@@ -425,7 +423,7 @@ def categories_of(categories: list[Category], path: Path) -> dict[int, str]:
     if len(names) != len(categories):
         ids = [c.id for c in categories]
         repeated = some_of(sorted({i for i in ids if ids.count(i) > 1}))
-        remedy = "give each category an id of its own, also in the annotations"
+        remedy = "give each category a unique id, also in the annotations"
         raise InputError(
             f"category ids occur more than once: {repeated}", where=path, remedy=remedy
         )
@@ -553,7 +551,7 @@ def check_areas(
     if not len(bad):
         return
     first = bad[numbers[bad].argmin()]
-    more = f", and {len(bad) - 1} more are not allowed either" if len(bad) > 1 else ""
+    more = f", and {len(bad) - 1} more are invalid" if len(bad) > 1 else ""
     most_text = f"square pixels, from 0 to {MOST_AREA:.0f} times the image"
     problem = f"annotation {numbers[first]} (counted from 0) has area {areas[first]}{more}"
     raise InputError(problem, where=path, allowed=f"{most_text}, or no area but a segmentation")
