@@ -7,6 +7,7 @@ import numpy as np
 import polars as pl
 import pytest
 from planted import planted_detector
+from refusals import fails
 
 import nooch
 from nooch.analysis.slices import SliceSide
@@ -241,3 +242,27 @@ def test_the_results_page_of_a_check_has_the_scores_of_the_outputs(planted, chec
     alone = nooch.evaluate(checked.suite, planted[1], split="all")
     page = (checked.page.parent / "results.html").read_text()
     assert f">{alone.value('nll', 'hard_positive'):.3f} [" in page
+
+
+def test_a_detector_of_one_class_is_compared_without_any_context(planted, tmp_path):
+    """Of a model that misses all cars but those on the left."""
+    data, run, _ = planted
+    boxes = run.boxes.boxes
+    left = boxes.box[:, 0] < 100
+    kept = Boxes(boxes.image[left], boxes.label[left], boxes.box[left])
+    new = replace(run, run="new", boxes=Detections(kept, run.boxes.scores[left]))
+    of_car = data.areas[:, [0]]
+    one = nooch.Dataset.build(data.images, ["car"], of_car, objects=data.objects)
+    checked = nooch.check(one, [new, run], tmp_path / "a", baseline="detector", bootstrap=0)
+    assert any("car is the only class" in note for note in checked.notes)
+    row = checked.comparison.table.filter(side="positive").row(0, named=True)
+    after, before = (np.mean([lost for _, lost, *_ in by_hand(data, r)]) for r in (new, run))
+    assert (row["rate"], row["rate_before"]) == (pytest.approx(after), pytest.approx(before))
+    assert (row["n"], row["verdict"]) == (len(data.objects), "worse")
+    assert "new misses cars more often than detector" in checked.answer.text()
+    size = nooch.check(one, new, tmp_path / "b", bootstrap=0)
+    assert size.slices is not None
+    assert size.page.is_file()
+    bare = nooch.Dataset.build(data.images, ["car"], of_car * np.nan)
+    answers = pl.DataFrame({"image_id": data.image_ids, "task": "car", "logit": 1.5})
+    fails(lambda: nooch.check(bare, answers, tmp_path / "c"), "car is the only class")

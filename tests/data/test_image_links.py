@@ -192,3 +192,13 @@ def test_names_of_several_files_are_refused_and_ids_have_zeros(tmp_path):
     assert [index.by_id(i) for i in (1, 10, 100, "0001", "c/x.y", "d/x.y")] == [
         "a/0001.jpg", "f/010.jpg", None, "a/0001.jpg", "c/x.y.jpg", None
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("record", ["report.json", "audit.parquet"])
+def test_pictures_of_pages_are_no_images(record, tmp_path):
+    """A check or an audit next to the images has copies of them, called by numbers."""
+    for folder in ("out/report/pictures/valid/0", "mine/pictures", "out/report/other"):
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / "0.jpg").touch()
+    (tmp_path / "out/report" / record).touch()
+    assert sorted(list_images(tmp_path)) == ["mine/pictures/0.jpg", "out/report/other/0.jpg"]

@@ -142,6 +142,10 @@ _CONTEXT = (
     "for findings by context import more labels per image, add columns such as the place (nooch"
     " tools add-attributes), or predict areas (nooch annotate)"
 )
+_NO_AREAS = (
+    "areas are unknown, so the context is the presence of other classes, and object size is not"
+    " considered"
+)
 _ANY_CLASS = "counts are of any class: slices are searched; criteria need boxes with classes"
 _MOST_ERRORS = 12
 _MANY_TASKS = 20
@@ -363,8 +367,9 @@ def check(
         if OBJECT in predicted:
             _refuse_of_counts(criterion=criterion, decision=decision)
         criteria, reasons = _criteria(
-            data, criterion, CE(alpha=alpha, beta=beta), phi, any_class=OBJECT in predicted
-        )
+            data, criterion, CE(alpha=alpha, beta=beta), phi, any_class=OBJECT in predicted,
+            alone=baseline is None and not _has_conditions(described_data),
+        )  # fmt: skip
         notes += reasons + data.id_notes
         answers = largest_answers(runs, decision, exclusive=judged.one_label)
         if answers is not runs:
@@ -484,16 +489,24 @@ def _refuse_of_counts(**given: object) -> None:
         raise ParameterError(problem, where="predictions", give={name: None})
 
 
+def _has_conditions(data: Dataset) -> bool:
+    """True unless there is only one class, without size, position, columns or words."""
+    several = len(data.classes) > 1 or data.has_areas
+    return several or bool(data.context_columns) or data.has_captions
+
+
 def _criteria(
-    data: Dataset, names: Sequence[str] | None, ce: CE, phi: str | None, *, any_class: bool
-) -> tuple[dict[str, Any], list[str]]:
+    data: Dataset, names: Sequence[str] | None, ce: CE, phi: str | None, *,
+    any_class: bool, alone: bool,
+) -> tuple[dict[str, Any], list[str]]:  # fmt: skip
     """The criteria asked for, or those that the dataset allows, with ``phi``; and notes on what
-    they leave out; ``any_class``: predictions are counts, which have no context.
+    they leave out; ``any_class``: predictions are counts, which have no context; ``alone``: nothing
+    else is compared.
     """
     made: dict[str, Any]
     made, notes = all_easy(data), [_ANY_CLASS]
     if not any_class:
-        made, notes = _of_labels(data, names, ce, alone=phi is None)
+        made, notes = _of_labels(data, names, ce, alone=alone and phi is None)
     if phi is not None:
         made = {name: one for name, one in made.items() if name != NO_CONTEXT}
         made[Attribute.kind] = Attribute(phi)
@@ -505,7 +518,7 @@ def _criteria(
 def _of_labels(
     data: Dataset, names: Sequence[str] | None, ce: CE, *, alone: bool
 ) -> tuple[dict[str, Any], list[str]]:
-    """As ``_criteria``, for classes; ``alone``: no other criterion is given."""
+    """As ``_criteria``, for classes."""
     made: dict[str, Any] = {"ce": ce, "context": Context(columns=data.context), "gist": Gist()}
     for name in names or ():
         check_one_of("criterion", name, made, owner="a check")
@@ -523,18 +536,15 @@ def _of_labels(
             raise error
     if chosen is not None:
         return {name: made[name] for name in made if name in chosen}, notes
-    if not data.has_areas:
+    one_class = len(data.classes) == 1
+    if one_class or not data.has_areas:
         del made["ce"]
-        notes.insert(
-            0,
-            "areas are unknown, so the context is the presence of other classes, and object size"
-            " is not considered",
-        )
+        notes = [*([] if one_class else [_NO_AREAS]), *notes]
     if len(several := data.embedding_names) != 1:
         del made["gist"]
         notes += [f"no gist: the dataset has the embeddings {some_of(several)}"] if several else []
     if error is not None and not made:
-        if len(data.classes) == 1 and alone:
+        if alone:
             raise error
         # scores, confusions and slices are left
         return all_easy(data), [f"{error.problem}; {_CONTEXT}"]

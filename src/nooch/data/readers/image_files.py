@@ -242,7 +242,7 @@ class FolderWalk:
         real = root
         with os.scandir(root / folder) as entries:
             for entry in entries:
-                if is_junk(entry.name):
+                if is_junk(entry.name) or _of_page(entry):
                     continue
                 path = f"{folder}/{entry.name}" if folder else entry.name
                 link, matches = entry.is_symlink(), self.wanted(entry.name)
@@ -287,6 +287,12 @@ class FolderWalk:
         if link and any(place.is_relative_to(s) or s.is_relative_to(place) for s in seen):
             return "a link to a folder that is listed without it"
         return None
+
+
+def _of_page(entry: os.DirEntry[str]) -> bool:
+    """True for the folder of the pictures of a page, which are copies of images."""
+    records = (Path(entry.path).with_name(name) for name in ("report.json", "audit.parquet"))
+    return entry.name == "pictures" and any(record.is_file() for record in records)
 
 
 AWAY = "a link that leads out of the folder"
