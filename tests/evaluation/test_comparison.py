@@ -1,5 +1,6 @@
 """Runs against a baseline: pairs, verdicts by a slow count, equal runs, conditions, JUnit."""
 
+from dataclasses import replace
 from xml.etree import ElementTree as ET
 
 import numpy as np
@@ -319,6 +320,19 @@ def test_worse_needs_a_baseline_and_context_is_no_name_of_a_run(compared):
     )  # fmt: skip
     assert plain == named != []
     assert parse_condition(" context ").text == "context"
+
+
+@pytest.mark.parametrize(("letters", "listed"), [(3, 2), (60, 1), (200, 0)])
+def test_changes_with_long_names_are_not_in_the_sentence(compared, letters, listed):
+    suite, old, new = compared
+    result = _compare(suite, _data(), [old, new])
+    two = result.table.filter(verdict="worse").head(1)
+    named = [two.with_columns(task=pl.lit(name * letters)) for name in "xy"]
+    (sentence,) = replace(result, table=pl.concat(named)).sentences
+    assert sentence.startswith("new is worse than old on 2 of 2 tasks")
+    assert sentence.count("missed ") == listed
+    assert (" and 1 more" in sentence) == (listed == 1)
+    assert len(sentence) < 220
 
 
 def test_the_report_of_conditions_is_junit(compared):

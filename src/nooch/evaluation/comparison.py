@@ -39,6 +39,8 @@ from nooch.suites import ChallengeSet, Suite
 from nooch.suites.challenge_set import NO_CONTEXT
 
 CHANGES = ("worse", "better", "unchanged")
+_LONGEST = 160
+"""Characters of changes in a sentence."""
 """Verdicts on a run."""
 COLUMNS: dict[str, Any] = {
     "run": pl.String, "baseline": pl.String, "criterion": pl.String, "task": pl.String,
@@ -113,8 +115,10 @@ class RunComparison(TabularResult):
         worse = [change(row) for row in self.rows("worse") if row["run"] == run]
         parts = [f"{who} is not shown to be worse than {old} on any of {tasks}"]
         if worse:
-            on = f"{n['worse']} of {tasks}: {some_of(worse, 2)}"
-            parts = [f"{who} is worse than {old} on {on}"]
+            # long names are in the findings below
+            few = (f": {text}" for text in (some_of(worse, 2), some_of(worse, 1)))
+            listed = next((text for text in few if len(text) <= _LONGEST), "")
+            parts = [f"{who} is worse than {old} on {n['worse']} of {tasks}{listed}"]
         parts += [f"better on {n['better']}"] if n["better"] else []
         parts += [f"{n['unchanged']} unchanged"] if n["unchanged"] else []
         return "; ".join(parts)
