@@ -73,7 +73,7 @@ def test_one_call_gives_suite_scores_findings_slices_and_page(folder, data, tmp_
     for searched, ending in ((True, "; slices were still searched"), (False, "")):
         few = SimpleNamespace(tasks=[])
         rows = checked.findings.table
-        reasons = left_out(["car"], data, checked.suite, few, rows, 999, searched=searched)
+        reasons = left_out(["car"], data.classes, checked.suite, few, rows, 999, searched=searched)
         assert reasons[0][0] == f"fewer than 999 images are out of context{ending}"
         assert re.fullmatch(r"car \(\d+ images\)", reasons[0][1][0])
     line = "Left out: 2 classes: no predictions"
@@ -448,6 +448,8 @@ def test_a_frame_is_checked_and_conditions_judge_the_named_runs(data, tmp_path):
     judged = [(verdict.condition.text, verdict.run) for verdict in checked.scores.verdicts]
     assert dict.fromkeys(judged) == dict.fromkeys((text, "predictions") for text in gate[::-1])
     assert set(checked.scores.table["run"]) == {"predictions", *BASELINES}
+    # classes that are not asked for lack nothing
+    assert checked.answer.left_out == []
     assert nooch.load_dataset(tmp_path / "a" / "dataset").classes == data.classes
     fails(lambda: check(*asked), "check needs out", "`out`", kind=WrongTypeError)
 

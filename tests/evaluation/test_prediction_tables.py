@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given, settings, strategies as st
+from oracles import dataset_of
 from refusals import fails
 from scored import logits, small_suite
 
@@ -200,3 +201,25 @@ def test_files_that_are_not_read_name_a_way_that_works(tmp_path):
     fails(
         lambda: load_predictions(tmp_path / "hub", SUITE), "datasets.load_from_disk(", "to_parquet"
     )
+
+
+@pytest.mark.parametrize("form", ["long", "wide", "array"])
+def test_known_tasks_that_are_not_asked_for_are_no_strangers(tmp_path, form):
+    """They are read; a column without a task is of the only one that is asked for."""
+    data = dataset_of([{"car": 0.1}, {"cow": 0.1}], ["car", "cow"])
+    logits = {"car": [1.0, -1.0], "cow": [-9.0, 9.0], "fold": [77.0, 70.0]}
+    wide = pl.DataFrame({"image_id": [1, 2], **logits})
+    file = tmp_path / ("a.npz" if form == "array" else "a.csv")
+    if form == "array":
+        values = np.array([*logits.values()]).T
+        np.savez(file, logits=values, image_ids=np.array([1, 2]), tasks=np.array([*logits]))
+    elif form == "wide":
+        wide.write_csv(file)
+    else:
+        wide.unpivot(index="image_id", variable_name="task", value_name="logit").write_csv(file)
+    (run,) = load_predictions(file, data=data, tasks=["car"], scale="logit")
+    assert run.tasks == ("car", "cow")
+    assert run.notes == ("left out, as they are not known tasks: fold",)
+    alone = pl.DataFrame({"image_id": [1, 2], "logit": [1.0, -1.0]})
+    assert load_predictions(alone, data=data, tasks=["cow"])[0].tasks == ("cow",)
+    fails(lambda: load_predictions(alone, data=data), "has no column task")

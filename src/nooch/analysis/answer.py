@@ -409,7 +409,7 @@ def _continued(text: str) -> str:
 
 def left_out(
     predicted: Sequence[str],
-    data: Dataset,
+    asked: Sequence[str],
     found: Suite,
     kept: Suite,
     table: pl.DataFrame,
@@ -417,8 +417,8 @@ def left_out(
     *,
     searched: bool,
 ) -> list[tuple[str, list[str]]]:
-    """Classes about which nothing is concluded from their context, by reason; ``searched``: groups
-    of their images are listed where they stand out.
+    """Classes ``asked`` for about which nothing is concluded from their context, by reason;
+    ``searched``: groups of their images are listed where they stand out.
     """
     still = "; slices were still searched" if searched else ""
     reasons: dict[str, list[str]] = {}
@@ -440,7 +440,7 @@ def left_out(
         elif table.height and task not in compared_tasks:
             few = f" ({too_few(found, task)})"
             add(f"too few {what} with or without its context to tell", task, few)
-    for task in data.classes:
+    for task in asked:
         if task not in predicted and OBJECT not in predicted:
             add("no predictions", task)
     return list(reasons.items())

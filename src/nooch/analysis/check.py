@@ -415,7 +415,8 @@ def check(
             answer,
             errors=_errors(judged, predicted),
             left_out=left_out(
-                predicted, data, whole, suite, findings.table, min_hard, searched=slices
+                predicted, tasks or data.classes, whole, suite, findings.table, min_hard,
+                searched=slices,
             ),
             notes=notes,
             settings={

@@ -141,9 +141,10 @@ def load_predictions(
     answer_words(language)
     images, how = (
         KnownImages(suite, data),
-        FileFormat(scale, decimal, percent, classes, ids, box_format, first_class),
+        FileFormat(scale, decimal, percent, classes, ids, box_format, first_class, tasks or ()),
     )
-    tasks = tasks or (images.classes if suite is None else suite.tasks)
+    known = images.classes if suite is None else suite.tasks
+    tasks = list(dict.fromkeys([*known, *(tasks or ())]))
     ignore = ignore_unknown or (suite is not None and suite.header.hard_only)
     sources: list[tuple[str | None, Any]]
     if isinstance(source, Mapping):

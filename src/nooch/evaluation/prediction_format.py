@@ -36,6 +36,7 @@ class FileFormat:
     ids: object
     box_format: str | None = None
     first_class: int | None = None
+    tasks: Sequence[str] = ()
 
     def named(self) -> dict[int, str] | None:
         """Number -> name of the given classes, or None."""

@@ -45,7 +45,7 @@ _CONFIDENCES = {"conf", "score", "confidence"}
 
 _SCALE_OF = {"logit": "logit", "logits": "logit"}
 _SCALE_OF |= dict.fromkeys(("probability", "probabilities", "prob"), "probability")
-_LEFT_OUT = "columns that are not tasks are left out"
+_LEFT_OUT = "left out, as they are not known tasks"
 _BLANK = ' \t"'
 _LONG = f"long: image_id, task, logit or probability, and any of {', '.join(RUN_KEYS)}, label"
 _WIDE = "wide: image_id and a column for each task"
@@ -245,10 +245,11 @@ def table_predictions(
     if column is None:
         frame, notes = _unpivoted(frame, tasks, where)
     elif "task" not in frame.columns:
-        if len(tasks) != 1:
+        (only, *others) = how.tasks or tasks or [""]
+        if others or not only:
             allowed = f"{_LONG} (task may be left out if there is only one)"
             raise _refused("has no column task", where, allowed)
-        frame = frame.with_columns(task=pl.lit(tasks[0]))
+        frame = frame.with_columns(task=pl.lit(only))
     frame, read_as = checked_rows(frame, column or "value", tasks, where)
     frame, scale, read = _judged(frame, column, tasks, how, where, notes)
     return [
