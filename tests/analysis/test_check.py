@@ -3,6 +3,7 @@
 import json
 import re
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -508,12 +509,22 @@ def test_named_columns_are_the_context_of_a_check(folder, tmp_path, run_cli, mon
     # the suite's groups and context are those of what is made with it
     again = nooch.load_suite("one/suite")
     assert (again.found_in().group, again.found_in().context) == ("patient", made_of(again))
-    assert nooch.load_dataset("one/dataset").group == "patient"
     of_suite = nooch.find_slices(again.found_in(), "p.csv").table
-    named = {"group": "patient", "context": ["scanner", "site", "contrast"]}
-    assert of_suite.equals(nooch.find_slices("one/dataset", "p.csv", **named).table)
     assert made_of(again) == ("scanner", "site", "contrast")
-    kept = nooch.load_dataset("one/dataset")
+    # the dataset of the check and an import with them as well
+    words = "--context scanner,site,contrast --group patient"
+    run_cli(f"import table t.csv imported --label malignant {words}").ok()
+    for place in ("one/dataset", "imported"):
+        kept = nooch.load_dataset(place)
+        assert (kept.group, kept.context) == ("patient", made_of(again))
+        assert of_suite.equals(nooch.find_slices(place, "p.csv").table)
+        same = run_cli(f"check {place} p.csv --bootstrap 0 --format json --out again --overwrite")
+        assert same.ok().json["findings"] == done.json["findings"]
+    words = "import table t.csv every --label malignant,contrast --group patient --context"
+    run_cli(f"{words} patient").refused("has the groups of images")
+    assert not Path("every").exists()
+    run_cli(f"{words} all").ok()
+    assert nooch.load_dataset("every").context == ("site", "scanner", "sex")
     assert kept.fingerprint == kept.with_context(["sex"]).fingerprint
     assert {"sex", "patient"} < {*kept.attributes}
     for names, words in {
@@ -540,9 +551,15 @@ def test_named_columns_are_the_context_of_a_check(folder, tmp_path, run_cli, mon
         **given,
     )  # fmt: skip
     assert both.suite.criteria == ("ce", "context")
+    # a criterion without columns does not lose them
+    save_dataset(several, "several")
+    given |= {"context": ["hour"], "criterion": ["ce"]}
+    check("several", folder / "model.csv", "areas", **given)
+    found_in = nooch.load_suite("areas").found_in()
+    assert (found_in.context, found_in.context_columns) == (("hour",), ("hour",))
     # one criterion for one class of images, named or by default
-    done = run_cli("check one/dataset p.csv --criterion context --bootstrap 0 --out all").ok()
-    assert "the context is site, scanner, sex" in done.err
+    done = run_cli("check one/dataset p.csv --context all --bootstrap 0 --out all").ok()
+    assert "the context is site, scanner, sex, contrast" in done.err
 
 
 def test_the_same_images_are_one_finding_of_the_rarer_class(tmp_path):

@@ -23,7 +23,7 @@ from nooch.base.errors import Command, InputError, ParameterError, check_one_of,
 from nooch.base.files import DATASET_MARKER, is_address, write_folder
 from nooch.criteria import CE, Attribute, Context, Gist
 from nooch.criteria.context_fit import no_context
-from nooch.data import ALL, Dataset, load_dataset, parquet_bytes
+from nooch.data import Dataset, load_dataset, parquet_bytes
 from nooch.data.any_class import OBJECT
 from nooch.data.dataset import no_dataset
 from nooch.data.importing.attributes import measured
@@ -451,8 +451,7 @@ def _opened(
     its group and context.
     """
     group, context = facts
-    named = () if [*context] == [ALL] else context
-    of_table = replace(hints or Hints(), group=group, context=named)
+    of_table = replace(hints or Hints(), group=group, context=context)
     if isinstance(dataset, Dataset):
         data, place = dataset, None
     elif not isinstance(dataset, str | Path):
@@ -460,8 +459,9 @@ def _opened(
             raise no_dataset("dataset", dataset)
         target = folder / "dataset"
         made = import_dataset(
-            dataset, target, hints=of_table, images=images, group=group, progress=progress
-        )
+            dataset, target, hints=of_table, images=images, group=group, context=context,
+            progress=progress,
+        )  # fmt: skip
         return load_dataset(target), "../dataset", [made.header.provenance["notes"][0]]
     elif is_address(dataset) or not (path := Path(str(dataset)).absolute()).exists():
         data, place = load_dataset(dataset), str(dataset)
@@ -474,7 +474,7 @@ def _opened(
             given = images or recognized.images
             import_dataset(
                 recognized.reading, folder / "dataset", images=given, group=group,
-                range=value_range, progress=progress,
+                context=context, range=value_range, progress=progress,
             )  # fmt: skip
         data = load_dataset(folder / "dataset")
         left_out = [note for note in data.provenance["notes"] if LIST in note]

@@ -571,7 +571,8 @@ def _header(
     header = search.header(record, outcomes, _stability(search, work, stability))
     rules = {ImageNames.from_images(part).rule for part in data.image_parts()} - {""}
     rule = "table" if len(rules) > 1 else next(iter(rules), "")
-    return msgspec.structs.replace(header, image_names=rule, group=data.group or "")
+    about = {"image_names": rule, "group": data.group or "", "context": data.context}
+    return msgspec.structs.replace(header, **about)
 
 
 def _missing(record: SetRecord, fitted: Mapping[str, Fitted]) -> tuple[str, int, int]:

@@ -145,7 +145,8 @@ class OverlayRecord(msgspec.Struct, frozen=True):
 class SuiteHeader(msgspec.Struct, frozen=True, omit_defaults=True):
     """Everything of a suite but the rows of its sets; ``hard_only``: they contain no easy image;
     ``overlay``: the corrected labels that took the place of the dataset's; ``image_names``: see
-    ``Suite.name_rule``; ``group``: by which its images are grouped, see ``Dataset.group``.
+    ``Suite.name_rule``; ``group``: by which its images are grouped, see ``Dataset.group``;
+    ``context``: the columns that were declared as the context.
     """
 
     dataset: DatasetRecord
@@ -158,6 +159,7 @@ class SuiteHeader(msgspec.Struct, frozen=True, omit_defaults=True):
     overlay: OverlayRecord | None = None
     image_names: str = ""
     group: str = ""
+    context: tuple[str, ...] = ()
 
 
 def grouped_images(data: Dataset) -> pl.DataFrame:
@@ -361,7 +363,7 @@ class Suite(Displayed):
         ``with_any_class``, if its tasks are these counts.
         """
         own = (r.parameters.get("columns") for r in self.header.criteria.values())
-        named = next((names for names in own if names), ())
+        named = self.header.context or next((names for names in own if names), ())
         data = data.grouped(self.header.group or None)
         columns = [name for name in named if name in data.attributes]
         # by default all columns that can be context: then nothing was named

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 Out: Any = Argument(..., metavar="DATASET", help="Folder to write; it must not exist.")
-_OF_IMPORT = ("part_size", "images", "broken", "group", "range", "overwrite")
+_OF_IMPORT = ("part_size", "images", "broken", "group", "context", "range", "overwrite")
 
 
 @dataclass(frozen=True)
@@ -245,7 +245,8 @@ def hints_of(typed: Mapping[str, Any], options: Mapping[str, Any] | None = None)
     from nooch.data.importing.table_roles import Hints
 
     if options is not None:
-        typed = {**typed, "split_values": options.get("values"), "group": options.get("group")}
+        about = {"split_values": options.get("values"), "group": options.get("group")}
+        typed = {**typed, **about, "context": options.get("context", ())}
         if "split_column" in typed and "source" in options:
             raise ParameterError("--split and --split-column exclude each other")
     pairs = {

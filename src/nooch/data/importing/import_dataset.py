@@ -47,6 +47,7 @@ def import_dataset(
     broken: Annotated[str, BROKEN] = "leave-out",
     split: SplitPlan | None = None,
     group: str | None = None,
+    context: Sequence[str] = (),
     notes: Sequence[str] = (),
     range: tuple[float, float] | None = None,
     overwrite: bool = False,
@@ -77,6 +78,8 @@ def import_dataset(
         group: images that count as one in intervals and tests, such as all images of a ``scene``:
             an attribute column, or a regular expression on the file name, whose first group (or
             whole match) is the name. A group stays on one side of a split by percentages.
+        context: attribute columns that are the context of every class, such as ``scanner``, and
+            no labels; or ``all`` that can be. Recorded, and used by all commands.
         notes: put before the import's own.
         range: for images of more than 8 bits per channel, the values that become black and white;
             recorded, and used wherever these images are read.
@@ -104,10 +107,11 @@ def import_dataset(
 
         with giving("hints", HINTS), recognized_frame(reading, hints, images) as table:
             notes = [*notes, f"recognized {table.kind}: {table.why}"]
+            context = context or (() if hints is None else hints.context)
             return import_dataset(
                 table.reading, out, part_size=part_size, images=images, broken=broken,
-                split=split, group=group, notes=notes, range=range, overwrite=overwrite,
-                map=map, progress=progress,
+                split=split, group=group, context=context, notes=notes, range=range,
+                overwrite=overwrite, map=map, progress=progress,
             )  # fmt: skip
     if split is not None and split.shares is not None:
         split = replace(split, group=group or split.group)
@@ -117,7 +121,7 @@ def import_dataset(
 
         check_range(range)
     reading.check(split)
-    needs = partial(_dependencies, reading, part_size, images, split, [*notes, group or ""])
+    needs = partial(_dependencies, reading, part_size, images, split, [*notes, group or "", *context])
     content, doing = needs(), "importing this dataset"
     place = resumable_folder(
         out, "importing", content, doing, marker=DATASET_MARKER, overwrite=overwrite
@@ -132,7 +136,7 @@ def import_dataset(
         if needs() != content:
             raise InputError("a file changed while it was read", remedy="import again")
         progress("writing", 0, 1)
-        imported = seal(work, written, images, notes, broken, range)
+        imported = seal(work, written, images, notes, broken, range, context)
         with written_folder() as new:
             for name in [*imported.header.files, DATASET_MARKER]:
                 (new / name).parent.mkdir(parents=True, exist_ok=True)

@@ -21,7 +21,7 @@ from nooch.base.errors import InputError, some_of
 from nooch.base.files import replacing
 from nooch.base.split_plan import SplitPlan
 from nooch.base.work_folder import Batches, Steps
-from nooch.data.dataset import ImageId
+from nooch.data.dataset import ImageId, load_dataset
 from nooch.data.dataset_folder import PartRecord, seal_dataset, write_part, write_table
 from nooch.data.importing.broken_images import (
     BAD_LIST,
@@ -300,9 +300,10 @@ def seal(
     notes: Sequence[str],
     broken: str,
     value_range: tuple[float, float] | None,
+    context: Sequence[str],
 ) -> Imported:
     """Make a dataset of the parts. Parameters as in ``import_dataset``. Raises InputError: broken
-    images, if they are refused or there are no others.
+    images, if they are refused or there are no others; ParameterError as ``Dataset.with_context``.
     """
     records = [part.record for part in written]
     splits, counts = _sum(r.splits for r in records), _sum(part.counts for part in written)
@@ -330,9 +331,11 @@ def seal(
     if work.group is not None and not work.divides_groups:
         provenance["group"] = work.group
     first, classes = written[0], work.scanned.classes
-    header = seal_dataset(
-        work.dataset, records, classes, first.image_root, provenance, first.fingerprint
-    )
+    about = work.dataset, records, classes, first.image_root
+    header = seal_dataset(*about, provenance, first.fingerprint)
+    if context:
+        provenance["context"] = load_dataset(work.dataset).with_context(context).context
+        header = seal_dataset(*about, provenance, header.fingerprint)
     return Imported(
         header,
         sum(int(record.per_image.sum(dtype=np.int64)) for record in records),

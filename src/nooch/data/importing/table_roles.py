@@ -68,7 +68,7 @@ from nooch.data.readers.table_layouts import (
 )
 from nooch.data.splits import SPLIT_NAMES
 from nooch.data.table_files import as_numbers
-from nooch.data.table_schema import CLASS_COLUMNS, CLASS_NUMBERS
+from nooch.data.table_schema import ALL, CLASS_COLUMNS, CLASS_NUMBERS
 
 _OTHER_CLASSES = ("labelname", "choice", "choices")
 """Columns of classes of Open Images and Label Studio."""
@@ -99,7 +99,7 @@ class Hints(Options):
         split_column: column of split names.
         split_values: what values of a table's column of splits mean, such as ``{"0": "train"}``.
         attributes: columns to keep as attributes; by default all that have no other part.
-        context: columns that are context, and no labels, such as ``scanner``.
+        context: columns that are context, and no labels, such as ``scanner``; ``all`` names none.
         group: the column that images are grouped by, if it is one (it is not a label).
         box_format: order of the numbers of boxes, where their columns leave it open: ``xyxy``
             (corners), ``xywh`` (left, top, width, height) or ``cxcywh`` (center).
@@ -128,6 +128,11 @@ class Hints(Options):
     void: Sequence[int] = ()
     reader: str | None = None
     follow_links: bool = False
+
+    @property
+    def named_context(self) -> Sequence[str]:
+        """The columns that ``context`` names; ``all`` names none."""
+        return () if [*self.context] == [ALL] else self.context
 
 
 HINTS = [field.name for field in fields(Hints)]
@@ -201,7 +206,7 @@ def table_roles(
     texts = [name for name in others if table[name].dtype == pl.String]
     file_name = hints.file_name or (None if is_file else next(iter(texts), None))
     columns = _columns(key, file_name, split, hints)
-    told = {*hints.attributes, *hints.context, hints.group}
+    told = {*hints.attributes, *hints.named_context, hints.group}
     taken = {key, split, file_name, *told} - {*hints.label, hints.class_column}
     boxes, note = _boxes(table, names, where, hints, (file_name or key, images))
     class_column = hints.class_column or _class_column(
@@ -245,15 +250,16 @@ def _key(table: pl.DataFrame, hints: Hints, where: object) -> str:
     one_each = (
         hints.class_column, hints.area_column, present, hints.file_name, hints.split_column,
     )  # fmt: skip
-    for name in (*one_each, *hints.label, *hints.positive, *hints.attributes, *hints.context):
+    for name in (*one_each, *hints.label, *hints.positive, *hints.attributes, *hints.named_context):
         if name is not None:
             check_one_of("column", name, table.columns, owner=str(where))
     key = _image_column(table, hints.id, where)
     if key in (hints.class_column, *hints.label):
         problem = f"column {key} cannot have both the images and the classes"
         raise ParameterError(problem, where=where, give={"id": ...})
-    if both := [n for n in hints.context if n in {key, *one_each, *hints.label, *hints.positive}]:
-        kept = [name for name in hints.context if name not in both]
+    taken = {key, *one_each, *hints.label, *hints.positive}
+    if both := [name for name in hints.named_context if name in taken]:
+        kept = [name for name in hints.named_context if name not in both]
         problem = f"{some_of(both)} cannot be context and also labels, images or splits"
         raise ParameterError(problem, where=where, give={"context": kept or None})
     return key
@@ -625,7 +631,7 @@ def _wide(
         if not (hints.positive or hints.blank_is_no):
             ask_texts(labels, texts, where)
     why = f"a row for each {key}; columns of 0 and 1 or yes and no are labels: {', '.join(labels)}"
-    kept = hints.attributes or [*hints.context, *(name for name in rest if name not in labels)]
+    kept = hints.attributes or [*hints.named_context, *(name for name in rest if name not in labels)]
     why += f"; attributes: {some_of(kept)}" if kept else ""
     return TableOfImages(labels, dict(hints.positive), hints.blank_is_no), why
 
