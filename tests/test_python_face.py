@@ -114,7 +114,7 @@ def test_folders_serve_as_datasets_and_suites(folder):
     assert suite.header.dataset.path == str((folder / "data").resolve())
     stored = nooch.load_suite(folder / "suite")
     assert stored.header.dataset.path == "../data"
-    assert stored.found_in().fingerprint == DATA.fingerprint
+    assert stored.source_dataset().fingerprint == DATA.fingerprint
     scores = nooch.evaluate(folder / "suite", FRAME.filter(task="car"))
     assert scores.table.equals(nooch.evaluate(suite, FRAME.filter(task="car")).table)
     assert nooch.summary(str(folder / "suite"), with_overlap=False)["tasks"] == ["car"]

@@ -158,7 +158,7 @@ def _suite(checked: FolderCheck, again: str) -> None:
         return
     with checked.checking(next(iter(files)), again):
         suite = load_suite(checked.folder)
-        data = suite.found_in()
+        data = suite.source_dataset()
         if data is None:
             checked.notes.append("its dataset has moved or changed: ids not compared")
         for key in suite.keys:

@@ -188,7 +188,7 @@ def test_annotations_are_imported(tmp_path, run_cli):
     made = nooch.load_dataset(tmp_path / "out/dataset")
     assert len(made) == 600
     suite = nooch.load_suite(tmp_path / "out/suite")
-    assert suite.found_in().fingerprint == made.fingerprint
+    assert suite.source_dataset().fingerprint == made.fingerprint
     page = (tmp_path / "out/report/index.html").read_text()
     assert "<h1>No context is shown to make noise err more often</h1>" in page
 
@@ -508,8 +508,14 @@ def test_named_columns_are_the_context_of_a_check(folder, tmp_path, run_cli, mon
     assert not any("sex" in phi or "patient" in phi for phi in about)
     # the suite's groups and context are those of what is made with it
     again = nooch.load_suite("one/suite")
-    assert (again.found_in().group, again.found_in().context) == ("patient", made_of(again))
-    of_suite = nooch.find_slices(again.found_in(), "p.csv").table
+    assert (again.source_dataset().group, again.source_dataset().context) == (
+        "patient",
+        made_of(again),
+    )
+    found = nooch.find_slices(again.source_dataset(), "p.csv")
+    of_suite = found.table
+    # names keep their capitals
+    assert not any(re.search(r"\b(ge|siemens|north|south)\b", text) for text in found.sentences(99))
     assert made_of(again) == ("scanner", "site", "contrast")
     # the dataset of the check and an import with them as well
     words = "--context scanner,site,contrast --group patient"
@@ -555,8 +561,8 @@ def test_named_columns_are_the_context_of_a_check(folder, tmp_path, run_cli, mon
     save_dataset(several, "several")
     given |= {"context": ["hour"], "criterion": ["ce"]}
     check("several", folder / "model.csv", "areas", **given)
-    found_in = nooch.load_suite("areas").found_in()
-    assert (found_in.context, found_in.context_columns) == (("hour",), ("hour",))
+    source = nooch.load_suite("areas").source_dataset()
+    assert (source.context, source.context_columns) == (("hour",), ("hour",))
     # one criterion for one class of images, named or by default
     done = run_cli("check one/dataset p.csv --context all --bootstrap 0 --out all").ok()
     assert "the context is site, scanner, sex, contrast" in done.err

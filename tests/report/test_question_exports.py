@@ -100,7 +100,7 @@ def test_images_of_which_some_are_missing_are_a_partial_run(run_cli, tmp_path, m
     assert f"{n} of the {len(ids)} sampled images have questions" in done.err.replace("\n", " ")
     part = load_questions(tmp_path / "some" / "questions.parquet").frame
     assert set(part["image_id"]) == set(ids[::3])
-    assert part["images_there"].unique().to_list() == [n / len(ids)]
+    assert part["available_share"].unique().to_list() == [n / len(ids)]
     # the obvious way: each stratum has the weight that it had
     strata = ["task", "label", "ce", "gist"]
     sizes = {

@@ -325,7 +325,7 @@ def audit(
     splits = suite.splits_to_score(split)
     keys = suite.select_keys(criterion or (), tasks or (), splits)
     tasks = list(dict.fromkeys(key[1] for key in keys))
-    dataset = suite.found_in() if data is None else suite.require_dataset(data)
+    dataset = suite.source_dataset() if data is None else suite.require_dataset(data)
     runs = []
     if predictions is not None:
         runs += read_predictions(predictions, suite, dataset, reading)

@@ -325,7 +325,7 @@ def intervene(
     if edit == _BACKGROUND and model.detect is None:
         problem = f"{model.name} is not a detector, which this edit needs"
         raise ParameterError(problem, where="`edit`", allowed=", ".join(EDITS[:-1]))
-    dataset = suite.found_in() if data is None else suite.require_dataset(data)
+    dataset = suite.source_dataset() if data is None else suite.require_dataset(data)
     if dataset is None or not annotations:
         problem = "an edit needs the suite's dataset, and masks"
         needed = {"data": dataset, "annotations": annotations or None}

@@ -448,15 +448,13 @@ def _sentence(row: Mapping[str, Any]) -> str:
         points = "none to compare" if effect is None else f"{100 * effect:+.0f} points"
         test.append(f"{points} among objects of the same size")
     if row["side"] == "positive":
-        what = f"{objects_of(row).capitalize()} {where}: {row['errors']:,} of"
-        what += f" {row['n']:,} missed"
+        what = f"{objects_of(row)} {where}: {row['errors']:,} of {row['n']:,} missed"
     else:
         claimed, _, images = claims_in(row, where).partition(" in ")
-        what = f"{images.capitalize()}: {claimed} claimed in {row['errors']:,} of {row['n']:,}"
+        what = f"{images}: {claimed} claimed in {row['errors']:,} of {row['n']:,}"
         test += filter(None, [false_box_words(row)])
-    return (
-        f"{what}, {100 * row['rate_rest']:.0f}% elsewhere ({'; '.join([*weighted, *test, held])})"
-    )
+    about = "; ".join([*weighted, *test, held])
+    return f"{what[0].upper()}{what[1:]}, {100 * row['rate_rest']:.0f}% elsewhere ({about})"
 
 
 @checked

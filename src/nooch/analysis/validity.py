@@ -196,7 +196,7 @@ def validity(
     """
     suite = as_suite(suite, group, data)
     suite.require_easy("comparing hard with easy images")
-    dataset = suite.found_in() if data is None else suite.require_dataset(data)
+    dataset = suite.source_dataset() if data is None else suite.require_dataset(data)
     keys = suite.select_keys((), tasks or (), suite.splits_to_score(split))
     runs = read_predictions(predictions, suite, dataset, reading) if predictions else []
     notes = []

@@ -381,13 +381,8 @@ class FittedContext(SupportFitted):
         p, sign = float(expit(odds)), 1 if odds > usual_log_odds(rate) else -1
         parts = [f"{text} ({value:+.1f})" for text, value in self.because(image, task, sign)]
         verb = "is expected" if sign > 0 else "is not expected"
-        unknown = image.unknown_labels(task)
-        label = "is" if image.labels(task, unknown=False)[0] else "is not"
-        seen = "" if unknown is not None else f"; {task} {label} labeled"
         because = f": {', '.join(parts)}" if parts else ""
-        return (
-            f"{task} {verb}: P = {_short(p)}, {_short(p / rate)} times the base rate{because}{seen}"
-        )
+        return f"{task} {verb}: P = {_short(p)}, {_short(p / rate)} times the base rate{because}"
 
     def to_json(self) -> dict[str, Any]:
         """Parameters, and the regression of each task."""

@@ -37,7 +37,7 @@ _COLUMNS: Mapping[str, type[pl.DataType]] = {
     "probability": pl.Float64,
     "mass": pl.Float64,
     "weight": pl.Float64,
-    "images_there": pl.Float64,
+    "available_share": pl.Float64,
 }
 
 REPLIES = ("answer", "prediction", "response", "pred", "text", "output", "caption")
@@ -45,7 +45,7 @@ REPLIES = ("answer", "prediction", "response", "pred", "text", "output", "captio
 the question."""
 QUESTIONS = ("question", "query", "prompt", "text")
 TASKS = ("task", "object_name", "object", "target_object")
-_OWN = ("question_id", "category", "sample", "probability", "mass", "weight", "images_there")
+_OWN = ("question_id", "category", "sample", "probability", "mass", "weight", "available_share")
 
 
 @dataclass(frozen=True)
@@ -251,7 +251,7 @@ class RawAnswers(NamedTuple):
             them, ``category`` (part of the file of questions), ``position`` (Int64, from 0, in that
             file), ``probability`` (Float64, of yes), ``mass`` (Float64, of yes and no at the
             answer's token), ``weight`` (Float64, images that the question stands for),
-            ``images_there`` (Float64, see ``Questions``). All others are String.
+            ``available_share`` (Float64, see ``Questions``). All others are String.
         letters: whether answers may be A for yes and B for no.
         note: on fields that name other images; or empty.
     """

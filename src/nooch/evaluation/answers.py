@@ -49,7 +49,7 @@ class Answers:
             answer could turn it), ``probability`` (Float64, of yes, null if it is not recorded or
             does not count), ``weight`` (Float64), ``missing`` (Float64, the share of the questions
             that the model was asked and that have no answer),
-            ``images_there`` (Float64, of the drawn images, in a partial run; else null),
+            ``available_share`` (Float64, of the drawn images, in a partial run; else null),
             ``label`` (Int8, from the file of questions, null if it has none); of listed questions
             also ``category`` (String, POPE's, by commas).
         rule: name of the rule.
@@ -107,7 +107,7 @@ def read_answers(
     notes += filter(None, (joined.note, repeated))
     asked, listed = joined.asked, asked is not None and joined.listed
     raw, own = joined.raw.filter(once), joined.own.filter(once)
-    kept = "image_id", "task", "weight", "images_there", "label"
+    kept = "image_id", "task", "weight", "available_share", "label"
     answered = own.select(*kept, question="text")
     answered = answered.hstack(raw.select("answer", "probability", "mass"))
     identified = answered.drop_nulls(_PAIR)
@@ -172,7 +172,7 @@ def _by_image(
     names = (match_tasks(raw[column], about) for column in ("task", "question"))
     own = raw.select(
         "question_id", matched.ids, pl.coalesce(*names).alias("task"), "category", "position",
-        "weight", "images_there", text="question",
+        "weight", "available_share", text="question",
     )  # fmt: skip
     ids = pl.col("image_id").cast(matched.ids.dtype, strict=False)
     if asked is not None and own["task"].has_nulls():
@@ -464,7 +464,7 @@ def _averaged(
         pl.col("question", "answer").first(),
         pl.when(decided).then(yes.mean()).alias("yes"),
         pl.when(~probability.is_null().any()).then(probability.mean()),
-        pl.col("weight", "images_there", "label").first(),
+        pl.col("weight", "available_share", "label").first(),
         pl.col("missing").mean(),
         split=(yes == 1).any() & (yes == 0).any(),
     )

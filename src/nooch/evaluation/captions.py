@@ -537,7 +537,7 @@ def _reference(
     """The dataset that CHAIR is of; None, with a note, where it has no reference captions."""
     if not vocabulary.of_chair:
         return None, []
-    reference = suite.found_in() if data is None else as_dataset(data)
+    reference = suite.source_dataset() if data is None else as_dataset(data)
     if reference is None or reference.captions is None:
         return None, ["CHAIR is not computed: it needs `data`, a dataset with reference captions"]
     return reference, []

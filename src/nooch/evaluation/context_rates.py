@@ -186,7 +186,7 @@ def answer_rates(rows: pl.DataFrame, *, bootstrap: int = RESAMPLES, seed: int = 
             worst, low=least.low, high=most.high, n=most.n, least=least.value, most=most.value
         )
     shares = rows.group_by("cell").agg((pl.col("unknown") * weight).sum() / weight.sum())
-    drawn = rows["images_there"].drop_nulls().to_list() if "images_there" in rows else []
+    drawn = rows["available_share"].drop_nulls().to_list() if "available_share" in rows else []
     return ContextRates(estimates, dict(sorted(shares.rows())), min(drawn, default=1.0))
 
 

@@ -235,7 +235,7 @@ def evaluate(
         dataset, boxes = judged.data, judged.limit is not None
     suite = as_suite(suite, group, dataset)
     conditions = [parse_condition(text, suite) for text in fail_if]
-    known = suite.found_in if dataset is None else partial(suite.require_dataset, dataset)
+    known = suite.source_dataset if dataset is None else partial(suite.require_dataset, dataset)
     runs = _loaded(suite, predictions, known, reading)
     given = None
     if baseline is not None:

@@ -58,7 +58,7 @@ def explain(
 
     Examples:
         >>> nooch.explain("suite", "car", 41)["verdicts"][0]["text"]
-        'easy negative: car is absent and context support 0 < 0.1 (hard negatives lie above)'
+        'easy negative: context support 0 < 0.1 (hard negatives lie above)'
     """
     suite = as_suite(suite)
     data = None if data is None else suite.require_dataset(data)
@@ -166,7 +166,7 @@ def _verdict(
         label, subset = bool(challenge.labels[row]), SUBSETS[challenge.subset[row]]
         support = None if challenge.support is None else float(challenge.support[row])
         threshold = (challenge.positive if label else challenge.negative).threshold
-        text = _rule(task, label, subset, support, threshold)
+        text = _rule(label, subset, support, threshold)
         combined = suite.header.criteria[criterion].expression is not None
         if support is None and fitted is None and not combined:
             text += f"; {_set_alone(suite, challenge, label)}"
@@ -214,20 +214,15 @@ def _no_verdict(
     return "no verdict: the criterion cannot judge this image's context"
 
 
-def _rule(
-    task: str, label: bool, subset: str, support: float | None, threshold: float | None
-) -> str:
-    """The rule and its outcome, in one clause."""
+def _rule(label: bool, subset: str, support: float | None, threshold: float | None) -> str:
+    """The outcome, and the rule."""
     name = (
         subset.replace("_", " ")
         if subset != "easy"
         else f"easy {'positive' if label else 'negative'}"
     )
     if support is None or threshold is None:
-        return f"{name}: {task} is {'present' if label else 'absent'}"
+        return name
     sign = "<" if support < threshold else ">" if support > threshold else "="
     usual = "hard positives lie below" if label else "hard negatives lie above"
-    return (
-        f"{name}: {task} is {'present' if label else 'absent'} and context support {support:.3g}"
-        f" {sign} {threshold:.3g} ({usual})"
-    )
+    return f"{name}: context support {support:.3g} {sign} {threshold:.3g} ({usual})"

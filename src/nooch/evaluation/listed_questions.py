@@ -130,7 +130,7 @@ def _questions(suite: Suite) -> dict[str, pl.DataFrame]:
             pl.col("task").replace_strict(texts, return_dtype=pl.String).alias("text"),
             category.alias("category"),
             pl.col("label").cast(pl.Int8),
-            pl.lit(None, pl.Float64).alias("images_there"),
+            pl.lit(None, pl.Float64).alias("available_share"),
             pl.lit(1.0).alias("weight"),
         )
 

@@ -158,7 +158,7 @@ def plan_requests(
     # a suite's own wordings are texts of its questions
     own = () if suite.prompts and template == usual.template else own
     phrasings = prompts or ((_DESCRIBE,) if describe else own)
-    data = suite.found_in() if data is None else as_dataset(data)
+    data = suite.source_dataset() if data is None else as_dataset(data)
     value_range = range or (data.value_range if data else None)
     if questions is None:
         keys = suite.select_keys(criteria, tasks, splits or suite.splits_to_score())

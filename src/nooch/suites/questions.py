@@ -34,7 +34,7 @@ _QUESTIONS = {
         (pl.Float64,), "at least 1", wrong=lambda weight: ~((weight >= 1) & weight.is_finite())
     ),
 }
-_SHARE = "images_there"
+_SHARE = "available_share"
 _OPTIONAL: Schema = {
     "image": Column((pl.String,), "names of files"),
     _SHARE: Column((pl.Float64,), "above 0, at most 1", wrong=lambda x: ~((x > 0) & (x <= 1))),
@@ -50,8 +50,8 @@ class Questions:
         frame: ``question_id`` (Int64), ``image_id, task, split, text``, ``label`` (Int8, 1 = yes),
             ``weight`` (Float64: the images of the challenge sets that a question stands for), one
             column for each criterion (one of ``CELLS``, null if it has no verdict), and
-            ``image`` (file name) once files are known; ``images_there`` (Float64, the share of the
-            drawn images whose file is there) if some are missing.
+            ``image`` (file name) once files are known; ``available_share`` (Float64, the share of
+            the drawn images that have a file) if some are missing.
     """
 
     frame: pl.DataFrame

@@ -346,7 +346,7 @@ class Suite(Displayed):
         units = self.units(frame["image_id"])
         return frame if units is None else frame.with_columns(unit=pl.Series(units))
 
-    def found_in(self) -> Dataset | None:
+    def source_dataset(self) -> Dataset | None:
         """The dataset that it was found in, or None if that is not known, was moved or changed."""
         dataset = self.dataset
         if isinstance(dataset, str):
@@ -558,7 +558,7 @@ class Suite(Displayed):
         """The dataset, opened; None: where it was found. Raises ParameterError if it is not
         there, or another one than the suite was found in.
         """
-        dataset = self.found_in() if data is None else as_dataset(data)
+        dataset = self.source_dataset() if data is None else as_dataset(data)
         if dataset is None:
             problem = "the dataset of the suite is needed, but was not found at its recorded path"
             raise ParameterError(problem, give={"data": ...})

@@ -185,7 +185,7 @@ def suite_with_dataset(
 ) -> tuple[Suite, Dataset | None]:
     """A suite, and its dataset: the one at ``place`` or, without it, the one that it records."""
     suite = load_suite(folder)
-    return suite, suite.found_in() if place is None else suite.with_tasks(load_dataset(place))
+    return suite, suite.source_dataset() if place is None else suite.with_tasks(load_dataset(place))
 
 
 def suite_or_dataset(

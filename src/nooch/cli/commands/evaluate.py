@@ -59,7 +59,7 @@ def evaluate_command(
     if by:
         data = data or scored.require_dataset(None)
     metrics = settings.get("metrics", [])
-    of_suite = scored.found_in if data is None else data
+    of_suite = scored.source_dataset if data is None else data
     runs = read_predictions(predictions, reading, scored, of_suite)
     scores = evaluate(
         scored, runs, attributes=None if data is None else data.images, dataset=data,

@@ -108,7 +108,7 @@ def figures_command(
     sets = None if suite is None else load_suite(suite)
     data = None if dataset is None else load_dataset(dataset)
     if sets is not None and data is None and SHEETS.keys() & set(names):
-        data = sets.found_in()
+        data = sets.source_dataset()
     given = Sources(
         suite=sets, data=data, runs=runs or (), split=split,
         predictions=read_predictions(predictions, reading, sets, data),

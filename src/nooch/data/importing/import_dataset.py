@@ -121,7 +121,9 @@ def import_dataset(
 
         check_range(range)
     reading.check(split)
-    needs = partial(_dependencies, reading, part_size, images, split, [*notes, group or "", *context])
+    needs = partial(
+        _dependencies, reading, part_size, images, split, [*notes, group or "", *context]
+    )
     content, doing = needs(), "importing this dataset"
     place = resumable_folder(
         out, "importing", content, doing, marker=DATASET_MARKER, overwrite=overwrite

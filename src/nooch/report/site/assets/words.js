@@ -3,12 +3,12 @@
 nooch.inWords = (() => {
   const { short, percent } = nooch;
 
-  function rule(task, label, subset, support, threshold) {
+  function rule(label, subset, support, threshold) {
     const name = subset === 2 ? `easy ${label ? "positive" : "negative"}` : ["hard positive", "hard negative"][subset];
-    if (support === null || threshold === null || threshold === undefined) return `${name}: ${task} is ${label ? "present" : "absent"}`;
+    if (support === null || threshold === null || threshold === undefined) return name;
     const sign = support < threshold ? "<" : support > threshold ? ">" : "=";
     const usual = label ? "hard positives lie below" : "hard negatives lie above";
-    return `${name}: ${task} is ${label ? "present" : "absent"} and context support ${short(support)} ${sign} ${short(threshold)} (${usual})`;
+    return `${name}: context support ${short(support)} ${sign} ${short(threshold)} (${usual})`;
   }
 
   function cueWords(task, row, active, beta) {
@@ -50,7 +50,7 @@ nooch.inWords = (() => {
     const p = 1 / (1 + Math.exp(-support));
     const named = contributions(task, spec.name, row, split).filter((one) => one.value * sign > 0.05).slice(0, 3);
     const because = named.length ? `: ${named.map((one) => `${one.there ? "" : "no "}${one.name} (${signed(one.value)})`).join(", ")}` : "";
-    return `${task.task} ${sign > 0 ? "is expected" : "is not expected"}: P = ${two(p)}, ${two(p / rate)} times the base rate${because}; ${task.task} ${task.labels[row] ? "is" : "is not"} labeled`;
+    return `${task.task} ${sign > 0 ? "is expected" : "is not expected"}: P = ${two(p)}, ${two(p / rate)} times the base rate${because}`;
   }
 
   function verdict(task, spec, found, row, settings, captions, split) {
@@ -59,7 +59,7 @@ nooch.inWords = (() => {
     const label = task.labels[row] === 1;
     const support = found.support ? found.support[row] : null;
     const threshold = found.thresholds ? found.thresholds[label ? 0 : 1] : null;
-    const sentences = [rule(task.task, label, found.marks[row], support, threshold)];
+    const sentences = [rule(label, found.marks[row], support, threshold)];
     if (found.active) sentences.push(cueWords(task, row, found.active, settings[spec.name].beta));
     else if (spec.kind === "gist" && support !== null && spec.explained) sentences.push(gistWords(task.task, support, captions));
     else if (task.criteria[spec.name].regression && support !== null) sentences.push(contextWords(task, spec, support, row, split));
