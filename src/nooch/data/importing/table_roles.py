@@ -631,7 +631,10 @@ def _wide(
         if not (hints.positive or hints.blank_is_no):
             ask_texts(labels, texts, where)
     why = f"a row for each {key}; columns of 0 and 1 or yes and no are labels: {', '.join(labels)}"
-    kept = hints.attributes or [*hints.named_context, *(name for name in rest if name not in labels)]
+    kept = hints.attributes or [
+        *hints.named_context,
+        *(name for name in rest if name not in labels),
+    ]
     why += f"; attributes: {some_of(kept)}" if kept else ""
     return TableOfImages(labels, dict(hints.positive), hints.blank_is_no), why
 
