@@ -27,6 +27,7 @@ from nooch.analysis.slices import (
 from nooch.base.errors import ParameterError
 from nooch.criteria import Attribute
 from nooch.criteria.conditions import ImageCondition, ImageConditions
+from nooch.criteria.phi import identifier
 from nooch.data import Dataset
 from nooch.evaluation.findings import Outcomes, size_strata
 from nooch.evaluation.metrics.rate_gaps import rate_gap
@@ -577,6 +578,27 @@ def test_words_of_captions_are_conditions():
     assert "boat" not in {one.name for one in others}
     about = {name for row in found.table["about"] for name in row}
     assert not about & {"boat", "boats", "the", "on", "a"}
+
+
+@pytest.mark.parametrize(
+    ("texts", "word"),
+    [(("一艘船停在岸边。", "湖上的船"), "拖车"), (("ボートがある", "海のボート"), "トレーラー"),
+     (("हिन्दी नाव", "निव"), "ट्रेलर"), (("İki tekne", "IKI"), "römork"), (("קָרָוָן", "סירה"), "גרור"),
+     (("a boat 🚤\n", ""), "trailer")],
+)  # fmt: skip
+def test_words_of_other_scripts(texts, word):
+    """Chinese and Japanese by pairs of characters; a vowel is part of its word."""
+    data, answers, has = with_captions(planted=True)
+    said = [f"{texts[i % 2]} {word}" if it else texts[i % 2] for i, it in enumerate(has)]
+    captions = pl.DataFrame({"image_id": data.image_ids, "caption": said})
+    data = Dataset.build(data.images, data.classes, data.areas, captions)
+    row = find_slices(data, answers).table.row(0, named=True)
+    assert (row["confirmed"], row["n"], row["errors"] > 30) == (True, 100, True)
+    assert row["about"][0] in word
+    for one in conditions_on(data, stop_words=())._of_words:
+        assert Attribute(one.phi).fit(data).phi(data, "boat").tolist() == one.holds.tolist()
+    marks = Attribute(f"word({identifier(word)})").fit(data).phi(data, "boat")
+    assert marks.tolist() == has.tolist()
 
 
 def test_two_words_share_their_caption():

@@ -1,8 +1,8 @@
-"""Articles and plurals of class names."""
+"""Articles and plurals of class names, and the words of a text."""
 
 import pytest
 
-from nooch.base.words import plural, readable, with_article
+from nooch.base.words import character_pairs, plural, readable, with_article, words_of
 
 
 @pytest.mark.parametrize(
@@ -39,3 +39,18 @@ from nooch.base.words import plural, readable, with_article
 )
 def test_words_of_a_class(name, words, article, many):
     assert (readable(name), with_article(name), plural(name)) == (words, article, many)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("İki TEKNE_2", ["iki", "tekne", "2"]),
+        ("नाव निव", ["नाव", "निव"]),
+        ("Cafe\u0301!", ["cafe\u0301"]),
+        ("拖车a上。ート・", ["拖", "车", "a", "上", "ー", "ト"]),
+        ("it's 🚚 \n", ["it", "s"]),
+    ],
+)
+def test_words_of_any_script(text, words):
+    assert words_of(text) == words
+    assert character_pairs(words_of("拖车a上有")) == ["拖车", "上有"]

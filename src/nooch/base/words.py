@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Sequence
+from itertools import pairwise
 
 _IRREGULAR = {
     "person": "people",
@@ -43,12 +45,24 @@ UNPRINTABLE = re.compile(
 """
 
 
-_TOKEN = re.compile(r"[^\W_]+")
+_MARKS = "".join(c for c in map(chr, range(0x300, 0x1E00)) if unicodedata.category(c)[0] == "M")
+"""Vowels, accents and points that follow a letter, as in Hindi, Hebrew and Arabic."""
+_UNDIVIDED = "\u3041-\u3096\u30a1-\u30fa\u30fc-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+"""Characters of Chinese and Japanese, which no blanks divide into words: each is one."""
+WORD = re.compile(rf"[{_UNDIVIDED}]|(?:[^\W_{_UNDIVIDED}][{_MARKS}]*)+")
+"""A word, also with accents; a character of Chinese or Japanese."""
+_CHARACTER = re.compile(f"[{_UNDIVIDED}]")
 
 
 def words_of(text: str) -> list[str]:
-    """The words of a text, in small letters."""
-    return _TOKEN.findall(text.casefold())
+    """The words of a text, in small letters; of Chinese and Japanese the characters."""
+    # a capital I with a dot becomes two characters
+    return WORD.findall(text.casefold().replace("i\u0307", "i"))
+
+
+def character_pairs(words: Sequence[str]) -> list[str]:
+    """Neighbors among words that are single characters of Chinese or Japanese."""
+    return [a + b for a, b in pairwise(words) if _CHARACTER.match(a) and _CHARACTER.match(b)]
 
 
 def padded_words(text: str) -> str:

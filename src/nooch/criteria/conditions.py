@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from nooch.base.words import (
     CAPTIONED,
     POSITIONS,
+    character_pairs,
     plural,
     position_words,
     readable,
@@ -227,9 +228,10 @@ def _of_words(
     """Words of enough images' captions, the most frequent ones first."""
     if data.captions is None:
         return
-    texts = data.caption_words
+    texts = data.caption_words.select("row", pl.col("words").str.strip_chars().str.split(" "))
+    pairs = pl.Series([*map(character_pairs, texts["words"].to_list())], dtype=pl.List(pl.String))
     units = np.arange(len(data)) if data.groups is None else unit_numbers(data.groups)
-    rows = texts.select("row", word=pl.col("words").str.strip_chars().str.split(" "))
+    rows = texts.select("row", word=pl.col("words").list.concat(pairs))
     rows = rows.explode("word").filter(pl.col("word").str.len_chars() > 1).unique()
     rows = rows.with_columns(unit=pl.Series(units)[rows["row"]])
     counts = rows.group_by("word").agg(n=pl.col("unit").n_unique()).filter(

@@ -17,7 +17,7 @@ from msgspec import Meta
 from nooch.base.calls import Progress, Seed, checked, no_progress
 from nooch.base.display import DisplayTable
 from nooch.base.errors import InputError, ParameterError, some_of
-from nooch.base.words import counted
+from nooch.base.words import WORD, counted
 from nooch.data import Dataset, ImageNames, as_dataset, name_column
 from nooch.data.image_names import IMAGE_COLUMNS
 from nooch.data.table_files import unpacked_stem
@@ -181,7 +181,6 @@ def captioned(data: Dataset, captions: Sequence[str | Path]) -> Dataset:
     return replace(data, captions=check_captions(pl.concat(texts), data.images))
 
 
-_WORD = re.compile(r"[^\W_]+")
 _END = re.compile(r"[.!?…]+[\"'”’)\]]*")
 
 
@@ -193,12 +192,12 @@ def whole_sentences(text: str) -> str:
 
 def word_count(text: str) -> int:
     """The number of words of a text."""
-    return len(_WORD.findall(text))
+    return len(WORD.findall(text))
 
 
 def first_words(text: str, most: int) -> str:
     """The first words of a text, at most so many."""
-    ends = [0, *(match.end() for match in _WORD.finditer(text))]
+    ends = [0, *(match.end() for match in WORD.finditer(text))]
     return text[: ends[most]] if most < len(ends) else text
 
 
