@@ -208,6 +208,7 @@ def test_task_ids_are_safe_in_paths(criterion, splits):
     """Inspect AI divides ``hf/OWNER/NAME/TASK@REVISION`` at slashes and at."""
     name = task_id(criterion, splits, "easy_negative")
     assert re.fullmatch(r"[A-Za-z0-9_.=+-]+", name)
+    assert name == task_id(criterion, splits[::-1], "easy_negative")
     text = eval_yaml("name", criterion, splits, ["easy_negative", "hard_negative"])
     read = yaml.safe_load(text)
     assert [task["id"] for task in read["tasks"]][1:] == [name]

@@ -31,7 +31,7 @@ PATTERN = r"(?i)^\W*(yes|no)\b"
 
 def task_id(criterion: str, splits: Sequence[str], cell: str) -> str:
     """Id of the task that asks about one of ``CELLS``, in both files."""
-    return "-".join([*map(safe_name, (criterion, *splits)), cell])
+    return "-".join([*map(safe_name, (criterion, *sorted(splits))), cell])
 
 
 def eval_yaml(name: str, criterion: str, splits: Sequence[str], cells: Collection[str]) -> str:
