@@ -31,15 +31,9 @@ from nooch.base.files import check_output, write_folder
 from nooch.base.version import __version__
 from nooch.base.words import counted
 from nooch.data import Dataset, csv_bytes
-from nooch.evaluation.answer_sample import (
-    answers_in,
-    without_suspects,
-)
+from nooch.evaluation.answer_sample import answers_in, without_suspects
 from nooch.evaluation.bootstrap import RESAMPLES
-from nooch.evaluation.captions import (
-    ModelCaptions,
-    equally_long,
-)
+from nooch.evaluation.captions import ModelCaptions, equally_long
 from nooch.evaluation.context_changes import (
     ContextChange,
     changes_tables,
@@ -58,9 +52,7 @@ from nooch.report.exports.benchmark import check_benchmark, results_yaml
 from nooch.report.exports.contract import safe_name
 from nooch.report.site.folder import page_environment, write_assets
 from nooch.suites import CELLS, Suite, as_suite, is_shipped
-from nooch.suites.questions import (
-    main_criterion,
-)
+from nooch.suites.questions import main_criterion
 
 _ABOUT, _MOST_BYTES = "model.yaml", 1 << 16
 _MARKER = "leaderboard.json"

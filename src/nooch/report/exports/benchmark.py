@@ -5,6 +5,7 @@ Source: https://huggingface.co/docs/hub/eval-results.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
@@ -96,7 +97,6 @@ def check_benchmark(benchmark: str) -> None:
 
 
 def _plain(content: Any) -> str:
-    """YAML without anchors, which few readers of front matter know."""
-    dumper = type("Plain", (yaml.SafeDumper,), {"ignore_aliases": lambda *_: True})
-    text: str = yaml.dump(content, Dumper=dumper, sort_keys=False, allow_unicode=True, width=1000)
-    return text
+    """YAML without anchors, which stand for what is there twice."""
+    copied = json.loads(json.dumps(content))
+    return str(yaml.safe_dump(copied, sort_keys=False, allow_unicode=True, width=1000))

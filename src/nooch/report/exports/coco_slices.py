@@ -117,11 +117,7 @@ class _Annotations:
     """Content that the annotation files share: images, objects, categories."""
 
     def __init__(
-        self,
-        data: Dataset,
-        objects: pl.DataFrame,
-        categories: Categories,
-        facts: Mapping[str, Any],
+        self, data: Dataset, objects: pl.DataFrame, categories: Categories, facts: Mapping[str, Any]
     ) -> None:
         columns = data.images.select(pl.col("image_id").alias("id"), "file_name", "width", "height")
         self._images = {row["id"]: row for row in columns.iter_rows(named=True)}
