@@ -187,6 +187,34 @@ def test_objects_of_coco_are_those_of_a_loop(tmp_path_factory, listed, first, sl
     same_dataset(load_dataset(folder / "parts"), data)
 
 
+@pytest.mark.parametrize(
+    ("numbers", "problem"),
+    [
+        (lambda x, y, w, h: [x, y, x + w, y + h], "look like boxes xyxy given as xywh"),
+        (lambda x, y, w, h: [x / 100, y / 80, w / 100, h / 80], "boxes are fractions"),
+    ],
+)
+def test_boxes_of_coco_in_other_numbers_are_refused(tmp_path, numbers, problem):
+    """And not those of which only the files' own are true: with an area and without its box, each
+    is taken.
+    """
+    random = np.random.default_rng(0)
+    boxes = random.integers([30, 20, 10, 10], [60, 40, 40, 40], (9, 4)).tolist()
+    images = [image(n, 100, 80) for n in range(9)]
+    rows = [
+        {"image_id": n, "category_id": 1, "area": w * h} for n, (_, _, w, h) in enumerate(boxes)
+    ]
+
+    def given(convert):
+        boxed = [row | {"bbox": convert(*box)} for row, box in zip(rows, boxes, strict=True)]
+        return read_coco(things=[write(tmp_path / "a.json", document(images, boxed))])
+
+    fails(lambda: given(numbers), problem, "leave bbox out if there is")
+    plain = given(lambda *box: list(box))
+    without = read_coco(things=[write(tmp_path / "b.json", document(images, rows))])
+    assert plain.area("person").tolist() == without.area("person").tolist()
+
+
 # every format: the objects of the same data in COCO's
 
 SIZE = (40, 30)

@@ -300,6 +300,8 @@ def test_maps_without_a_list_of_classes_are_seen(photos, tmp_path):
     (tmp_path / "masks").mkdir()
     Image.new("L", (4, 4)).save(tmp_path / "masks" / "a.png")
     fails(lambda: recognize(tmp_path), "masks/ has a label map for each image", "`classes`")
+    write(tmp_path / "panoptic.json", '{"annotations": [{"segments_info": []}]}')
+    fails(lambda: recognize(tmp_path), "is COCO's panoptic JSON")
 
 
 def test_maps_may_lie_next_to_arrays(tmp_path, run_cli):

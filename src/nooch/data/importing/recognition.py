@@ -381,6 +381,8 @@ def _unnamed_maps(folder: Path, _: Hints) -> Recognized | None:
     if stuff and values <= {*map_values("cocostuff"), 255}:
         why = f"COCO-Stuff's maps below {maps[0].name}: value = COCO id - 1, 255 void"
         return _found("label-maps", why, photos, maps[0], "cocostuff")
+    # a panoptic file names the classes
+    refuse_other_among(folder, _listed(folder, ("",)), by_ending=False)
     raise InputError(
         f"{maps[0].name}/ has a label map for each image of {photos.name}/, with values"
         f" {some_of(sorted(values), 8)}, but there is no list of classes",

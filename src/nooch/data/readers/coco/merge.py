@@ -16,6 +16,7 @@ from scipy.sparse import csr_array
 
 from nooch.base.calls import Map, StepProgress
 from nooch.base.errors import InputError, some_of
+from nooch.data.box_columns import NUMBERS, are_fractions, check_inside
 from nooch.data.dataset import Dataset
 from nooch.data.objects import NOTES, objects_table, usable_boxes
 from nooch.data.readers.coco.structure import ABSENT, CROWD, IGNORE, PARTIAL, ParsedFile, is_flat
@@ -134,6 +135,8 @@ def _other_sizes(frame: pl.DataFrame, images: ImageListing) -> dict[str, int]:
     return {"measured": len(measured), "resized": differ}
 
 
+_SMALL = 16
+"""Pixels: in images up to this side, the order of a box's numbers is not doubted."""
 _MOST_MEASURED = 1000
 """Image files of a part whose sizes are looked at."""
 
@@ -255,10 +258,25 @@ class _MergedFiles:
         kept = (columns >= 0) & ~is_flat(areas, boxes)
         rows, columns, boxes, areas, flags = _where(kept, *parts)
         usable = usable_boxes(boxes, self.widths[rows], self.heights[rows], self.counts)
+        self._check_boxes(boxes[usable], rows[usable])
         rows, columns, boxes, areas, flags = _where(usable, rows, columns, boxes, areas, flags)
         crowd, ignore = ((flags & flag).astype(bool) for flag in (CROWD, IGNORE))
         ids = pl.Series("image_id", self.ids)
         return objects_table(ids, self.classes, rows, columns, boxes, areas, crowd, ignore)
+
+    def _check_boxes(self, boxes: NDArray[np.float64], rows: NDArray[Any]) -> None:
+        """Refuse boxes that fit their images in another order of numbers, or as fractions."""
+        remedy = "write left, top, width and height in pixels, or leave bbox out if there is a"
+        remedy += " segmentation or an area"
+        sizes = np.stack([self.widths[rows], self.heights[rows]], axis=1)
+        boxes, sizes = (some[(sizes > _SMALL).all(axis=1)] for some in (boxes, sizes))
+        if are_fractions(boxes):
+            problem = "the boxes are fractions of the image, where COCO has pixels"
+            raise InputError(problem, where=self.files, allowed=NUMBERS["xywh"], remedy=remedy)
+        try:
+            check_inside(boxes, "xywh", sizes, self.files)
+        except InputError as error:
+            raise error.changed(remedy=remedy, give=()) from None
 
     def verified(self) -> csr_array | None:
         """The pairs that are known in images that list the classes that were looked for: classes
