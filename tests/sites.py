@@ -18,7 +18,7 @@ from nooch.criteria import CE, Combination, Context, Gist
 from nooch.data import Dataset
 from nooch.evaluation.answer_sample import answers_as_predictions
 from nooch.evaluation.answers import Answers
-from nooch.paper.tables import report_tables
+from nooch.paper.sheet import report_tables
 from nooch.report.images.sources import Sources
 from nooch.report.site.site import write_report
 from nooch.suites import Suite

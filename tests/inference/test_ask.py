@@ -162,7 +162,7 @@ def test_a_share_is_estimated_without_bias(folder):
     """The words drawn by the model are those that its probabilities say."""
     from image_folders import smooth
 
-    from nooch.models.vision_language import find_vlm, load_vlm
+    from nooch.inference.local_model import find_vlm, load_vlm
 
     model = load_vlm(find_vlm(str(folder / "sure")), "cpu")
     inputs = model.inputs([smooth(3, 64, 48)] * 2000, ["Is there a car ?"] * 2000)

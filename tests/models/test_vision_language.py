@@ -13,14 +13,14 @@ from refusals import fails, refused
 from tiny_vlm import TEMPLATE, save_gemma, save_llava
 
 from nooch.base.errors import MissingExtraError
-from nooch.models.sources import naming_packages
-from nooch.models.vision_language import (
+from nooch.inference.local_model import (
     Loading,
     VisionLanguageModel,
     find_vlm,
     load_vlm,
     loading_options,
 )
+from nooch.models.sources import naming_packages
 
 pytest.importorskip("torch", reason="torch is not installed (nooch[vlm])")
 transformers = pytest.importorskip("transformers", reason="transformers is not installed")

@@ -17,7 +17,7 @@ from scored import TASKS, small_data, small_suite
 from nooch.base.errors import ParameterError, UndefinedError
 from nooch.criteria import CE, Attribute
 from nooch.paper.numbers import paper_cells
-from nooch.paper.tables import like, table_names
+from nooch.paper.sheet import like, table_names
 from nooch.report import save_scores
 from nooch.report.results.cells import CELLS, averages_note, with_averages
 from nooch.report.results.collect import score_runs

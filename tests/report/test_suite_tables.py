@@ -17,7 +17,7 @@ from nooch.criteria import CE, Gist, read_thresholds
 from nooch.criteria.scores import ContextScores
 from nooch.paper.numbers import SET_TABLES, paper_rows
 from nooch.paper.published_sets import published_suite, read_labels, read_published
-from nooch.paper.tables import paper_set_tables, set_tables
+from nooch.paper.sheet import paper_set_tables, set_tables
 from nooch.suites import save_suite
 from nooch.suites.find import find
 from nooch.suites.published_counts import NOOCH_TASKS, paper_tasks

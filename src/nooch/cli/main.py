@@ -35,10 +35,8 @@ from nooch.cli.commands import (
     predict,
     repair,
     report,
-    results,
     scenes,
     share,
-    sweep,
 )
 from nooch.cli.terminal import end_progress, fail, is_json, speak_for
 from nooch.cli.tree import Group, group
@@ -200,7 +198,7 @@ _PAPER = group(
     "Reproduce the tables, figures and data of the paper.",
     {
         "Commands": {
-            "tables": results.tables_command, "figures": report.figures_command,
+            "tables": report.tables_command, "figures": report.figures_command,
             "select-tasks": classes.select_tasks_command,
             "class-network": classes.class_network_command,
             "waterbirds": scenes.waterbirds_command,
@@ -224,7 +222,7 @@ _SECTIONS = {
     },
     "Challenge": {
         "find": find.find_command, "show": info.show_command, "explain": info.explain_command,
-        "sweep": sweep.sweep_command, "export": share.export_command,
+        "sweep": find.sweep_command, "export": share.export_command,
     },
     "Evaluate": {
         "evaluate": evaluate.evaluate_command, "predict": predict.predict_command,

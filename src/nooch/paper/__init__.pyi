@@ -12,7 +12,7 @@ from .published_sets import (
     read_labels as read_labels,
     read_published as read_published,
 )
-from .tables import report_tables as report_tables
+from .sheet import report_tables as report_tables
 from .truth_scores import find_score as find_score
 from .waterbirds import (
     score_waterbirds as score_waterbirds,

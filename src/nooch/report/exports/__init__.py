@@ -18,7 +18,7 @@ EXPORTS = MappingProxyType(
     {
         "ids": "nooch.report.exports.lists:export_ids",
         "coco": "nooch.report.exports.coco:export_coco",
-        "coco-slices": "nooch.report.exports.coco_slices:export_coco_slices",
+        "coco-slices": "nooch.report.exports.coco:export_coco_slices",
         "csv": "nooch.report.exports.lists:export_csv",
         "hf": "nooch.report.exports.hugging_face:export_hf",
         "fiftyone": "nooch.report.exports.fiftyone:export_fiftyone",

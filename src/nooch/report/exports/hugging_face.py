@@ -16,19 +16,21 @@ from nooch.data import ALL
 from nooch.inference.endpoint import image_url
 from nooch.report.exports.benchmark import CELL_TEXTS, CONFIG, eval_yaml
 from nooch.report.exports.contract import (
+    ANSWER,
     LICENSES,
     Content,
     Exported,
     Key,
     Names,
+    asked,
     licenses_text,
     one_line,
     safe_name,
     table_of,
     write_export,
+    write_questions,
     written,
 )
-from nooch.report.exports.question_content import ANSWER, asked, write_questions
 from nooch.suites.questions import Draw, Questions, main_criterion
 
 PAPER = (

@@ -114,11 +114,9 @@ def _rows(challenge: ChallengeSet, data: Dataset, runs: Sequence[Predictions]) -
 def _losses(run: Predictions, challenge: ChallengeSet) -> pl.Series:
     # most exports need no predictions
     from nooch.evaluation.metrics.pointwise import losses
-    from nooch.evaluation.predictions import Aligned
+    from nooch.evaluation.predictions import values_of
 
     name = f"nll:{run.run}"
     if challenge.task not in run.tasks:
         return pl.Series(name, [None] * len(challenge), dtype=pl.Float64)
-    aligned = Aligned(run, challenge.image_ids, challenge.split)
-    values = aligned.values(challenge.task, slice(None), challenge)
-    return pl.Series(name, losses(challenge.labels, values, run.scale))
+    return pl.Series(name, losses(challenge.labels, values_of(run, challenge), run.scale))

@@ -12,9 +12,17 @@ import pyarrow.parquet as pq
 from nooch.base.errors import InputError, check_one_of, unreadable
 from nooch.base.words import counted
 from nooch.data import csv_bytes
-from nooch.report.exports.contract import Content, Exported, licenses_text, write_export, write_file
+from nooch.report.exports.contract import (
+    ANSWER,
+    Content,
+    Exported,
+    asked,
+    licenses_text,
+    write_export,
+    write_file,
+    write_questions,
+)
 from nooch.report.exports.lmms_eval_functions import FALSE_YES, METRICS
-from nooch.report.exports.question_content import ANSWER, asked, write_questions
 from nooch.suites.questions import Draw, Questions, main_criterion
 
 IMAGES_AS = ("paths", "bytes")
