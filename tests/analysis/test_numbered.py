@@ -80,7 +80,7 @@ def test_every_place_has_the_same_numbers(checks, run_cli, tmp_path):
             (exported,) = json.loads(out.read_text())["sets"]
             side = "hard_positive" if row["side"] == "positive" else "hard_negative"
             assert exported[side] == sorted(row["wrong"] + row["right"])
-            assert exported["criterion"] == f"finding {number}"
+            assert exported["criterion"] == f"finding-{number}"
             assert (data.labels("car") == (row["side"] == "positive"))[numbers(one["rows"])].all()
         assert f"Finding 1 of {len(findings)}" in checked._repr_html_()
         out = tmp_path / f"{folder.name}.json"

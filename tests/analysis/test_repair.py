@@ -9,16 +9,19 @@ import polars as pl
 import pytest
 from oracles import dataset_of
 from refusals import fails
+from scipy.sparse import csr_array
 
 import nooch
 from nooch.analysis.repair import AFTER, BEFORE, changes_of, verdict_of
 from nooch.base.errors import InputError, ParameterError, UndefinedError
+from nooch.criteria import FittedContext
 from nooch.data import Dataset, save_dataset
 from nooch.evaluation import Scores
 from nooch.evaluation.metrics.proportions import exact_mcnemar, paired_interval
 from nooch.evaluation.rate_words import phi_words
 from nooch.models.caches.features import given_features
 from nooch.suites import save_suite
+from nooch.training.training_data import Environments
 
 pytest.importorskip("torch")
 QUICK = {"methods": ["erm", "environment-reweight"], "bootstrap": 100}
@@ -123,6 +126,47 @@ def test_words_properties_and_columns_are_conditions_of_every_command(
     train = int((holds & of["train"]).sum())
     note = f"images {phi_words(phi)}: {train} images in training, 25 added"
     assert note in text.out + text.err
+
+
+def test_environments_of_labels_without_areas_are_by_the_column_or_phi(tmp_path):
+    """As of a table of diagnoses: the strongest cue is a value of a column."""
+    random, n = np.random.default_rng(0), 1500
+    ill, split = random.random(n) < 0.4, random.choice(["train", "valid", "test"], n)
+    ge = random.random(n) < np.where(ill, 0.85, 0.15)
+    age = pl.Series(random.integers(20, 90, n)).set(pl.Series(np.arange(n) % 50 == 0), None)
+    columns = {"scanner": np.where(ge, "GE", "Siemens"), "age": age}
+    images = pl.DataFrame({"image_id": np.arange(n), "split": split, **columns})
+    areas = csr_array(np.where(np.stack([ill, ~ill], axis=1), np.nan, 0.0))
+    data = Dataset.build(images, ["ill", "well"], areas)
+    features = random.normal(size=(n, 8)).astype(np.float32)
+    features[:, 0] += ill
+    features[:, 1] += 4 * ge
+    suite = nooch.find(data, {"context": nooch.Context(columns=["all"])}, tasks=["ill"])
+    fitted = suite.header.criteria["context"].restored()
+    marked = nooch.Attribute("scanner = 'GE'").fit(data)
+    for one in (fitted, marked):
+        assert Environments(one).for_task(data, "ill").tolist() == (2 * ill + ge).tolist()
+    by_age = nooch.Context(columns=["age"]).fit(data.select("train"), ["ill"])
+    older = FittedContext(by_age.criterion, [], {"ill": msgspec.structs.replace(
+        by_age.regressions["ill"], cues={by_age.regressions["ill"].context[0]: 4.0})})  # fmt: skip
+    fails(lambda: Environments(older).for_task(data, "ill"), "not annotated", kind=UndefinedError)
+    found = nooch.repair(suite, features, tmp_path / "out", bootstrap=50)
+    row = found.table.row(0, named=True)
+    assert row["auc_hard_after"] > row["auc_hard_before"] + 0.1
+    assert row["method"] != "erm"
+
+
+def test_without_a_valid_split_the_dataset_is_divided_first(tmp_path):
+    test = (DATA.images["split"] != "valid").to_numpy()
+    suite = nooch.find(DATA.select(rows=test), {"ce": nooch.CE()}, tasks=["car"])
+    text = fails(lambda: nooch.repair(suite, FEATURES[test], tmp_path / "out"), "'valid'",
+                 kind=ParameterError)  # fmt: skip
+    assert "nooch import auto" in text
+    of_test = nooch.find(DATA, {"ce": nooch.CE()}, tasks=["car"], splits=["test"])
+    fails(lambda: nooch.repair(of_test, FEATURES, tmp_path / "out"), "no challenge set of the split"
+          " valid", "nooch find", "splits=['valid', 'test']", kind=ParameterError)  # fmt: skip
+    by_phi = nooch.repair(of_test, FEATURES, tmp_path / "out", phi="present(road) != y", **QUICK)
+    assert by_phi.table["task"].to_list() == ["car"]
 
 
 def test_files_say_the_same(repaired, tmp_path):

@@ -53,10 +53,12 @@ def test_the_next_command_fits_what_the_labels_say(run_cli, tmp_path):
     table = pl.DataFrame({"id": range(6), "a": [1, 1, 1, 0, 1, 1], "b": [1, 1, 0, 1, 0, 1]})
     table.with_columns(b=1 - pl.col("a")).write_csv(tmp_path / "one_each.csv")
     table.write_csv(tmp_path / "several.csv")
-    table.with_columns(b=1 - pl.col("a"), place=pl.lit("x")).write_csv(tmp_path / "placed.csv")
+    table.with_columns(b=1 - pl.col("a"), place=pl.Series([*"xyxyxy"])).write_csv(
+        tmp_path / "placed.csv"
+    )
     for name, following in {
         "several": "find several --criterion context",
-        "placed --attributes place": "find placed --criterion attribute --phi",
+        "placed --attributes place": "find placed --criterion context --context all",
         "one_each": "check one_each PREDICTIONS",
     }.items():
         file = name.split()[0]

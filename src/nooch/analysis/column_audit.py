@@ -396,7 +396,8 @@ def _measured(row: Mapping[str, Any], name: str, scale: int, digits: int) -> str
 
 def _points(row: Mapping[str, Any], name: str) -> str:
     """The distance from 0 in points: "12 points [8, 16]"."""
-    value, interval = str(_measured(row, name, -100 if row[name] < 0 else 100, 0)).split(" ", 1)
+    scale = -100 if row[name] < -0.005 else 100
+    value, interval = str(_measured(row, name, scale, 0)).split(" ", 1)
     return f"{value} point{'' if value == '1' else 's'} {interval}"
 
 
@@ -420,7 +421,7 @@ def _sentence(row: Mapping[str, Any]) -> str:
         can = "tell" if row["features_low"] > 0.5 else "do not tell"
         parts.append(f"features {can} {several} apart within a label (AUC {area})")
     if row["drop_low"] is not None:
-        verb = "gains" if row["drop"] < 0 else "loses"
+        verb = "gains" if row["drop"] < -0.005 else "loses"
         parts.append(f"on {several} left out, the model {verb} {_points(row, 'drop')}")
     if row["model_low"] is not None:
         more = "more" if row["model"] >= 0 else "fewer"

@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 
 from nooch.base.calls import Progress, checked, no_progress
 from nooch.base.display import DisplayTable, TabularResult
-from nooch.base.errors import InputError, UndefinedError, some_of
+from nooch.base.errors import Command, InputError, ParameterError, UndefinedError, some_of
 from nooch.base.files import write_folder
 from nooch.data import Dataset, parquet_bytes
+from nooch.data.table_schema import check_split
 from nooch.evaluation import AVERAGE, Predictions, Scores, evaluate, read_predictions
 from nooch.evaluation.metrics.proportions import SIGNIFICANT
 from nooch.evaluation.scores import Resamples
@@ -255,6 +256,7 @@ def repair(
     """
     suite = as_suite(suite, group, dataset)
     data = suite.require_dataset(dataset)
+    needed = [check_split(name, data.splits) for name in ("valid", "test")]
     read = list[str]()
     ids = (reading or {}).get("ids")
     if isinstance(features, str | Path) and Path(features).suffix == ".npy" and ids is None:
@@ -263,6 +265,11 @@ def repair(
                          give={"reading": {"ids": ...}})  # fmt: skip
     inputs = given_features(features, data, ids, read)
     suite, criterion = suite_by(suite, data, criterion, phi)
+    if missing := [name for name in needed if name not in suite.splits]:
+        problem = f"the suite has no challenge set of the split {missing[0]}"
+        allowed = "one of valid, by which heads are chosen, and of test, as of nooch find"
+        raise ParameterError(problem, allowed=allowed, remedy="{} first",
+                             give=Command("find", splits=needed))  # fmt: skip
     tasks = [key[1] for key in suite.select_keys([criterion], tasks or (), ["valid"])]
     score = partial(
         evaluate, suite, split="test", criteria=[criterion], metrics=_METRICS,

@@ -229,6 +229,16 @@ class FittedContext(SupportFitted):
         """The odds ratio of a cue and the task's class."""
         return self._of(task).cues.get(cue, math.nan)
 
+    def with_cue(
+        self, data: Dataset, cue: str
+    ) -> tuple[NDArray[np.bool_], NDArray[np.bool_] | None]:
+        """Presence of a cue, bool (n_images,), and where it is unknown, the same, or None."""
+        if not self.criterion.columns:
+            return data.labels(cue, unknown=False), data.unknown_labels(cue)
+        table, (column,) = self.presences(data), columns_of([cue], self._columns(data))
+        present = table.matrix[:, [table.names.index(cue)]].toarray().ravel() > 0
+        return present, table.is_unknown(table.names.index(f"{column}="))
+
     def hard_by_cue(
         self, data: Dataset, task: str, labels: NDArray[np.bool_]
     ) -> NDArray[np.uint64] | None:

@@ -227,7 +227,7 @@ def _known(values: pl.Series) -> pl.Series:
 
 
 def _answers(values: pl.Series, asked: Sequence[str]) -> tuple[csr_array, csr_array]:
-    """Answers to what is asked of a column: present, and in the last place unknown."""
+    """Answers to what is asked of a column: present, and, in the place of ``=``, unknown."""
     values, place = _known(values), {test: number for number, test in enumerate(asked)}
     codes = ("=" + values.cast(pl.String)).replace_strict(
         place, default=None, return_dtype=pl.Int64
@@ -240,7 +240,8 @@ def _answers(values: pl.Series, asked: Sequence[str]) -> tuple[csr_array, csr_ar
             columns.append(np.full(len(rows[-1]), place[test]))
     nulls = np.flatnonzero(values.is_null())
     pairs = np.concatenate(rows), np.concatenate(columns)
-    missing = nulls, np.full(len(nulls), len(asked) - 1)
+    nulls = nulls if "=" in place else nulls[:0]
+    missing = nulls, np.full(len(nulls), place.get("=", 0))
     shape = (len(values), len(asked))
     first, last = (csr_array((np.ones(len(at[0])), at), shape=shape) for at in (pairs, missing))
     return first, last

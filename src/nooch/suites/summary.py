@@ -105,7 +105,7 @@ def fit_notes(suite: Suite, criterion: str) -> list[str]:
     if fitted is None:
         return []
     notes = fitted.notes(suite.tasks)
-    if isinstance(fitted, FittedContext):
+    if isinstance(fitted, FittedContext) and not fitted.criterion.columns:
         sets = [suite.set(*key) for key in suite.keys if key[0] == criterion]
         counts = (
             np.sum([_among_expected(challenge) for challenge in sets], axis=0) if sets else [0, 0]
@@ -221,7 +221,8 @@ def suite_by(
     if criterion is not None:
         problem = "two conditions of what is hard"
         raise ParameterError(problem, where="`criterion` and `phi`", allowed="one of them")
-    options: Any = {"tasks": suite.tasks, "splits": suite.splits, "group": suite.header.group}
+    splits = {*suite.splits, *data.splits} & {"valid", "test", *suite.splits}
+    options: Any = {"tasks": suite.tasks, "splits": sorted(splits), "group": suite.header.group}
     suite = find(data, Attribute(phi), **options)
     return suite, suite.criteria[0]
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from nooch.base.calls import Progress, tracked
 from nooch.base.errors import InputError, UndefinedError, check_one_of
-from nooch.criteria import FittedCE
+from nooch.criteria import FittedAttribute, FittedCE, FittedContext
 from nooch.data import Dataset
 from nooch.training.jobs import Job
 from nooch.training.last_layers import Trained
@@ -28,16 +28,18 @@ class Environments:
     """Training images by label x presence of the strongest cue (section 5), or x an attribute.
 
     Attributes:
-        fitted: CE fitted on the training split; its strongest cue serves any criterion; or None.
+        fitted: CE fitted on the training split, whose strongest cue serves any criterion; where
+            areas are unknown the context criterion, or the attribute criterion, whose phi is the
+            cue; or None.
         attribute: a column of the dataset with two values, used instead; or None.
     """
 
-    fitted: FittedCE | None = None
+    fitted: FittedCE | FittedContext | FittedAttribute | None = None
     attribute: str | None = None
 
     def undefined(self, task: str) -> str | None:
         """Why a task has no environments, or None if it has."""
-        if self.attribute is not None:
+        if self.attribute is not None or isinstance(self.fitted, FittedAttribute):
             return None
         if self.fitted is None:
             return "its context is unknown"
@@ -52,14 +54,19 @@ class Environments:
             raise UndefinedError(f"task {task} has no environments: {reason}", remedy=remedy)
         if self.attribute is not None:
             values = _two_values(data, self.attribute)
+        elif isinstance(self.fitted, FittedAttribute):
+            values = self.fitted.phi(data, task)
         else:
             assert self.fitted is not None  # noqa: S101 - else it is undefined
             cue = self.fitted.cues(task)[0]
-            if _n_unknown(data, cue):
+            if isinstance(self.fitted, FittedContext):
+                values, unknown = self.fitted.with_cue(data, cue)
+            else:
+                values, unknown = data.labels(cue, unknown=False), data.unknown_labels(cue)
+            if unknown is not None and unknown[(data.images["split"] != "test").to_numpy()].any():
                 reason = f"its cue {cue} was not annotated in all images of train and valid"
                 remedy = "leave out methods that need them, give an attribute, or train on the rest"
                 raise UndefinedError(f"task {task} has no environments: {reason}", remedy=remedy)
-            values = data.labels(cue, unknown=False)
         return np.asarray(2 * known_labels(data, task) + values, dtype=np.uint8)
 
 

@@ -124,6 +124,8 @@ LARGE = 4_000_000_000
 
 def print_imported(out: Path, imported: Imported) -> Output:
     """Print what was written."""
+    from nooch.data import open_dataset
+
     header = imported.header
     note(*header.provenance.get("notes", []))
     if header.image_root and not imported.missing:
@@ -136,8 +138,8 @@ def print_imported(out: Path, imported: Imported) -> Output:
     if not imported.has_areas and imported.annotated > header.n_images:
         # several labels in an image are context of each other
         criterion = "context"
-    elif not imported.has_areas and imported.attributes:
-        criterion = 'attribute --phi "EXPRESSION"'
+    elif not imported.has_areas and open_dataset(out).context_columns:
+        criterion = "context --context all"
     elif not imported.has_areas:
         hint(f"next: nooch check {place} PREDICTIONS --out CHECK")
         return

@@ -137,7 +137,7 @@ def export(
 def _of_finding(suite: Suite, number: int) -> Suite:
     """The images of a finding as a set of one side."""
     row = numbered_finding(suite, number)
-    key = f"finding {number}", row["task"], row["split"]
+    key = f"finding-{number}", row["task"], row["split"]
     ids = pl.Series("image_id", [*row["wrong"], *row["right"]]).sort()
     labels = np.full(len(ids), row["side"] == "positive")
     challenge = ChallengeSet(*key, ids, labels, subset_codes(labels, np.ones_like(labels)))

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from nooch.base.errors import Command, InputError, ParameterError, UndefinedError, check_one_of
 from nooch.base.work_folder import key_of
-from nooch.criteria import CE, FittedCE
+from nooch.criteria import CE, FittedAttribute, FittedCE, FittedContext
 from nooch.data import Dataset
 from nooch.models.caches.features import Features
 from nooch.models.networks import backbones
@@ -280,12 +280,17 @@ def _environments(
     return of_tasks
 
 
-def _fitted(data: Dataset, suite: Suite) -> FittedCE | None:
-    """CE of the suite, under any name; else fitted on train, where areas are known."""
-    for record in suite.header.criteria.values():
-        if isinstance(fitted := record.restored(), FittedCE):
+def _fitted(data: Dataset, suite: Suite) -> FittedCE | FittedContext | FittedAttribute | None:
+    """CE of the suite, under any name; else fitted on train, where areas are known; else the
+    suite's first criterion of labels, columns or phi.
+    """
+    known = [record.restored() for record in suite.header.criteria.values()]
+    for fitted in known:
+        if isinstance(fitted, FittedCE):
             return fitted
-    return CE().fit(data.select("train")) if data.has_areas else None
+    if data.has_areas:
+        return CE().fit(data.select("train"))
+    return next((one for one in known if isinstance(one, FittedContext | FittedAttribute)), None)
 
 
 def identity_of(suite: Suite) -> str:
