@@ -5,15 +5,18 @@ from __future__ import annotations
 import inspect
 import pickle
 import re
+import sys
 import traceback
 from dataclasses import fields, is_dataclass, replace
 from functools import partial
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
 import nooch
 from nooch.base.errors import Command, InputError, ParameterError
+from nooch.cli.terminal import options_typed
 from nooch.report.figures.sweeps import load_sweep
 
 _SOURCE = Path(nooch.__file__).parent
@@ -68,6 +71,12 @@ def fails(act, *parts, kind=InputError, helps=True):
 
 
 refused = partial(fails, kind=ParameterError)
+
+
+def typed_in(words, give):
+    """What a way out of an error adds to a command and leaves out, in the flags of the command."""
+    with mock.patch.object(sys, "argv", ["nooch", *words]):
+        return options_typed(give)
 
 
 def same_error(error, other):

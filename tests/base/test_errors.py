@@ -5,7 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from nooch.base.errors import FormatError, InputError, UndefinedError, as_input_error, unreadable
+from nooch.base.errors import (
+    FormatError,
+    InputError,
+    UndefinedError,
+    as_input_error,
+    lacking,
+    no_such,
+    unreadable,
+)
 
 
 @pytest.mark.parametrize(
@@ -61,3 +69,15 @@ def test_the_words_of_a_remedy_are_made_from_what_to_give(remedy, give, words):
     assert str(error) == f"a: is wrong\n  remedy: {words}"
     copy = pickle.loads(pickle.dumps(error))
     assert (str(copy), copy.give) == (str(error), error.give)
+
+
+def test_what_is_not_there_is_said_with_what_is(tmp_path):
+    (tmp_path / "model.csv").touch()
+    assert no_such(tmp_path / "model.cvs").remedy == f"did you mean {tmp_path / 'model.csv'}?"
+    wrong = tmp_path / "model.cvs"
+    with pytest.raises(InputError, match=r"did you mean .*model\.csv"), unreadable(wrong):
+        wrong.read_bytes()
+    for path in (tmp_path / "other", tmp_path / "none" / "model.csv"):
+        assert no_such(path).remedy is None
+    assert "has no key b, c, only a" in str(lacking("key", ["b", "c"], {"a": 1}, tmp_path))
+    assert "only none" in str(lacking("key", ["b"], [], tmp_path))

@@ -46,9 +46,8 @@ def shown(monkeypatch):
         # arguments that all commands call otherwise than Python
         ("captions suite c.json", "it needs `data`, a dataset", "it needs --dataset, a dataset"),
         ("evaluate suite p.csv", "no such `criteria`", "no such --criterion"),
-        # what another command takes
-        ("tools embed data", "give `captions`, or `encoder`", "give --captions, or --encoder"),
-        ("", "`fail_if` auc", "--fail-if auc"),
+        # what another command takes, which the text names
+        ("find data", "nooch import coco `things` A", "nooch import coco --things A"),
     ],
 )
 def test_parameters_are_shown_as_they_are_typed(shown, words, text, expected):
@@ -57,9 +56,12 @@ def test_parameters_are_shown_as_they_are_typed(shown, words, text, expected):
 
 @pytest.mark.parametrize(
     "text",
-    ["`nothing` of nooch", "missing required field `images`", "at `$.images[3].id`", "`A B`", "no"],
-)
-def test_other_words_stay(shown, text):
+    [
+        "`nothing` of nooch", "missing required field `images`", "at `$.images[3].id`", "`A B`",
+        "no", "give `fail_if`, or `task_map`", "nooch wrote `fail_if`",
+    ],
+)  # fmt: skip
+def test_other_words_stay_and_so_do_parameters_of_other_commands(shown, text):
     assert shown("import coco out", text) == text
 
 
@@ -77,6 +79,9 @@ def test_notes_are_shown_so_on_both_outputs(shown, capsys):
     ("words", "give", "expected"),
     [
         ("evaluate suite p.csv", {"ignore_unknown": True}, "give --ignore-unknown"),
+        ("evaluate suite p.csv", {"encoding": "cp1252"}, "give --encoding cp1252"),
+        # which it lacks
+        ("repair suite", {"split": "test"}, ""),
         (
             "find ds",
             {"tasks": ["a b", "c"], "cues": {"d": "e"}},

@@ -204,3 +204,14 @@ def test_a_number_of_another_collection_is_no_id_of_coco():
     assert match(["139.jpg", "d/285", "2327067188.png"]) == [139, 285, None]
     assert match(["AMBER_139.jpg", "AMBER_9.jpg"]) == [None, None]
     assert match(["2327067188.png", "1514131776.png", "139.png"]) == [None, None, None]
+
+
+@given(st.lists(st.integers(0, 999), min_size=1, max_size=8, unique=True), st.booleans())
+def test_numbers_that_lost_their_zeros_are_names_only_where_all_names_are_numbers(numbers, typed):
+    files = [f"{n:06}.jpg" for n in numbers]
+    names = pl.Series(numbers) if typed else pl.Series([str(n) for n in numbers])
+    known = _of(files, files)
+    assert known.match(names, "here").ids.to_list() == files
+    assert "by the number" in known.match(names, "here").note
+    for other in ([*files[:-1], f"x{files[-1]}"], [*files, f"b/{files[0][1:]}"]):
+        assert _of(other, other).match(names, "here").ids.null_count() == len(numbers)

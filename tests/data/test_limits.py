@@ -82,7 +82,7 @@ def test_parquet_that_unpacks_to_much_more(tmp_path, monkeypatch, values):
 
 @pytest.mark.parametrize(("size", "refused"), [(1 << 16, False), (1 << 22, True)])
 def test_arrays_that_unpack_to_much_more(tmp_path, monkeypatch, size, refused):
-    monkeypatch.setattr("nooch.data.table_files.MOST_UNPACKED", 1 << 20)
+    monkeypatch.setattr("nooch.data.arrays.MOST_UNPACKED", 1 << 20)
     file = tmp_path / "bomb.npz"
     np.savez_compressed(file, zeros=np.zeros(size, np.uint8))
     if refused:

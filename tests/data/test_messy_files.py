@@ -9,11 +9,10 @@ import polars as pl
 import pytest
 from hypothesis import given, settings, strategies as st
 from messy_files import FORMS, TRUTH, frame, photos
-from refusals import fails
+from refusals import fails, typed_in
 
 import nooch
 from nooch.base.errors import InputError, ParameterError
-from nooch.cli.terminal import options_typed
 from nooch.data.importing.table_roles import Hints
 from nooch.data.table_files import TABLE_ENDINGS
 
@@ -96,7 +95,7 @@ def test_each_reading_of_a_refusal_is_what_its_flag_gives(name, tmp_path, run_cl
         assert len(asked.error.give) == len(gets) >= 1 + ("otherwise" not in words), words
         for number, (give, got) in enumerate(zip(asked.error.give, gets, strict=True)):
             out = tmp_path / f"{command.split()[1]}-{number}"
-            flags = f"{form.flags} {' '.join(options_typed(give)[0])}"
+            flags = f"{form.flags} {' '.join(typed_in(command.split(), give)[0])}"
             run_cli(f"{command} {path} {out} {flags}").ok()
             data = nooch.load_dataset(out)
             if got == "splits":

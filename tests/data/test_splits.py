@@ -305,7 +305,7 @@ def test_tables_whose_values_are_explained_and_text_ids(tmp_path):
             "train",
             ["valid", "test"],
             "the dataset",
-            "remedy: nooch import auto with split='60/20/20' first",
+            "pass split='valid' or pass split='test'; or nooch import auto with",
         ),
         (
             "valid",

@@ -504,3 +504,39 @@ def test_the_column_of_labels_is_the_first_remedy(tmp_path, more):
     with pytest.raises(InputError) as error:
         recognize(tmp_path / "t.csv", Hints())
     assert error.value.give[0] == {"class_column": "diagnosis"}
+
+
+_ROWS = [{"file": f"{n:03}.jpg", "sky": n % 2, "sea": n % 3 % 2} for n in range(12)]
+_TABLE = pl.DataFrame(_ROWS)
+_LABELS = pl.exclude("file")
+_KIND = _TABLE.with_columns(kind=pl.when(sky=1).then(pl.lit("a")).otherwise(pl.lit("b")))
+ODD_TABLES = {
+    "list.jsonl": (_TABLE, lambda file: file.write_text(json.dumps(_ROWS))),
+    "lines.json": (_TABLE, _TABLE.write_ndjson),
+    "words.csv": (
+        _TABLE,
+        _TABLE.with_columns(_LABELS.replace_strict({1: "YES", 0: " No "})).write_csv,
+    ),
+    "decimals.parquet": (_TABLE, _TABLE.cast({"sky": pl.Decimal(4, 1)}).write_parquet),
+    "categories.parquet": (
+        _KIND.select("file", label="kind"),
+        _KIND.select("file", label=pl.col("kind").cast(pl.Categorical)).write_parquet,
+    ),
+    "enum.parquet": (
+        _KIND.select("file", label="kind"),
+        _KIND.select("file", label=pl.col("kind").cast(pl.Enum(["b", "a"]))).write_parquet,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ODD_TABLES)
+def test_odd_types_and_endings_are_read_like_the_plain_table(tmp_path, name):
+    plain, write_odd = ODD_TABLES[name]
+    write_odd(tmp_path / name)
+    plain.write_csv(tmp_path / "plain.csv")
+    odd, expected = (nooch.dataset(tmp_path / file) for file in (name, "plain.csv"))
+    assert odd.classes == expected.classes
+    assert odd.images["image_id"].equals(expected.images["image_id"])
+    assert (odd.areas != expected.areas).nnz == 0 or odd.areas.nnz == expected.areas.nnz
+    for task in expected.classes:
+        assert odd.labels(task).tolist() == expected.labels(task).tolist()

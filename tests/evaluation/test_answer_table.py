@@ -401,9 +401,26 @@ def test_rows_that_are_there_twice(suite, questions, said, tmp_path):
     twice = read_answers(_lines(tmp_path / "b.jsonl", [*rows, *rows[3:5]]), suite)
     assert twice.frame.equals(once.frame)
     assert "2 answers occur twice and count once: rows 4 and 1201" in twice.notes
+    # also of questions that are not those drawn by default: none of them is unanswered
+    few = [{k: v for k, v in row.items() if k != "question_id"} for row in rows[:60]]
+    for path, again in (("d.jsonl", few), ("e.jsonl", [*few, *few[:7]])):
+        read = read_answers(_lines(tmp_path / path, again), suite)
+        assert read.frame["yes"].null_count() == 0
+        assert not [note for note in read.notes if "no answer" in note]
     other = {**rows[3], "response": "Perhaps"}
     file = _lines(tmp_path / "c.jsonl", [*rows, other])
     fails(lambda: read_answers(file, suite), "rows 4 and 1201", "Perhaps", "remove one")
+
+
+def test_numbers_0_and_1_are_no_and_yes(suite, questions, said, tmp_path):
+    rows = _named_rows(questions, said)
+    numbers = [{**row, "response": int(row["response"] == "Yes")} for row in rows]
+    words, ones = (
+        read_answers(_lines(tmp_path / f"{len(part)}{type(part[0]['response']).__name__}.jsonl",
+                            part), suite)
+        for part in (rows, numbers)
+    )  # fmt: skip
+    assert ones.frame["yes"].equals(words.frame["yes"])
 
 
 @pytest.mark.parametrize(

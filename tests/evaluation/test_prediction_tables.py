@@ -223,3 +223,57 @@ def test_known_tasks_that_are_not_asked_for_are_no_strangers(tmp_path, form):
     alone = pl.DataFrame({"image_id": [1, 2], "logit": [1.0, -1.0]})
     assert load_predictions(alone, data=data, tasks=["cow"])[0].tasks == ("cow",)
     fails(lambda: load_predictions(alone, data=data), "has no column task")
+
+
+_TEXTS = LONG.with_columns(pl.col("probability").cast(pl.String))
+_RECORDS = json.dumps(LONG.to_dicts())
+ODD_FORMS = {
+    "blank.csv": WIDE.write_csv().replace("\n", "\n\n").encode(),
+    "separators.csv": f"{WIDE.write_csv()},,\n,,\n".encode(),
+    "list.jsonl": b"\n " + _RECORDS.encode(),
+    "lines.json": LONG.write_ndjson().encode(),
+    "texts.jsonl": _TEXTS.write_ndjson().encode(),
+}
+
+
+@pytest.mark.parametrize("name", ODD_FORMS)
+def test_odd_forms_of_a_table_are_read_like_the_plain_one(tmp_path, name):
+    (tmp_path / name).write_bytes(ODD_FORMS[name])
+    assert _scores(tmp_path / name) == _scores(WIDE)
+    assert _scores(_TEXTS.to_pandas()) == _scores(WIDE)
+
+
+def test_a_frame_of_truth_values_is_of_0_and_1():
+    hard = WIDE.with_columns(pl.col(TASKS) > 0.5)
+    words = hard.with_columns(pl.when(c).then(pl.lit("Yes")).otherwise(pl.lit("no")).alias(c)
+                              for c in TASKS)  # fmt: skip
+    for frame in (hard, words):
+        fails(lambda frame=frame: load_predictions(frame, SUITE), "contains only 0 and 1")
+        assert _scores(frame, scale="probability") == _scores(WIDE)
+
+
+def test_what_is_no_number_is_shown():
+    frame = WIDE.with_columns(car=pl.when(image_id=40).then(pl.lit("n/a")).otherwise("car"))
+    fails(lambda: load_predictions(frame, SUITE), "car (String, such as 'n/a')")
+
+
+@given(st.data())
+def test_the_confidence_of_an_answer_is_not_that_of_yes(data):
+    """Each row has a yes or no, and a number: of that, or of yes, as the numbers say."""
+    thresholds = {task: data.draw(st.sampled_from([0.3, 0.5, 0.7])) for task in TASKS}
+    of_yes = LONG.with_columns(
+        prediction=pl.col("probability") > pl.col("task").replace_strict(thresholds)
+    )
+    yes = pl.col("probability") > 0.5
+    of_answer = LONG.with_columns(
+        prediction=yes,
+        probability=pl.when(yes).then("probability").otherwise(1 - pl.col("probability")),
+    )
+    form = data.draw(st.sampled_from([pl.Boolean, pl.Int64, pl.String]))
+    name = data.draw(st.sampled_from(["confidence", "probability"]))
+    for frame, reads in ((of_yes, ""), (of_answer, "of the answer in column prediction")):
+        typed = frame.with_columns(pl.col("prediction").cast(form)).rename({"probability": name})
+        (run,) = load_predictions(typed, SUITE)
+        assert reads in run.read
+        (plain,) = load_predictions(LONG, SUITE)
+        np.testing.assert_allclose(run.values, plain.values, atol=1e-12)

@@ -318,7 +318,7 @@ def test_files_that_are_no_embeddings(tmp_path):
     (tmp_path / "e.npz").write_bytes((tmp_path / "e.npy").read_bytes())
     words = {
         "e.npy": "the image of each row",
-        "e.npz": "lacks image_ids, embeddings",
+        "e.npz": "has no array image_ids, embeddings, only ",
         "missing.npz": "",
     }
     words |= dict.fromkeys(("broken.npz", "empty.npz"), "cannot be read")

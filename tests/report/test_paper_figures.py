@@ -236,7 +236,7 @@ def test_a_sweep_is_taken_before_the_dataset(sources, tmp_path):
     fails(lambda: load_sweep(tmp_path), "is not a sweep", "nooch sweep", kind=FormatError)
     for content in (b"PAR1 nothing", (folder / "cues.parquet").read_bytes()):
         (folder / "grid.parquet").write_bytes(content)
-        fails(lambda: load_sweep(folder), "grid.parquet", "sweep again", kind=FormatError)
+        fails(lambda: load_sweep(folder), "grid.parquet", "nooch sweep", kind=FormatError)
 
 
 def test_what_a_suite_was_found_in_is_swept_although_few_images_are_annotated(sources):

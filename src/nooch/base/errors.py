@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from numbers import Real
 from pathlib import Path
 from typing import Any, Self
@@ -67,9 +67,14 @@ class NoochError(Exception):
         return "\n  ".join([*lines, f"remedy: {remedy}"] if remedy else lines)
 
     def cure(self, words: Callable[[Give], str]) -> str | None:
-        """The remedy with its ways out, as ``worded`` has it."""
-        ways = iter([words(give) for give in self.give])
-        text = re.sub(r"\{\}", lambda gap: next(ways, gap[0]), self.remedy or "")
+        """The remedy with its ways out, as ``worded`` has it; without those that have no words."""
+        ways, text = map(words, self.give), ""
+        parts = re.split(r"(; (?:or,? )?|, or |,? or (?=\{\}))", self.remedy or "")
+        for between, part in zip(["", *parts[1::2]], parts[::2], strict=True):
+            given = [next(ways, "{}") for _ in range(part.count("{}"))]
+            if all(given):
+                filled = "".join(map("".join, zip(part.split("{}"), [*given, ""], strict=True)))
+                text += (between if text else "") + filled
         return ", or ".join(filter(None, [text, *ways])) or None
 
     def changed(self, **fields: Any) -> Self:
@@ -208,6 +213,8 @@ def unreadable(
     except errors as error:
         # an OSError's own text repeats the file; others may quote any length of it
         reason = (getattr(error, "strerror", None) or reason_of(error))[:300]
+        if isinstance(error, FileNotFoundError) and isinstance(where, str | Path):
+            remedy = remedy or no_such(where).remedy
         raise kind(f"{problem}: {reason}", where=where, allowed=allowed, remedy=remedy) from error
 
 
@@ -222,6 +229,32 @@ def some_of(values: Iterable[object], most: int = 5) -> str:
     listed = list(values)
     shown = ", ".join(str(v) for v in listed[:most])
     return shown + (f" and {len(listed) - most} more" if len(listed) > most else "")
+
+
+def lacking(
+    what: str,
+    missing: Iterable[str],
+    there: Iterable[object],
+    where: object,
+    allowed: str | None = None,
+    *,
+    remedy: str | None = None,
+    kind: type[InputError] = InputError,
+) -> InputError:
+    """The error of a file without a column, an array or the like, with those that it has."""
+    problem = f"has no {what} {', '.join(missing)}, only {some_of(there, 12) or 'none'}"
+    return kind(problem, where=where, allowed=allowed, remedy=remedy)
+
+
+def no_such(path: str | Path, what: str = "file or folder", **more: Any) -> InputError:
+    """The error of a path where nothing is, with those next to it that are called nearly so."""
+    place, near = Path(path), list[str]()
+    with suppress(OSError):
+        there = [entry.name for entry in place.parent.iterdir()]
+        near = difflib.get_close_matches(place.name, there, n=3, cutoff=0.6)
+    named = " or ".join(str(place.with_name(name)) for name in near)
+    remedy = f"did you mean {named}?" if near else None
+    return InputError(f"no such {what}", where=path, **{"remedy": remedy, **more})
 
 
 def check_one_of(

@@ -113,7 +113,7 @@ def _fields(error: NoochError) -> dict[str, Any]:
         "remedy": error.cure(as_typed),
     }  # fmt: skip
     ways = []
-    for give in error.give:
+    for give in filter(as_typed, error.give):
         given, left_out = options_typed(give)
         command = f"nooch {give.path}" if isinstance(give, Command) else None
         ways.append({"command": command, "give": given, "leave_out": left_out})
@@ -157,12 +157,15 @@ def with_flags(text: str) -> str:
     """A message with its parameters as options: ```part_size``` is shown as ``--part-size``.
 
     A name is first looked for in the command that is running, whose arguments are shown as its
-    usage line has them, then among the options of all others, such as of an import that a message
-    recommends. Other words in backticks stay as they are; so do fields of a file.
+    usage line has them, then in those that the text names, such as ``nooch import auto``. Other
+    words in backticks stay as they are, so that a message recommends no option that the command
+    lacks; so do fields of a file.
     """
-    if "`" not in text or _all_commands is None:
+    if "`" not in text:
         return text
-    options = _options_for(_PARAMETER.findall(text))
+    named = [words.split() for words in _COMMAND.findall(text)]
+    options = {name: option for words in [*named, sys.argv[1:]]
+               for name, option in _parameters(words).items()}  # fmt: skip
 
     def typed(name: re.Match[str]) -> str:
         option = options.get(name[1]) or options.get(_TYPED.get(name[1], ""))
@@ -172,25 +175,24 @@ def with_flags(text: str) -> str:
 
 
 def as_typed(give: Give) -> str:
-    """A way out of an error as it is typed: "give --box-format xywh", "leave out --match"."""
+    """A way out of an error as it is typed: "give --box-format xywh", "leave out --match"; empty
+    where the running command lacks one of these.
+    """
     if isinstance(give, Command):
         return " ".join(["nooch", give.path, *options_typed(give)[0]])
-    return joined_ways(*options_typed(give), "give")
+    lacking = _values(give).keys() - _parameters(sys.argv[1:]).keys()
+    return "" if lacking and _all_commands else joined_ways(*options_typed(give), "give")
 
 
 def options_typed(give: Give) -> tuple[list[str], list[str]]:
     """Arguments that a way out of an error adds to the command, and options that it leaves out."""
-    # what is part of a mapping in Python is an option here
-    parts = [value if isinstance(value, Mapping) and name in _PARTS else {name: value}
-             for name, value in give.items()]  # fmt: skip
-    values = {_TYPED.get(name, name): value for part in parts for name, value in part.items()}
+    options = _parameters(give.path.split() if isinstance(give, Command) else sys.argv[1:])
+    values = _values(give)
     if isinstance(give, Command):
-        options = _parameters(give.path.split())
         # what that command needs and this one does not know is left to the user
-        values = dict.fromkeys(n for n, entry in options.items() if entry.required) | values
+        needed = [_name(option) for option in options.values() if option.required]
+        values = dict.fromkeys(needed) | values
         values = {name: ... if value is None else value for name, value in values.items()}
-    else:
-        options = _options_for(values) if _all_commands is not None else {}
     given: list[str] = []
     left_out: list[str] = []
     for name, value in values.items():
@@ -209,6 +211,13 @@ def options_typed(give: Give) -> tuple[list[str], list[str]]:
     return given, left_out
 
 
+def _values(give: Give) -> dict[str, object]:
+    """Option -> value; what is part of a mapping in Python is an option here."""
+    parts = [value if isinstance(value, Mapping) and name in _PARTS else {name: value}
+             for name, value in give.items()]  # fmt: skip
+    return {_TYPED.get(name, name): value for part in parts for name, value in part.items()}
+
+
 _PARTS = ("reading", "hints", "settings")
 """Parameters whose values have several options."""
 _TYPED = {"data": "dataset", "suites": "suite", "criteria": "criterion"}
@@ -225,29 +234,29 @@ def _text(value: object) -> str:
 
 
 _PARAMETER = re.compile(r"(?<!field )`([a-z]\w*)`")
-
-
-def _options_for(names: Iterable[str]) -> dict[str, Any]:
-    """Parameters of the running command by name; of all commands, where it lacks one of these."""
-    options = _parameters(sys.argv[1:])
-    if options.keys() >= set(names):
-        return options
-    # an option that a message recommends is another command's: now all are made
-    every = [_all_commands, *(command for _, command in _all_commands.every())]
-    listed = [parameter for command in every for parameter in command.params]
-    others = [parameter for parameter in listed if parameter.param_type_name == "option"]
-    return {parameter.name.rstrip("_"): parameter for parameter in others} | options
+_COMMAND = re.compile(r"\bnooch ([a-z-]+(?: [a-z-]+)?)")
 
 
 def _parameters(words: Iterable[str]) -> dict[str, Any]:
-    """Parameters by name of the command that these words start with."""
+    """Parameters of the command that these words start with, and those that every command takes,
+    by name and by flag.
+    """
+    if _all_commands is None:
+        return {}
     running = _all_commands
     for word in words:
         # only a group has commands
         look_up = getattr(running, "get_command", None)
         running = (look_up and look_up(None, word)) or running
+    parameters = [*_all_commands.params, *running.params]
+    flags = {flag.strip("-").replace("-", "_"): parameter
+             for parameter in parameters for flag in parameter.opts}  # fmt: skip
+    return flags | {_name(parameter): parameter for parameter in parameters}
+
+
+def _name(parameter: Any) -> str:
     # an underscore behind a name keeps it from being a word of Python's own
-    return {parameter.name.rstrip("_"): parameter for parameter in running.params}
+    return str(parameter.name.rstrip("_"))
 
 
 def _typed(parameter: Any, otherwise: str, *, is_on: bool = True) -> str:

@@ -1,5 +1,5 @@
 # the public names of nooch.data, listed once: __init__.py reads this file
-from .arrays import embedding_precision as embedding_precision
+from .arrays import embedding_precision as embedding_precision, read_arrays as read_arrays
 from .coverage import Gaps as Gaps
 from .dataset import (
     Dataset as Dataset,
@@ -31,7 +31,6 @@ from .table_files import (
     is_intact as is_intact,
     load_header as load_header,
     parquet_bytes as parquet_bytes,
-    read_arrays as read_arrays,
     read_table as read_table,
     sealed_header as sealed_header,
 )

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import io
 import re
+import zlib
 from pathlib import Path
 from tokenize import TokenError
 from typing import Any, BinaryIO
+from zipfile import BadZipFile
 
 import numpy as np
 import polars as pl
@@ -15,6 +17,7 @@ from numpy.typing import NDArray
 from nooch.base.disk import make_folder
 from nooch.base.errors import FormatError, InputError, ParameterError, unreadable
 from nooch.base.files import replacing, write_array
+from nooch.base.limits import MOST_RATIO, MOST_UNPACKED
 
 _AGAIN = "write the dataset again"
 
@@ -148,3 +151,21 @@ def box_arrays(
         raise InputError("has labels that are neither all numbers nor all names", where=where,
                          allowed=allowed)  # fmt: skip
     return pl.Series(names, dtype=kind), score, written
+
+
+def read_arrays(path: str | Path, allowed: str) -> dict[str, NDArray[Any]]:
+    """The arrays of an ``.npz`` by name, or of an ``.npy``, whose name is empty.
+
+    ``allowed`` describes, for errors, the expected content.
+    """
+    broken = (*UNREADABLE_ARRAY, RuntimeError, BadZipFile, zlib.error)
+    # opened here: numpy leaves a file that is not an archive open
+    with unreadable(path, allowed, broken), Path(path).open("rb") as file:
+        arrays = np.load(file, allow_pickle=False)
+        for member in arrays.zip.infolist() if hasattr(arrays, "zip") else ():
+            size = member.file_size
+            if size > max(MOST_UNPACKED, MOST_RATIO * member.compress_size):
+                raise ValueError(f"{member.filename} would unpack to {size:,} bytes")
+        members = {name: arrays[name] for name in getattr(arrays, "files", ())} or {"": arrays}
+    # members of an archive that are not arrays come as bytes
+    return {name: array for name, array in members.items() if isinstance(array, np.ndarray)}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from codecs import BOM_UTF8
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -111,6 +112,19 @@ def json_lines(path: Path) -> bytes:
     if not records:
         raise InputError("contains no record", where=path, allowed=JSON_TABLES, remedy=_REWRITE)
     return b"\n".join(map(msgspec.json.encode, records))
+
+
+def is_json_array(path: Path) -> bool:
+    """True for a file called JSON lines that is an array of records."""
+    if path.suffix.lower() != ".jsonl":
+        return False
+    with path.open("rb") as file:
+        return file.read(1 << 16).lstrip(BOM_UTF8 + b" \t\r\n").startswith(b"[")
+
+
+def lines_of(path: Path) -> bytes:
+    """The content of a file called JSON lines, an array in it as lines."""
+    return json_lines(path) if is_json_array(path) else utf8_bytes(read_bytes(path), path)
 
 
 def _missing(name: str) -> None:

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from nooch.base.errors import InputError, ParameterError, some_of
 from nooch.base.split_plan import SplitPlan
-from nooch.data.table_files import id_column, read_arrays, read_table
+from nooch.data.arrays import read_arrays
+from nooch.data.table_files import id_column, read_table
 from nooch.data.table_schema import SPLITS
 
 SPLIT_NAMES = {

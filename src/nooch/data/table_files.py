@@ -1,4 +1,4 @@
-"""Files of data: tables (one file, or a folder of parts), named arrays, JSON headers of folders."""
+"""Files of data: tables (one file, or a folder of parts), and JSON headers of folders."""
 
 from __future__ import annotations
 
@@ -32,6 +32,7 @@ from nooch.base.errors import (
     InputError,
     MissingExtraError,
     check_one_of,
+    no_such,
     reason_of,
     some_of,
     unreadable,
@@ -39,10 +40,15 @@ from nooch.base.errors import (
 from nooch.base.files import check_output_file, local_path, read_bytes, replacing, writing
 from nooch.base.limits import MOST_RATIO, MOST_UNPACKED, MOST_WORKBOOK
 from nooch.base.text_encoding import text_lines, transcoded, utf8_bytes
-from nooch.data.arrays import UNREADABLE_ARRAY
 from nooch.data.box_columns import HEADERLESS
 from nooch.data.image_names import IMAGE_COLUMNS, IMAGE_ENDING
-from nooch.data.json_records import BROKEN_RECORDS, json_lines, json_records, records_frame
+from nooch.data.json_records import (
+    BROKEN_RECORDS,
+    json_lines,
+    json_records,
+    lines_of,
+    records_frame,
+)  # fmt: skip
 
 
 def read_table(path: str | Path, **csv_options: Any) -> pl.DataFrame:
@@ -70,7 +76,7 @@ def alike(where: object) -> AbstractContextManager[None]:
 def table_files(path: Path) -> list[Path]:
     """The file, or the part files of a folder in reading order. Raises InputError without any."""
     if not path.exists():
-        raise InputError("no such file or folder", where=path)
+        raise no_such(path)
     # next to parts, JSON is about them
     kinds, allowed = _READ.keys() - {".json"}, ", ".join(_READ)
     parts = sorted(p for p in path.iterdir() if p.suffix in kinds) if path.is_dir() else [path]
@@ -106,7 +112,7 @@ _READ: dict[str, Callable[[Path, dict[str, Any]], pl.DataFrame]] = {
     ".parquet": lambda path, _: parquet_rows([path], path),
     ".csv": lambda path, options: _read_csv(path, **options),
     ".tsv": lambda path, options: _read_csv(path, **options),
-    ".jsonl": lambda path, _: records_frame(utf8_bytes(path.read_bytes(), path), path),
+    ".jsonl": lambda path, _: records_frame(lines_of(path), path),
     ".json": lambda path, _: records_frame(json_lines(path), path),
     ".xlsx": lambda path, _: _read_excel(path),
 }
@@ -176,6 +182,8 @@ def _read_csv(path: Path, names: Collection[str] = (), **options: Any) -> pl.Dat
     texts = [column for column in columns if column.strip(' \t"').lower() in names]
     table = read(schema_overrides=dict.fromkeys(texts, pl.String))
     check_named_once(table.columns, path)
+    # blank lines, and rows of separators only, as spreadsheets leave them
+    table = table.filter(~pl.all_horizontal(pl.all().is_null()))
     table = table.with_columns(_without_zeros(table[column]) for column in texts)
     table = table.rename(lambda name: re.sub(f"^'{_FORMULA}", r"\1", name))
     return table.with_columns(
@@ -311,7 +319,17 @@ def as_polars(source: Any, where: object, allowed: str) -> pl.DataFrame | None:
     if objects := frame.select(cs.object()).columns:
         problem = f"columns contain Python objects: {some_of(objects)}"
         raise InputError(problem, where=where, allowed="numbers, text, truth values, lists of text")
-    return frame.with_columns((cs.categorical() | cs.enum()).cast(pl.String))
+    return plain_types(frame)
+
+
+_Rows = TypeVar("_Rows", pl.DataFrame, pl.LazyFrame)
+
+
+def plain_types(table: _Rows) -> _Rows:
+    """A table with categories as text, and decimals as floats."""
+    return table.with_columns(
+        (cs.categorical() | cs.enum()).cast(pl.String), cs.decimal().cast(pl.Float64)
+    )
 
 
 _T = TypeVar("_T")
@@ -412,24 +430,6 @@ def _parquet_table(source: Path | IO[bytes], where: object, columns: list[str] |
     return table.cast(pa.schema([schema.field(name) for name in table.column_names]))
 
 
-def read_arrays(path: str | Path, allowed: str) -> dict[str, NDArray[Any]]:
-    """The arrays of an ``.npz`` by name, or of an ``.npy``, whose name is empty.
-
-    ``allowed`` describes, for errors, the expected content.
-    """
-    broken = (*UNREADABLE_ARRAY, RuntimeError, BadZipFile, zlib.error)
-    # opened here: numpy leaves a file that is not an archive open
-    with unreadable(path, allowed, broken), Path(path).open("rb") as file:
-        arrays = np.load(file, allow_pickle=False)
-        for member in arrays.zip.infolist() if hasattr(arrays, "zip") else ():
-            size = member.file_size
-            if size > max(MOST_UNPACKED, MOST_RATIO * member.compress_size):
-                raise ValueError(f"{member.filename} would unpack to {size:,} bytes")
-        members = {name: arrays[name] for name in getattr(arrays, "files", ())} or {"": arrays}
-    # members of an archive that are not arrays come as bytes
-    return {name: array for name, array in members.items() if isinstance(array, np.ndarray)}
-
-
 def id_column(ids: NDArray[Any] | pl.Series, where: object = None) -> pl.Series:
     """Column ``image_id`` (Int64 or String) from ids; null stays null. Whole numbers as floats
     become integers.
@@ -469,10 +469,10 @@ def are_exact_integers(values: pl.Series) -> pl.Series:
     return values.is_finite() & (values == values.round()) & (values.abs() <= 2**53)
 
 
-def parquet_bytes(table: pl.DataFrame, compression: Any = "zstd") -> bytes:
-    """A table as the content of a Parquet file."""
+def parquet_bytes(table: pl.DataFrame, compression: Any = "zstd", **settings: Any) -> bytes:
+    """A table as the content of a Parquet file, with ``settings`` of polars."""
     buffer = io.BytesIO()
-    table.write_parquet(buffer, compression=compression)
+    table.write_parquet(buffer, compression=compression, **settings)
     return buffer.getvalue()
 
 

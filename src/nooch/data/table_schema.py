@@ -21,6 +21,7 @@ from nooch.base.errors import (
     InputError,
     ParameterError,
     check_one_of,
+    lacking,
     some_of,
     unreadable,
 )
@@ -73,13 +74,10 @@ def check_split(split: str | None, splits: Collection[str], owner: str = "the da
     """
     if split in splits:
         return str(split)
-    is_suite, give, remedies = owner == "the suite", list[Give](), list[str]()
-    # what trains or chooses takes these two itself, and its user cannot name another
-    if splits and (split not in ("train", "valid") or is_suite):
-        give = [{"split": name} for name in splits]
-        remedies.append(" or ".join(["{}"] * len(give)))
+    give: list[Give] = [{"split": name} for name in splits]
+    remedies = [" or ".join(["{}"] * len(give))] if give else []
     if split is None or split in SPLITS:
-        again = Command("find", splits=split or ...)
+        is_suite, again = owner == "the suite", Command("find", splits=split or ...)
         give.append(again if is_suite else Command("import auto", split="60/20/20"))
         remedies.append("{} first")
     remedy = "; or ".join(remedies)
@@ -189,8 +187,8 @@ def check_columns(
         if name not in table.columns:
             if column.optional:
                 continue
-            columns = f"columns {', '.join(schema)}"
-            raise kind(f"has no column {name}", where=where, allowed=columns, remedy=remedy)
+            allowed = f"columns {', '.join(schema)}"
+            raise lacking("column", [name], table.columns, where, allowed, remedy=remedy, kind=kind)
         values = table[name]
         if values.dtype not in column.types:
             problem = f"is {type_name(values.dtype)}"

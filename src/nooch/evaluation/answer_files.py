@@ -305,7 +305,7 @@ def read_raw_answers(
     for number, text in enumerate(columns["answer"], 1):
         if text is not None and not isinstance(text, str):
             problem = f"the {reply} of record {number} is {type(text).__name__}"
-            raise InputError(problem, where=path, allowed="text, true or false, or boxes")
+            raise InputError(problem, where=path, allowed="text, true or false, 1 or 0, or boxes")
     frame = _frame(columns, len(records), path)
     return RawAnswers(reply, frame, kind.letters, note if "image" in columns else "")
 
@@ -330,8 +330,8 @@ def _values(records: Sequence[Mapping[str, Any]], fields: str) -> list[Any]:
 
 
 def _words(value: Any) -> Any:
-    """The only element of nested lists, as lmms-eval writes single responses; yes for true; boxes
-    (lists of numbers) as their text.
+    """The only element of nested lists, as lmms-eval writes single responses; yes for true and 1;
+    boxes (lists of numbers) as their text.
     """
     while isinstance(value, list):
         if BOXES.fullmatch(str(value)):
@@ -339,7 +339,8 @@ def _words(value: Any) -> Any:
         if len(value) != 1:
             break
         value = value[0]
-    return ("no", "yes")[value] if isinstance(value, bool) else value
+    is_answer = isinstance(value, bool | int | float) and value in (0, 1)
+    return ("no", "yes")[int(value)] if is_answer else value
 
 
 def _of_metric(record: Mapping[str, Any]) -> Any:

@@ -188,7 +188,7 @@ def _by_image(
     keys = keys.hstack(raw.select(_image="image", _task="task"))
     listed = asked is not None and not (not given and _unanswered(asked, own).height)
     if asked is None or not listed:
-        asked = _drawn_alike(own, about)
+        asked = _drawn_alike(own.filter(_are_first(raw, keys)), about)
     of_pair = asked.unique(_PAIR, keep="first").select(*_PAIR, _w="weight", _l="label")
     own = own.join(of_pair.with_columns(ids), on=_PAIR, how="left", maintain_order="left")
     weight = pl.coalesce("weight", "_w", pl.lit(1.0))
@@ -253,13 +253,12 @@ def _once(raw: pl.DataFrame, keys: pl.DataFrame, path: str | Path) -> tuple[pl.S
     for a question that is answered twice.
     """
     values = raw.select("answer", "probability", "mass")
-    keys = keys.hstack(raw.select("sample"))
+    first, keys = _are_first(raw, keys), keys.hstack(raw.select("sample"))
+    if first.all():
+        return first, ""
     rows = keys.hstack(values).with_row_index("row", offset=1)
-    first = ~rows.select(pl.struct(keys.columns).is_first_distinct()).to_series()
-    if not first.any():
-        return ~first, ""
-    again = rows.filter(first)
-    pairs = again.join(rows.filter(~first), on=keys.columns, nulls_equal=True, suffix="_first",
+    again = rows.filter(~first)
+    pairs = again.join(rows.filter(first), on=keys.columns, nulls_equal=True, suffix="_first",
                        maintain_order="left")  # fmt: skip
     other = pl.any_horizontal(pl.col(c).ne_missing(pl.col(f"{c}_first")) for c in values.columns)
     if (differ := pairs.filter(other)).height:
@@ -275,7 +274,14 @@ def _once(raw: pl.DataFrame, keys: pl.DataFrame, path: str | Path) -> tuple[pl.S
         )
     row = pairs.row(0, named=True)
     example = f"rows {row['row_first']} and {row['row']}"
-    return ~first, f"{counted(again.height, 'answer')} occur twice and count once: {example}"
+    return first, f"{counted(again.height, 'answer')} occur twice and count once: {example}"
+
+
+def _are_first(raw: pl.DataFrame, keys: pl.DataFrame) -> pl.Series:
+    """Mask of the answers whose question has none before, in the same sample."""
+    return keys.hstack(raw.select("sample")).select(
+        pl.struct(pl.all()).is_first_distinct()
+    ).to_series()  # fmt: skip
 
 
 def _drawn_alike(own: pl.DataFrame, about: Suite | Dataset) -> pl.DataFrame:

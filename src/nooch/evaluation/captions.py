@@ -351,7 +351,7 @@ def score_captions(
         if tasks is not None or len(lacking) == len(task_names):
             problem = f"there are no synonyms for {some_of(lacking)}"
             raise ParameterError(
-                problem, where="`synonyms`", remedy="list them in a YAML file: task: [words, ...]"
+                problem, remedy="{}, a YAML file: task: [words, ...]", give={"synonyms": ...}
             )
         left = f"{counted(len(lacking), 'task')} without synonyms left out"
         notes.append(f"{left}: {some_of(lacking)}")

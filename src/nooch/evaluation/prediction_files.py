@@ -46,6 +46,7 @@ from nooch.evaluation.prediction_tables import (
     runs_of,
     scale_of,
     table_predictions,
+    with_numbers,
 )
 from nooch.evaluation.predictions import KnownImages, Predictions, as_known
 from nooch.suites import Suite
@@ -247,7 +248,7 @@ def _read(
         name, layout = where, (_polars(source), "")
     notes = list[str]()
     if not isinstance(layout, Found):
-        frame, note = images.one_column(layout[0], where)
+        frame, note = images.one_column(with_numbers(layout[0], how), where)
         notes = [text for text in (layout[1], note) if text]
         boxes_of_table = table_detections(frame, where)
         if boxes_of_table is None:
@@ -274,7 +275,7 @@ def _layout(path: Path, how: FileFormat) -> Found | tuple[pl.DataFrame, str]:
         return text_detections(texts)
     if (records := json_folder(path)) is not None:
         return json_folder_detections(records, how)
-    return read_prediction_table(path, how), ""
+    return read_prediction_table(path), ""
 
 
 def _spelled(run: Predictions, tasks: Sequence[str]) -> Predictions:

@@ -14,7 +14,7 @@ import polars as pl
 import polars.selectors as cs
 from numpy.typing import NDArray
 
-from nooch.base.errors import Give, InputError, some_of, unreadable
+from nooch.base.errors import Give, InputError, lacking, some_of, unreadable
 from nooch.base.words import counted, counted_are, plural
 from nooch.data import class_name, id_column, read_arrays, read_table
 from nooch.data.arrays import float_array
@@ -61,15 +61,19 @@ TABLES = f"{_LONG}; or {_WIDE}; or {_ONE_EACH}"
 """Content of tables, for errors."""
 
 
-def read_prediction_table(path: Path, how: FileFormat) -> pl.DataFrame:
-    """A table; of text also with the format's numbers, and blanks and quotes around cells."""
+def read_prediction_table(path: Path) -> pl.DataFrame:
+    """A table; of text without blanks and quotes around cells."""
     frame = read_table(path, names=IMAGE_COLUMNS)
-    if table_files(path)[0].suffix.lower() not in UNTYPED:
-        return frame
-    names = {name: name.strip(_BLANK) for name in frame.columns}
-    stripped = cs.string().str.strip_chars(_BLANK)
-    frame = checked_read(path, lambda: frame.rename(names).with_columns(stripped))
-    texts = {*RUN_KEYS, *_ALIASES["image_id"], *_ALIASES["task"]}
+    if table_files(path)[0].suffix.lower() in UNTYPED:
+        names = {name: name.strip(_BLANK) for name in frame.columns}
+        stripped = cs.string().str.strip_chars(_BLANK)
+        frame = checked_read(path, lambda: frame.rename(names).with_columns(stripped))
+    return frame
+
+
+def with_numbers(frame: pl.DataFrame, how: FileFormat) -> pl.DataFrame:
+    """A table with text that is numbers in the format, or yes and no, as such."""
+    texts = {*RUN_KEYS, *_ALIASES["image_id"], *_ALIASES["task"], *_ANSWERS}
     return frame.with_columns(
         _numbers(frame[name], how)
         for name in frame.select(cs.string()).columns
@@ -78,9 +82,22 @@ def read_prediction_table(path: Path, how: FileFormat) -> pl.DataFrame:
 
 
 def _numbers(column: pl.Series, how: FileFormat) -> pl.Series:
-    """Text as float64 where all of it is numbers as the format has them."""
-    values = as_numbers(column, comma=how.decimal == ",", percent=how.percent)
-    return values if values.null_count() == column.null_count() else column
+    """Text as float64 where all of it is numbers as the format has them, or yes and no."""
+    for values in (as_numbers(column, comma=how.decimal == ",", percent=how.percent),
+                   _truth(column)):  # fmt: skip
+        if values.null_count() == column.null_count():
+            return values
+    return column
+
+
+_YES_NO = {"1": 1.0, "0": 0.0, "1.0": 1.0, "0.0": 0.0}
+_YES_NO |= {"true": 1.0, "false": 0.0, "yes": 1.0, "no": 0.0}
+
+
+def _truth(column: pl.Series) -> pl.Series:
+    """Yes and no as 1 and 0, Float64; null where a cell is neither."""
+    texts = column.cast(pl.String).str.strip_chars().str.to_lowercase()
+    return texts.replace_strict(_YES_NO, default=None, return_dtype=pl.Float64)
 
 
 def _recognized(
@@ -143,9 +160,18 @@ def _column(role: str, columns: Sequence[str], where: object) -> str | None:
     return matches[0] if matches else None
 
 
+def _strange(column: pl.Series) -> pl.Series:
+    """The values that are not finite numbers."""
+    values = column.drop_nulls()
+    if values.dtype != pl.String:
+        return values
+    numbers = as_numbers(values, comma=False, percent=False)
+    return values.filter(~numbers.is_finite().fill_null(value=False))
+
+
 def _text_hint(column: pl.Series) -> dict[str, Any]:
     """Remedy of an error for a column whose numbers are not written as such."""
-    text = str(column.drop_nulls().first()) if column.dtype == pl.String else ""
+    text = str(column.first()) if column.dtype == pl.String else ""
     if text.rstrip().endswith("%"):
         return {"remedy": "{} if values are percentages", "give": {"percent": True}}
     return {"remedy": "{} for decimal commas", "give": {"decimal": ","}} if "," in text else {}
@@ -164,6 +190,9 @@ def scale_of(
     ``name``: of their column or array; None if they have none. ``values`` are as they count, after
     ``how.percent``. ``spans``: smallest and largest value by task.
     """
+    if not np.isfinite(values).all():
+        # refused by ``checked_values``, which knows the image and task
+        return "logit", ""
     low, high = (values.min(), values.max()) if values.size else (np.nan, np.nan)
     inside = bool(-ROUNDING <= low <= high <= 1 + ROUNDING)
     hard = inside and {low, high} <= {0, 1} and bool(np.isin(values, (0, 1)).all())
@@ -227,6 +256,7 @@ def table_predictions(
     ``tasks``: known ones; a single one also applies to a table without a column for them.
     """
     columns = frame.columns
+    frame = frame.with_columns(cs.boolean().cast(pl.Int8))
     texts = frame.select(cs.string() | cs.categorical() | cs.enum()).columns
     answers = [column for column in texts if folded(column) in _ANSWERS]
     if answers and "task" not in columns:
@@ -240,7 +270,8 @@ def table_predictions(
     if not frame.height:
         raise _refused("contains no row", where, "a prediction for every image of the scored split")
     if column is None and "task" in frame.columns:
-        raise _refused("has a column task, but neither logit nor probability", where)
+        problem = "has a column task, but neither logit nor probability"
+        raise _refused(f"{problem}: {some_of(columns, 8)}", where)
     notes = list[str]()
     if column is None:
         frame, notes = _unpivoted(frame, tasks, where)
@@ -248,9 +279,12 @@ def table_predictions(
         (only, *others) = how.tasks or tasks or [""]
         if others or not only:
             allowed = f"{_LONG} (task may be left out if there is only one)"
-            raise _refused("has no column task", where, allowed)
+            raise lacking("column", ["task"], columns, where, allowed)
         frame = frame.with_columns(task=pl.lit(only))
     frame, read_as = checked_rows(frame, column or "value", tasks, where)
+    if column is not None and (answer := _confident_in(table, frame)):
+        frame = frame.with_columns(value=_of_answer(frame["value"], _truth(table[answer])))
+        read_as.append(f"of the answer in column {answer}: 1 - {column} where that is no")
     frame, scale, read = _judged(frame, column, tasks, how, where, notes)
     return [
         replace(run, read="; ".join([_softmax(run, read), *read_as]), notes=(*run.notes, *notes))
@@ -302,6 +336,30 @@ def _softmax(run: Predictions, read: str) -> str:
     several = run.scale == "probability" and len(run.tasks) > 1
     sums = several and np.allclose(run.values.sum(axis=0), 1, rtol=0, atol=1e-3)
     return f"{read}, each row adds up to 1, like a softmax" if sums else read
+
+
+def _confident_in(table: pl.DataFrame, rows: pl.DataFrame) -> str | None:
+    """The column of yes and no of which the values of the rows are the confidence; None where they
+    are of the class, so that in no task a no has more than a yes.
+    """
+    values = rows["value"]
+    names = [name for name in table.columns if folded(name) in _ANSWERS]
+    if not names or values.is_null().any() or not ((values >= 0.5) & (values <= 1)).all():
+        return None
+    answers = _truth(table[names[0]])
+    if answers.is_null().any() or not (answers == 0).any():
+        return None
+    by_task = rows.select("task", "value", yes=answers == 1).group_by("task").agg(
+        least=pl.col("value").filter("yes").min(), most=pl.col("value").filter(~pl.col("yes")).max()
+    )  # fmt: skip
+    is_of_class = (by_task["most"] <= by_task["least"]).all(ignore_nulls=True)
+    return None if is_of_class and by_task["least"].count() else names[0]
+
+
+def _of_answer(values: pl.Series, answers: pl.Series) -> pl.Series:
+    return values.to_frame("value").select(
+        pl.when(answers == 1).then("value").otherwise(1 - pl.col("value"))
+    ).to_series()  # fmt: skip
 
 
 def _one_each(frame: pl.DataFrame) -> bool:
@@ -384,12 +442,13 @@ def _unpivoted(
     columns = [c for c in columns if c not in strange]
     notes = [f"{_LEFT_OUT}: {some_of(strange)}"] if strange else []
     if wrong := [c for c in columns if not frame[c].dtype.is_numeric()]:
-        shown = some_of(f"{c} ({frame[c].dtype})" for c in wrong)
+        odd = {c: _strange(frame[c]) for c in wrong}
+        shown = some_of(f"{c} ({v.dtype}, such as {v.first()!r:.60})" for c, v in odd.items())
         raise InputError(
             f"columns are not numbers: {shown}",
             where=where,
             allowed=_WIDE,
-            **_text_hint(frame[wrong[0]]),
+            **_text_hint(odd[wrong[0]]),
         )
     keys = [key for key in ("image_id", *RUN_KEYS) if key in index]
     frame, repeated = _once(frame.select(*index, *columns), keys, own or columns, where)
@@ -463,10 +522,7 @@ def checked_rows(
     written otherwise, in words.
     """
     if not frame["value"].dtype.is_numeric():
-        strange = frame["value"].drop_nulls()
-        if strange.dtype == pl.String:
-            numbers = strange.cast(pl.Float64, strict=False)
-            strange = strange.filter(~numbers.is_finite().fill_null(value=False))
+        strange = _strange(frame["value"])
         shown = f"such as {strange[0]!r}" if len(strange) else "which are not numbers"
         problem = f"column {column} contains {strange.dtype}, {shown}"
         raise InputError(problem, where=where, allowed="numbers", **_text_hint(strange))

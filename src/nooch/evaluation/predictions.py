@@ -584,7 +584,8 @@ class KnownImages:
         are, also unknown ones. Raises as ``ImageNames.match``.
         """
         fixed = self.suite is not None and self.suite.name_rule in {"digits", "ids"}
-        if names.dtype != pl.String and (typed or fixed):
+        own = self._scored[0] if self._scored else self.names.ids
+        if names.dtype != pl.String and (typed or fixed) and own.dtype.is_integer():
             return names, ""
         matched = self.names.match(names.cast(pl.String), where)
         return (names, "") if matched.rule == BY_ID else (matched.ids, matched.note)
@@ -612,9 +613,12 @@ class KnownImages:
             problem = f"{len(unknown)} of {len(run.image_ids)} images are not in the {owner}:"
             problem += f" {some_of(unknown.sort())}{lacks}"
             splits = "" if self.suite is None else f" of {', '.join(self.suite.splits)}"
-            allowed = f"images{splits}: ids, or file names if the dataset is given"
-            give = {"ignore_unknown": True}
-            raise InputError(problem, where=f"run {run.run}", allowed=allowed, give=give)
+            known = some_of(next(self._known()), 3)
+            allowed = f"images{splits}, such as {known}: ids, or file names if the dataset is given"
+            give: Give = {"ignore_unknown": True} if len(unknown) < len(run.image_ids) else {}
+            raise InputError(
+                problem, where=f"run {run.run}", allowed=allowed, give=[give] if give else ()
+            )
 
     def _known(self) -> Iterator[pl.Series]:
         """Ids of the sets and the dataset, read on demand."""

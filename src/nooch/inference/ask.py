@@ -18,7 +18,7 @@ from nooch.base.errors import ParameterError, check_one_of, some_of
 from nooch.base.files import RESUME, check_output_file, replacing, writing
 from nooch.base.version import __version__
 from nooch.base.work_folder import held, remove_folder, work_folder
-from nooch.data import Dataset
+from nooch.data import Dataset, parquet_bytes
 from nooch.data.readers.image_files import UPRIGHT
 from nooch.evaluation.answer_rules import (
     ends_reasoning,
@@ -136,7 +136,7 @@ def ask(
         tracked_replies = tracked(replies(folder), len(requests), "asking", progress)
         frame = _joined(plan, tracked_replies, describe=describe)
         with replacing(target) as partial_file:
-            frame.write_parquet(partial_file, metadata={"nooch": json.dumps(made)})
+            partial_file.write_bytes(parquet_bytes(frame, metadata={"nooch": json.dumps(made)}))
         remove_folder(folder)
     told = dark_notes([*plan.paths.values()], Decoding(range=plan.range))
     told += plan.notes if describe else [*plan.notes, *_notes(frame)]

@@ -25,6 +25,7 @@ from inspect_ai.scorer import (
 from inspect_ai.solver import TaskState
 
 from nooch.base.errors import ParameterError, check_one_of
+from nooch.data import parquet_bytes
 from nooch.evaluation.answer_rules import read_verdicts
 from nooch.evaluation.answer_sample import answers_as_predictions, answers_in
 from nooch.evaluation.answer_words import AskedQuestion
@@ -128,7 +129,7 @@ def context_rates(suite: str, criterion: str) -> Metric:
         ]
         with TemporaryDirectory() as folder:
             file = Path(folder) / "answers.parquet"
-            pl.DataFrame(rows).write_parquet(file)
+            file.write_bytes(parquet_bytes(pl.DataFrame(rows)))
             run = answers_as_predictions(read_answers(file, loaded))
         keys = loaded.select_keys([criterion], splits=sorted({row["split"] for row in rows}))
         assert run.said is not None  # noqa: S101 - they are answers

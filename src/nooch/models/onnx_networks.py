@@ -22,6 +22,7 @@ from nooch.base.errors import (
     MissingExtraError,
     ParameterError,
     as_input_error,
+    no_such,
     unreadable,
 )
 from nooch.base.files import sha256_once
@@ -128,7 +129,7 @@ def load_onnx(
     """
     file = onnx_file(source)
     if file is None or not file.is_file():
-        raise InputError("no such file", where=source, allowed="a network as .onnx")
+        raise no_such(source, "file", allowed="a network as .onnx")
     folder, whole = file.parent, file.name == MODEL_FILE and Path(source).expanduser().is_dir()
     session = _session(file, device)
     names = [output.name for output in session.get_outputs()]

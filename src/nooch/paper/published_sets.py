@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from nooch.base.errors import InputError, some_of
+from nooch.base.errors import InputError, lacking, some_of
 from nooch.data import class_name, id_column, read_arrays
 from nooch.data.arrays import read_array
 from nooch.suites.challenge_set import SUBSETS, ChallengeSet
@@ -118,7 +118,7 @@ def read_labels(path: str | Path) -> Labels:
     arrays = read_arrays(path, _ARRAYS)
     missing = [name for name in ("image_ids", "labels", "category_names") if name not in arrays]
     if missing:
-        raise InputError(f"has no array {some_of(missing)}", where=path, allowed=_ARRAYS)
+        raise lacking("array", missing, arrays, path, _ARRAYS)
     names = tuple(class_name(str(name), path) for name in np.atleast_1d(arrays["category_names"]))
     values = arrays["labels"]
     if values.dtype.kind not in "biuf" or not np.isin(values, (0, 1)).all():

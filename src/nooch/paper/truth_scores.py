@@ -20,6 +20,7 @@ from nooch.base.errors import (
     ParameterError,
     UndefinedError,
     check_one_of,
+    lacking,
     reason_of,
     some_of,
 )
@@ -81,7 +82,7 @@ def load_truth(path: str | Path) -> pl.DataFrame:
     frame = read_table(path)
     if missing := [name for name in _COLUMNS if name not in frame.columns]:
         allowed = f"{', '.join(_COLUMNS)}, as nooch tools scenes writes"
-        raise InputError(f"has no column {', '.join(missing)}", where=path, allowed=allowed)
+        raise lacking("column", missing, frame.columns, path, allowed)
     try:
         frame = frame.select(pl.col(name).cast(kind) for name, kind in _COLUMNS.items())
     except pl.exceptions.PolarsError as error:

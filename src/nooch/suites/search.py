@@ -319,11 +319,13 @@ def check_thresholds(
             check_one_of(
                 "class", task, classes, owner=f"the dataset, but {name} has a threshold for it"
             )
+        known = [task for task in tasks if task in table]
         if missing := [task for task in tasks if task not in table]:
             raise ParameterError(
                 f"{name} has no threshold for {some_of(missing, 12)}",
                 allowed=f"tasks with thresholds: {some_of(table, 12)}",
-                remedy="give thresholds for them, or leave them out of tasks",
+                remedy="give thresholds for them" + (", or {}" if known else ""),
+                give={"tasks": known} if known else (),
             )
 
 

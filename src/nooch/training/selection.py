@@ -155,7 +155,8 @@ def select_tasks(
         raise UndefinedError(
             f"no task has {min_hard} hard positives and hard negatives",
             where=f"criterion {criterion}",
-            remedy="lower min_hard, or find with other thresholds",
+            remedy="find with other thresholds, or {}, a lower number",
+            give={"min_hard": ...},
         )
     reason_column = pl.Series("reason", reasons, pl.String)
     return ranked.with_columns(chosen=reason_column.is_null(), reason=reason_column)

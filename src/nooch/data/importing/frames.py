@@ -10,13 +10,14 @@ from typing import Annotated, Any
 
 from nooch.base.calls import checked
 from nooch.base.errors import NoochError, ParameterError, giving
+from nooch.base.files import writing
 from nooch.data.box_columns import FORMATS
 from nooch.data.dataset import Dataset
 from nooch.data.importing.recognition import Recognized, recognize
 from nooch.data.importing.table_roles import Hints, table_roles
 from nooch.data.readers.contract import read
 from nooch.data.readers.tables import TableReading
-from nooch.data.table_files import as_polars
+from nooch.data.table_files import as_polars, parquet_bytes
 
 _FRAME = "the frame"
 
@@ -41,7 +42,8 @@ def recognized_frame(
         pictures = None if images is None else Path(images)
         columns, layout, why, _ = table_roles(table, _FRAME, hints or Hints(), pictures)
         found = Recognized("table", TableReading(file, columns, layout), why)
-        table.write_parquet(file)
+        with writing(file):
+            file.write_bytes(parquet_bytes(table))
         try:
             yield found
         except NoochError as error:

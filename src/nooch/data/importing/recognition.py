@@ -11,7 +11,15 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nooch.base.errors import Command, InputError, NoochError, ParameterError, some_of, unreadable
+from nooch.base.errors import (
+    Command,
+    InputError,
+    NoochError,
+    ParameterError,
+    no_such,
+    some_of,
+    unreadable,
+)
 from nooch.base.files import DATASET_MARKER
 from nooch.base.words import counted
 from nooch.data.image_names import IMAGE_ENDINGS, MAP_ENDINGS, is_image, is_junk
@@ -78,7 +86,7 @@ def recognize(
     """
     place = Path(path)
     if not place.exists():
-        raise InputError("no such file or folder", where=path)
+        raise no_such(path)
     if b'"nooch-dataset"' in head_of(place / DATASET_MARKER):
         raise ParameterError("is already a dataset folder", where=path, remedy="use it directly")
     if hints is not None and hints.reader is not None:
@@ -318,7 +326,8 @@ def _yolo_folder(folder: Path, _: Hints) -> Recognized | None:
             f"{some_of(file.name for file in described)} all name classes of YOLO boxes",
             where=folder,
             allowed="one such file",
-            remedy=f"name one: nooch import auto {described[0]}; or remove the others",
+            remedy="name one: {}; or remove the others",
+            give=Command("import auto", path=str(described[0])),
         )
     if described:
         why = f"{described[0].name} as YOLO's list of images"

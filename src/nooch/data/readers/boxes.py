@@ -13,7 +13,7 @@ import polars as pl
 from blake3 import blake3
 
 from nooch.base.calls import Map, StepProgress
-from nooch.base.errors import InputError, check_one_of, some_of
+from nooch.base.errors import InputError, check_one_of, no_such, some_of
 from nooch.base.split_plan import SplitPlan
 from nooch.data.objects import NOTES
 from nooch.data.readers.box_formats import (
@@ -80,7 +80,7 @@ class BoxReading:
         del plan  # what columns there are is known when the files are read
         check_one_of("format", self.format, FORMATS, owner="boxes")
         if not Path(self.source).exists():
-            raise InputError("no such file or folder", where=self.source)
+            raise no_such(self.source)
 
     def dependencies(self) -> list[Any]:
         """The files of boxes by name, size and time, and the names of images."""

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, UnidentifiedImageError
 
-from nooch.base.errors import Command, InputError, ParameterError, some_of, unreadable
+from nooch.base.errors import Command, InputError, ParameterError, no_such, some_of, unreadable
 from nooch.base.limits import usable_cpus
 from nooch.base.words import counted
 from nooch.data.dataset import Dataset, ImageId
@@ -304,7 +304,7 @@ def list_images(root: str | Path, walk: FolderWalk | None = None) -> Iterator[st
     what it meets. Raises as ``ImageIndex``.
     """
     if not Path(root).is_dir():
-        raise InputError("no such folder of images", where=root)
+        raise no_such(root, "folder of images")
     try:
         real = Path(root).resolve()
         yield from (walk or FolderWalk()).below(real, "", [real])

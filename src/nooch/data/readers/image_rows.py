@@ -28,6 +28,7 @@ from nooch.data.objects import objects_table, rescaled
 from nooch.data.readers.contract import BAD, ImageListing, in_range
 from nooch.data.readers.image_files import FolderWalk, ImageIndex, sizes_of, stem_of
 from nooch.data.readers.jobs import NumberedJob, results_of
+from nooch.data.table_files import parquet_bytes
 from nooch.data.table_schema import CORE_COLUMNS, identifiers
 
 Parse = Callable[[Path, str], dict[str, Any]]
@@ -149,7 +150,7 @@ class _ParseJob(NumberedJob):
 
 def write_batch(rows: pl.DataFrame, folder: Path, number: int) -> None:
     """Write a batch of rows, and sync it."""
-    rows.write_parquet(batch_file(folder, number))
+    batch_file(folder, number).write_bytes(parquet_bytes(rows))
     sync(batch_file(folder, number))
 
 

@@ -20,7 +20,7 @@ from nooch.base.yaml_files import yaml_value
 from nooch.data.box_columns import OBJECT_CLASSES, object_rows
 from nooch.data.image_names import IMAGE_ENDING
 from nooch.data.splits import SPLIT_NAMES, split_of
-from nooch.data.table_files import read_table, table_files
+from nooch.data.table_files import plain_types, read_table, table_files
 
 SPLIT = "split"
 """Column of the splits that the names of tables give."""
@@ -73,10 +73,11 @@ def read_split_tables(splits: Mapping[Path, str]) -> pl.DataFrame | None:
 
 
 def read_flat_table(path: Path) -> pl.DataFrame:
-    """A table with a row for each object, see ``object_rows``, and with the names of classes that
-    ``class_labels`` gives in place of their numbers. Raises InputError for a number without a name.
+    """A table with a row for each object, see ``object_rows``, of ``plain_types``, and with the
+    names of classes that ``class_labels`` gives in place of their numbers. Raises InputError for a
+    number without a name.
     """
-    table, named = object_rows(read_table(path), path), class_labels(path)
+    table, named = plain_types(object_rows(read_table(path), path)), class_labels(path)
     for name in table.columns:
         # the class of an object was called otherwise
         of_objects = [named[n] for n in OBJECT_CLASSES if n in named and name == "class"]

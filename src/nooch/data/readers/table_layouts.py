@@ -211,7 +211,7 @@ class TableOfImages:
         present = []
         for label, value, as_text in names:
             values = _as_labels(rows[label])
-            values = values.cast(pl.String).str.to_lowercase() if as_text else values
+            values = _text(values).str.to_lowercase() if as_text else values
             present.append(np.flatnonzero((values == value).fill_null(value=False).to_numpy()))
         which = np.concatenate(present)
         columns = np.repeat([*columns_of(names).values()], [len(some) for some in present])
@@ -246,7 +246,7 @@ def _classes_of(
         problem = f"label {label} contains fractions, NaN, infinity or numbers beyond 2^53"
         raise InputError(problem, where=path, allowed="0/1, or one value for each class")
     values = _as_labels(distinct).unique().sort().to_list()
-    text = {str(v).lower() for v in values}
+    text = {str(v).strip().lower() for v in values}
     if positive not in (None, "*"):
         positives = [value for value in values if str(value) == positive]
         if not positives:
@@ -562,12 +562,14 @@ def is_called_present(name: str) -> bool:
 
 def states_absence(values: pl.Series) -> bool:
     """True if some cells are 0, or no, and the others 1, or yes."""
-    texts = {text.strip() for text in texts_of(values)}
+    texts = texts_of(values)
     return bool(texts & _ABSENT) and texts <= {*_ABSENT, *_PRESENT}
 
 
 def texts_of(column: pl.Series) -> set[str]:
-    """A few different values of a column in small letters; none of one that has no labels."""
+    """A few different values of a column, without blanks around them, in small letters; none of one
+    that has no labels.
+    """
     if column.dtype.is_nested() or column.dtype == pl.Binary:
         return set()
     values = column.drop_nulls()
@@ -575,7 +577,7 @@ def texts_of(column: pl.Series) -> set[str]:
         if not are_exact_integers(values).all():
             return set()
         values = values.cast(pl.Int64)
-    return set(values.unique().head(9).cast(pl.String).str.to_lowercase())
+    return set(_text(values.unique().head(9)).str.to_lowercase())
 
 
 def ask_present(name: str, path: object) -> InputError:

@@ -28,6 +28,7 @@ from nooch.base.split_plan import SplitPlan
 from nooch.base.text_encoding import transcoded
 from nooch.base.work_folder import Steps
 from nooch.data.dataset import ImageId
+from nooch.data.json_records import is_json_array
 from nooch.data.objects import NOTES
 from nooch.data.readers.box_formats import LEFT_OUT, bad_line
 from nooch.data.readers.contract import in_range, part_edges
@@ -50,6 +51,7 @@ from nooch.data.table_files import (
     checked_read,
     parquet_bytes,
     plain_csv,
+    plain_types,
     separator_of,
     table_files,
 )
@@ -112,7 +114,7 @@ class TableReading:
         seen, unread = self._look(table)
         ids = _images(seen[self.columns.id].values(), self.columns.id, self.path)
         folder.mkdir(parents=True, exist_ok=True)
-        ids.to_frame().write_parquet(_ids_file(folder), row_group_size=SLICE)
+        _ids_file(folder).write_bytes(parquet_bytes(ids.to_frame(), row_group_size=SLICE))
         sync(_ids_file(folder))
         names = self.layout.classes(seen, self.path)
         progress(1, 3)
@@ -319,7 +321,7 @@ def _plain_file(file: Path, folder: Path, number: int) -> Path:
     usual one. Raises InputError.
     """
     ending = file.suffix.lower()
-    if ending in {".xlsx", ".json"} or _is_nested(file):
+    if ending in {".xlsx", ".json"} or is_json_array(file) or _is_nested(file):
         content: bytes | None = parquet_bytes(read_flat_table(file))
         ending = ".parquet"
     elif ending == ".parquet":
@@ -449,7 +451,7 @@ def _scan(file: Path, schema: Schema | None) -> pl.LazyFrame:
     if file.suffix.lower() == ".jsonl":
         # of the first rows only, lists that are empty at first would stay so
         return pl.scan_ndjson(glob.escape(str(file)), schema=schema, infer_schema_length=None)
-    return pl.scan_parquet(file, glob=False)
+    return plain_types(pl.scan_parquet(file, glob=False))
 
 
 def _scan_csv(file: Path, **options: Any) -> pl.LazyFrame:

@@ -22,7 +22,7 @@ from nooch.base.errors import InputError, reason_of, some_of, unreadable
 from nooch.base.limits import BROKEN_JSON
 from nooch.base.text_encoding import text_lines
 from nooch.base.words import counted
-from nooch.data import Dataset, class_name, id_column
+from nooch.data import Dataset, class_name, id_column, read_table
 from nooch.data.any_class import with_any_class
 from nooch.data.arrays import box_arrays
 from nooch.data.box_columns import box_columns, box_numbers
@@ -163,8 +163,21 @@ def json_detections(path: Path, how: FileFormat) -> Found | tuple[pl.DataFrame, 
         if "images" in about and columns is None:
             raise _no_layout(path, "has COCO annotations, not detections: none has a score")
         with unreadable(path, LAYOUTS, BROKEN_JSON, problem="cannot be read as detections"):
-            document = msgspec.json.decode(content)
+            try:
+                document = msgspec.json.decode(content)
+            except BROKEN_JSON:
+                if _is_object(bytes(content[: 1 << 20]).strip().partition(b"\n")[0]):
+                    return read_table(path), ""
+                raise
     return _by_image(document, path, how)
+
+
+def _is_object(line: bytes) -> bool:
+    """True if a line is an object of its own, as in JSON lines, and not the start of one."""
+    try:
+        return isinstance(msgspec.json.decode(line), dict)
+    except BROKEN_JSON:
+        return False
 
 
 class _Image(msgspec.Struct):

@@ -29,7 +29,7 @@ from nooch.base.files import check_output, replacing, sha256_of, write_folder, w
 from nooch.base.limits import usable_cpus
 from nooch.base.version import __version__
 from nooch.base.work_folder import Journal, check_space, held, key_of, remove_folder
-from nooch.data import Dataset, load_header, read_table, sealed_header
+from nooch.data import Dataset, load_header, parquet_bytes, read_table, sealed_header
 from nooch.data.arrays import read_array
 from nooch.data.table_schema import Column, Schema, check_columns
 
@@ -156,7 +156,8 @@ def making(
         # on disk before it moves: afterwards a kill would cost all of it
         sync(unfinished.array)
         with write_folder(path, overwrite=overwrite, marker=kind.marker) as partial:
-            data.images.select("image_id", "file_name").write_parquet(partial / IMAGES)
+            images = data.images.select("image_id", "file_name")
+            (partial / IMAGES).write_bytes(parquet_bytes(images))
             unfinished.array.replace(partial / kind.array)
             header = ArrayHeader(
                 format=f"nooch-{kind.name}",

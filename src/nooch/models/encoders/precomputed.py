@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from nooch.base.errors import InputError, some_of
+from nooch.base.errors import InputError, lacking, some_of
 from nooch.base.words import counted
 from nooch.data import Dataset, ImageNames, id_column, read_arrays, read_table
 from nooch.data.image_names import IMAGE_COLUMNS
@@ -155,7 +155,8 @@ def _the_array(path: Path) -> NDArray[Any]:
     arrays = read_arrays(path, "an array (n, d)")
     of_numbers = [a for a in arrays.values() if a.ndim == 2 and a.dtype.kind in "iuf"]
     if len(of_numbers) != 1:
-        problem = f"contains {len(of_numbers)} arrays (n, d) of numbers"
+        listed = some_of(f"{name or 'an array'} {a.dtype}{a.shape}" for name, a in arrays.items())
+        problem = f"contains {len(of_numbers)} arrays (n, d) of numbers: {listed}"
         raise InputError(problem, where=path, allowed="one array (n, d)")
     return of_numbers[0]
 
@@ -179,8 +180,7 @@ def _check_values(path: Path, ids: pl.Series, vectors: NDArray[Any]) -> None:
 def _from_npz(path: Path) -> tuple[pl.Series, NDArray[Any]]:
     arrays = read_arrays(path, _ALLOWED)
     if missing := [name for name in _ARRAYS if name not in arrays]:
-        problem = f"lacks {some_of(missing)}"
-        raise InputError(problem, where=path, allowed=_ALLOWED)
+        raise lacking("array", missing, arrays, path, _ALLOWED)
     return id_column(arrays["image_ids"], f"{path}, image_ids"), arrays["embeddings"]
 
 

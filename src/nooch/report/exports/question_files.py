@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from nooch.base.errors import InputError, check_one_of, unreadable
 from nooch.base.words import counted
-from nooch.data import csv_bytes
+from nooch.data import csv_bytes, parquet_bytes
 from nooch.report.exports.contract import (
     ANSWER,
     Content,
@@ -244,7 +244,7 @@ def _write_docs(table: Questions, source: Path | None, path: Path) -> None:
         "question_id", question="text", answer=ANSWER, subset=subset, weight="weight", image="image"
     )
     if source is None:
-        docs.write_parquet(path)
+        path.write_bytes(parquet_bytes(docs))
         return
     with pq.ParquetWriter(path, _SCHEMA, compression="zstd") as writer:
         for rows in docs.iter_slices(_ROWS):

@@ -13,7 +13,7 @@ import polars as pl
 from nooch.base.errors import Command, FormatError, InputError, UndefinedError, check_one_of
 from nooch.base.files import SWEEP_MARKER, write_folder
 from nooch.base.version import __version__
-from nooch.data import encode_header, load_header, read_table
+from nooch.data import encode_header, load_header, parquet_bytes, read_table
 from nooch.report.figures.style import SIDE_COLORS, canvas, new_axes, one_of, styled, svg, worded
 from nooch.suites.sweep import POOLED, Sweep
 
@@ -247,7 +247,7 @@ def save_sweep(
         for name in _COLUMNS:
             table: pl.DataFrame = getattr(sweep, name)
             if table.height:
-                table.write_parquet(partial / f"{name}.parquet")
+                (partial / f"{name}.parquet").write_bytes(parquet_bytes(table))
         for name, picture in _pictures(sweep).items():
             (partial / f"{name}.svg").write_bytes(picture)
         header = {
@@ -306,7 +306,7 @@ def _table(path: Path, columns: Mapping[str, Any]) -> pl.DataFrame:
         return read_table(path).select(list(columns)).cast(columns)  # type: ignore[arg-type]
     except (pl.exceptions.PolarsError, InputError) as error:
         problem = f"is not a table of a sweep: {error}"
-        raise FormatError(problem, where=path, remedy="sweep again") from error
+        raise FormatError(problem, where=path, give=Command("sweep")) from error
 
 
 def grid_points(grid: pl.DataFrame, task: str = POOLED) -> pl.DataFrame:

@@ -11,7 +11,14 @@ from typing import Any
 import polars as pl
 
 from nooch.base.calls import Progress, no_progress
-from nooch.base.errors import InputError, ParameterError, UndefinedError, check_one_of, some_of
+from nooch.base.errors import (
+    Command,
+    InputError,
+    ParameterError,
+    UndefinedError,
+    check_one_of,
+    some_of,
+)
 from nooch.base.split_plan import LOSS_SPLIT
 from nooch.evaluation import Predictions, Scores, class_losses, evaluate, load_predictions
 from nooch.evaluation.scores import Resamples
@@ -213,6 +220,7 @@ def _of_method(runs: RunsFolder, method: str) -> list[Predictions]:
     missing = [name for name in mine if not runs.is_done(name)]
     if missing:
         problem = f"{len(missing)} of {len(mine)} jobs of {method} are not done"
-        raise InputError(problem, where=runs.path, remedy="run nooch train bench again; it resumes")
+        again = Command("train bench")
+        raise InputError(problem, where=runs.path, remedy="{} again, which resumes", give=again)
     records = [runs.read_job(name) for name in mine]
     return runs_predictions(runs, [record for record in records if not record.diverged])

@@ -108,10 +108,9 @@ def _files(root: Path, role: str) -> dict[str, Path]:
         files = [place / f"{role}_{part}.json" for place in _places(root, _ANNOTATIONS)]
         places = [file for file in files if file.is_file()]
         if others := [path for path in places[1:] if not _same(places[0], path)]:
-            command = "nooch import coco `things` ... `stuff` ..."
             problem = f"differs from {others[0]}: which of the two is meant?"
-            remedy = f"move one of the two away, or name the files: {command}"
-            raise InputError(problem, where=places[0], remedy=remedy)
+            give, remedy = Command("import coco", things=..., stuff=...), "move one of the two away"
+            raise InputError(problem, where=places[0], remedy=remedy, give=give)
         if places:
             by_part[part] = places[0]
     return by_part

@@ -19,7 +19,15 @@ from nooch.base.errors import InputError, some_of
 from nooch.data.box_columns import NUMBERS, are_fractions, check_inside
 from nooch.data.dataset import Dataset
 from nooch.data.objects import NOTES, objects_table, usable_boxes
-from nooch.data.readers.coco.structure import ABSENT, CROWD, IGNORE, PARTIAL, ParsedFile, is_flat
+from nooch.data.readers.coco.structure import (
+    ABSENT,
+    CROWD,
+    IGNORE,
+    PARTIAL,
+    ParsedFile,
+    is_flat,
+    listed_twice,
+)
 from nooch.data.readers.cocostuff import COCOSTUFF, OTHER, map_values
 from nooch.data.readers.contract import ImageListing
 from nooch.data.readers.image_files import sizes_of, stored_size
@@ -336,12 +344,7 @@ class _MergedFiles:
             ids = np.concatenate([f.image_ids for f in among])
             values, counts = np.unique(ids, return_counts=True)
             if len(twice := values[counts > 1]):
-                raise InputError(
-                    f"images are listed in more than one of the {role} files: {self._some(twice)}",
-                    where=", ".join(f.name for f in among),
-                    allowed="each image in one of them",
-                    remedy=f"name one file for each image: nooch import coco `{role}` FILE",
-                )
+                raise listed_twice(role, [f.name for f in among], self._some(twice))
 
     def _agreed(
         self, what: str, rows: list[NDArray[np.int32]], values: list[NDArray[np.int64]]

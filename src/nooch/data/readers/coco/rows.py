@@ -46,6 +46,7 @@ from nooch.data.readers.coco.structure import (
     is_outside,
     licenses_of,
     listed_columns,
+    listed_twice,
     look_up,
     object_columns,
     records_of,
@@ -619,12 +620,7 @@ def keyed(files: list[ScannedFile]) -> tuple[list[ScannedFile], list[str] | None
         prefixes = [f"{label}/" for label in _labels([file.path for file in files])]
         named = Counter(chain.from_iterable({*file.file_names()} - {None} for file in files))
         if twice := sorted(str(name) for name, times in named.items() if times > 1):
-            raise InputError(
-                f"images are listed in more than one of the things files: {some_of(twice)}",
-                where=", ".join(file.name for file in files),
-                allowed="each image in one of them",
-                remedy="name one file for each image: nooch import coco `things` FILE",
-            )
+            raise listed_twice("things", [file.name for file in files], some_of(twice))
     elif not any(part.named for file in files for part in file.images):
         return files, None
     texts = [

@@ -15,7 +15,7 @@ import numpy as np
 from blake3 import blake3
 from numpy.typing import NDArray
 
-from nooch.base.errors import InputError, some_of
+from nooch.base.errors import Command, InputError, some_of
 from nooch.base.limits import BROKEN_JSON, MOST_AREA
 
 T = TypeVar("T")
@@ -514,6 +514,17 @@ def _as_written(ids: list[int], key: str, path: Path) -> list[object]:
         texts = {id_number(text): text for text in map(msgspec.json.decode, {*written})}
         return [texts.get(i, i) for i in ids]
     return [*ids]
+
+
+def listed_twice(role: str, files: Iterable[str], names: str) -> InputError:
+    """The error of images that more than one of the files of a role lists."""
+    return InputError(
+        f"images are listed in more than one of the {role} files: {names}",
+        where=", ".join(files),
+        allowed="each image in one of them",
+        remedy="name one file for each image: {}",
+        give=Command("import coco", **{role: ...}),
+    )
 
 
 def look_up(used: NDArray[np.int64], ids: NDArray[np.int64]) -> NDArray[np.int32]:
