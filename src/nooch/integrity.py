@@ -57,7 +57,7 @@ class FolderCheck:
 
     @contextlib.contextmanager
     def checking(self, file: str, remedy: str) -> Iterator[None]:
-        """An error meanwhile is damage of a file."""
+        """Count an error meanwhile as damage of a file."""
         try:
             yield
         except (NoochError, OSError) as error:
@@ -65,7 +65,7 @@ class FolderCheck:
             self.damaged.append(Damage(file, problem, remedy))
 
     def compare(self, files: Mapping[str, FileRecord], remedy: str, below: str = "") -> bool:
-        """Compare files with their records; whether all are as they were written."""
+        """Compare files with their records; True if none was changed."""
         before = len(self.damaged)
         for name, record in files.items():
             file = self.folder / below / name

@@ -106,7 +106,7 @@ def test_a_page_without_content_has_no_tab(bare, report):
             linked = re.findall(r'<a href="(\w+)\.html"', text.split("</nav>")[0])
             assert linked == shown
             assert not re.search(r"\bFigs?\. ?\d|the paper", text)
-        assert "What is not here" in page_text(done)
+        assert "What is missing" in page_text(done)
     assert "No runs were given (`runs`)" in page_text(done)
 
 

@@ -231,7 +231,7 @@ _SHOWN = 20
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Audit(TabularResult):
-    """Labels, those first that are most likely wrong.
+    """Labels, the most likely wrong ones first.
 
     Attributes:
         table: ``image_id, task, label, score``, and a column for each source. All numbers are
@@ -245,7 +245,7 @@ class Audit(TabularResult):
 
     @property
     def display(self) -> DisplayTable:
-        """The labels that are contradicted most."""
+        """The most contradicted labels."""
         title = f"Audit({counted(len(self.table), 'label')}; {', '.join(self.table.columns[4:])})"
         rows = self.table.head(_SHOWN).rows()
         return DisplayTable(title, self.table.columns, rows, left=2, notes=self.notes)
@@ -283,9 +283,9 @@ def audit(
         suite: whose labels; None with ``labels``.
         predictions: as for ``nooch.evaluate``: outputs, answers in words, or detections, of several
             models. Of detections the page draws each model's best box next to the objects.
-        labels: in place of a suite, instances_*.json of COCO's format, one or several, or a dataset
-            folder, with the images that the file ``questions`` of ``reading`` asks about, as POPE
-            does: the labels of these pairs are audited, and all other images give the context.
+        labels: in place of a suite, instances_*.json files of COCO's format or a dataset folder:
+            audit the labels of the pairs that the file ``questions`` of ``reading`` asks about, as
+            POPE's; all other images give the context.
         overlay: with ``labels``: files with the labels to audit, such as POPE's, if the file of
             questions has none.
         data: the dataset, whose other labels are the context; by default the one that the suite

@@ -285,22 +285,21 @@ def check(
         criterion: ``ce``, ``context`` or ``gist``, or several; by default ``context`` if its
             columns are named, else every criterion that the dataset has the data for: areas,
             several labels per image, embedded captions.
-        phi: condition on images that is one more criterion, such as ``word('trailer')`` or a
-            slice's; see ``nooch.Attribute``.
+        phi: condition on images as a further criterion, such as ``word('trailer')`` or a slice's;
+            see ``nooch.Attribute``.
         decision: ``threshold``: a class is claimed where its output is above 0 (probability 0.5);
             ``argmax``: the class with the largest output is the answer. By default argmax where
             labels exclude each other.
-        alpha: CE criterion: a class is a cue of an object that covers this much more of an image
-            than the object does, in the mean of the images with the object; a fraction of the
-            image.
+        alpha: CE criterion: a class is a cue of an object if, on average over images of the object,
+            it covers this fraction of the image more than the object does.
         beta: CE criterion: fraction of the image beyond which a cue is present.
-        min_hard: hard images (or groups) of either side that a task must have to be checked.
+        min_hard: hard images (or groups) that a task needs on one side to be checked.
         bootstrap: resamples of the scores' intervals; 0 for none. By default 1,000, and 200 for
             more than 20 tasks, which a note mentions.
         stability: resamples for the uncertainty of each context cue; 0 for none.
-        baseline: run that the others are compared with, on the same images in misleading contexts
-            (without any context, on all images), or its file: everything opens with what got worse
-            and better. Conditions judge it only where they name it.
+        baseline: run to compare the others with on the same images in misleading contexts (without
+            any context, on all images), or its file: everything opens with what got worse and
+            better. Conditions judge it only where they name it.
         baselines: score a constant, the prior and only the context.
         slices: search slices.
         captions: files of captions, as for ``nooch captions``, or a column of text, whose words
@@ -312,9 +311,9 @@ def check(
             channel; by default what the dataset records, else percentiles of a sample.
         group: column, or pattern of file names, of images that count as one in intervals and tests,
             such as ``scene``; by default the dataset's.
-        context: attribute columns that are the context, such as ``scanner,site``, and not labels;
-            by default the other labels are, or, where they exclude each other, every column that is
-            neither the group nor like ids.
+        context: attribute columns to use as context, such as ``scanner,site``; by default the other
+            labels, or, where labels exclude each other, every column but the group and those like
+            ids.
         seed: seed of the resamples.
         fail_if: ``worse`` for a task on which a run is worse than the ``baseline``, ``context`` for
             any finding of errors by context, or conditions on the scores, such as

@@ -75,7 +75,7 @@ def collect_next(
     detections: Any = None,
     threshold: Share = 0.5,
 ) -> NextImages:
-    """Choose the images of a pool whose context misleads in ways that training has few images of.
+    """Choose images of a pool whose context misleads in ways that are rare in training.
 
     Greedily by the relative growth of the effective number of hard training images, (sum w)^2 /
     sum w^2 with both sides of equal weight, summed over tasks.
@@ -91,8 +91,8 @@ def collect_next(
         budget: largest number of images.
         tasks: names of tasks; by default all that have sets under the criterion.
         criterion: criterion of the suite with its own thresholds; by default the first.
-        phi: condition on images, in place of a criterion: those where it is true are collected,
-            such as the ``phi`` of a slice or of a finding (see ``nooch.Attribute``).
+        phi: condition on the images to collect, in place of a criterion, such as the ``phi`` of a
+            slice or of a finding (see ``nooch.Attribute``).
         similarity: cosine of features above which two images are near-duplicates.
         detections: boxes of a detector in the pool's images (see ``nooch.load_predictions``), which
             take the place of its annotations.

@@ -342,7 +342,7 @@ _SCHEMA: dict[str, Any] = {
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ColumnAudit(TableInWords):
-    """Labels that can be read from columns, and the errors that it costs.
+    """Labels that columns predict, and the errors that this causes.
 
     Attributes:
         table: a row for each column and task, each measure with the ends of its 95% interval,
@@ -453,8 +453,8 @@ def audit_columns(
     reading: Mapping[str, Any] | None = None,
     progress: Progress = no_progress,
 ) -> ColumnAudit:
-    """Ask of columns such as the site or the scanner whether labels can be read from them, whether
-    features show them, and how much a model loses on values that it was not trained on.
+    """Test whether columns such as site or scanner predict labels, whether features show them, and
+    how much a model loses on values that it was not trained on.
 
     Heads are logistic regressions on standardized features, with both labels weighted alike. Words:
     ``CONFOUNDED``: the interval of the label's AUC is above 0.5, and the AUC is larger than for
@@ -467,9 +467,9 @@ def audit_columns(
         predictions: one run, whose errors are compared where the column speaks against the label
             and elsewhere; see ``nooch.evaluate``.
         columns: columns to audit; numbers of more than 20 values are divided at their quartiles.
-        features: of all images, as for ``nooch.repair``, or the name of an embedding of the
-            dataset; by default its only one. Without any, only the label's AUC is measured, and no
-            column is clean.
+        features: features of all images, as for ``nooch.repair``, or the name of an embedding of
+            the dataset; by default its only one. Without any, only the label's AUC is measured, and
+            no column is clean.
         split: only its images; by default all.
         tasks: classes; by default those that have predictions, or all.
         group: column, or pattern of file names, of images that count as one, such as ``patient``,

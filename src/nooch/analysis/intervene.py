@@ -281,7 +281,7 @@ def intervene(
     seed: int = 0,
     progress: Progress = no_progress,
 ) -> Intervention:
-    """Edit images where their masks are, predict them again, and compare the answers.
+    """Edit images by their masks, predict them again, and compare the answers.
 
     Pixels are edited in the size of the network's input: filled with the mean color of the others,
     or blurred by a Gaussian of 5% of the longer side. The control is the same for as many pixels

@@ -217,7 +217,7 @@ def repair(
     reading: Mapping[str, Any] | None = None,
     progress: Progress = no_progress,
 ) -> Repaired:
-    """Train new last layers on frozen features, and compare them on test with what was before.
+    """Train new last layers on frozen features, and compare them on test with the model before.
 
     Heads are trained on train; for each task one is chosen on valid by the smallest worst-hard
     loss, and its threshold there. The test split is only read for the comparison.
@@ -234,9 +234,10 @@ def repair(
         tasks: names of tasks; by default all that have sets on valid and test (and predictions, if
             these are given).
         criterion: criterion whose sets decide; by default the suite's first.
-        phi: condition on images, in place of a criterion: those where it is true are hard. They
-            have to be images with and without the class, as for ``present(road) != y``.
-        methods: tried besides ERM, out of ``CANDIDATES``; all but ``afr`` need environments.
+        phi: condition on images, in place of a criterion: those where it is true are hard. Some
+            must show the class and some not, as for ``present(road) != y``.
+        methods: methods to try besides ERM, out of ``CANDIDATES``; all but ``afr`` need
+            environments.
         threshold: threshold of the answers before and after the repair, as for ``nooch.evaluate``.
         bootstrap: resamples for intervals, at least 1.
         group: column, or pattern of file names, of images that count as one in intervals and tests,

@@ -410,7 +410,7 @@ class Slices(TabularResult):
 
     @property
     def to_collect(self) -> list[str]:
-        """A sentence: the confirmed slice in which boxes of no object are the most."""
+        """A sentence on the confirmed slice with the most boxes of no object."""
         rows = self.table.filter("confirmed", pl.col("false_boxes") > 0)
         rows = rows.sort("false_boxes", descending=True, maintain_order=True).head(1)
         return [
@@ -494,8 +494,8 @@ def find_slices(
         tasks: names of tasks; by default all that have predictions.
         reading: how files of predictions are read: keywords of ``nooch.load_predictions``.
         min_support: minimum number of images (or groups) in a slice.
-        sizes: areas of the target, ascending fractions of the image, between which misses are
-            compared, such as 0.01 and 0.1; by default its smallest and largest quarter and half.
+        sizes: borders of the target sizes whose misses are compared: ascending fractions of the
+            image such as 0.01 and 0.1; by default its smallest and largest quarter and half.
         captions: files of captions, as for ``nooch captions``, or a column of text; by default
             the dataset's own. Words in the captions of at least 20 images are conditions, except
             the class's own names and words of grammar.

@@ -163,7 +163,7 @@ def validity(
     seed: Seed = 0,
     progress: Progress = no_progress,
 ) -> Validity:
-    """Ask of each criterion of a suite whether its hard images are worth the name.
+    """Test for each criterion of a suite whether its hard images are hard for models.
 
     Args:
         suite: with easy images.

@@ -25,7 +25,7 @@ HIDDEN = ("file_name", "split")
 
 @dataclass(frozen=True)
 class AttributeState:
-    """Contribution of a part of so many images to ``unseen``: column -> its values, ascending."""
+    """A part's contribution to ``unseen``: column -> its values, ascending; and its images."""
 
     seen: Mapping[str, Sequence[Any]]
     images: int

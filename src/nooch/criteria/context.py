@@ -79,9 +79,8 @@ class Context:
             criterion there is none (in Python, give None).
         tau: threshold on the log odds instead: of hard positives (below) and negatives (above); or
             by task a pair (None for a task without a challenge set).
-        columns: attribute columns that are the context, such as ``scanner,site``, or ``all``,
-            instead of the other classes: each value, or quartiles of numbers of more than 20.
-            ``completed`` chooses these (in Python a dictionary then).
+        columns: attribute columns to use as context instead of the other classes, such as
+            ``scanner,site``, or ``all``: each value, or quartiles of numbers of more than 20.
         exclude: classes that are not context, for all tasks or by task, such as a parent class.
         include: classes that are context although they imply the task's class.
         folds: of images, by a hash of their ids, each given support by a regression on the others;
@@ -125,7 +124,7 @@ class Context:
             object.__setattr__(self, name, kept)
 
     def completed(self, data: Dataset) -> Self:
-        """With what is asked of each column: of parts, all must have the same conditions. Raises
+        """The criterion with the conditions of each column, the same for all parts. Raises
         ParameterError as ``Dataset.with_context``.
         """
         if not self.columns or isinstance(self.columns, Mapping):

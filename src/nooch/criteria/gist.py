@@ -153,7 +153,7 @@ class Gist:
         return (f"embeddings/{self.embedding}",)
 
     def completed(self, embeddings: Collection[str]) -> Self:
-        """With the only one of a dataset's embeddings, unless it names one."""
+        """The criterion with the dataset's only embedding, unless it names one."""
         if self.embedding:
             return self
         if len(embeddings) != 1:
@@ -176,7 +176,7 @@ class Gist:
     def finish(
         self, state: GistState, classes: Sequence[str], tasks: Sequence[str] | None = None
     ) -> FittedGist:
-        """The fitted criterion with a prototype per task summed (by default, all classes)."""
+        """The fitted criterion, with a prototype for each summed task (by default, all classes)."""
         return FittedGist(self, tuple(classes if tasks is None else tasks), state)
 
     def fit(self, train: Dataset, tasks: Sequence[str]) -> FittedGist:

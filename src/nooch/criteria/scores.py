@@ -23,7 +23,7 @@ _LARGEST = sys.float_info.max
 
 @dataclass(frozen=True)
 class ContextScores(SupportFitted):
-    """The scores criterion, which is its own fitted criterion: nothing is estimated.
+    """The scores criterion. Nothing is estimated: it is its own fitted criterion.
 
     Attributes:
         column: attribute column of supports, larger = a more usual context for the class;

@@ -330,7 +330,7 @@ class Dataset(Displayed):
     @property
     def group(self) -> str | None:
         """The column, or pattern of file names, by which images are grouped: declared for the
-        dataset, or by its split; None where each image is one of its own.
+        dataset, or by its split; None where images are not grouped.
         """
         split = self.provenance.get("split") or {}
         group: str | None = self.provenance.get("group") or split.get("group")
@@ -342,7 +342,7 @@ class Dataset(Displayed):
         return None if self.group is None else group_names(self.images, self.group)
 
     def grouped(self, group: str | None) -> Self:
-        """The dataset with images grouped by a column, or pattern of file names; None: as it is.
+        """The dataset with images grouped by a column, or pattern of file names; None: unchanged.
 
         Groups, such as the photographs of a scene, count as one in every interval and test.
         Raises ParameterError if it is neither a column nor a pattern that fits all names.
@@ -363,11 +363,11 @@ class Dataset(Displayed):
 
     @property
     def context(self) -> tuple[str, ...]:
-        """The attribute columns that are declared as the context; none: every one that can be."""
+        """Attribute columns declared as the context; without any, every one that can be."""
         return tuple(self.provenance.get("context", ()))
 
     def with_context(self, columns: Sequence[str]) -> Self:
-        """The dataset with these attribute columns as the context; of none, as it is; of only
+        """The dataset with these attribute columns as the context: unchanged without any; with only
         ``all``, every one that can be.
 
         Raises ParameterError for a name that is not an attribute column, or of one that cannot be

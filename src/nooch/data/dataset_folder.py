@@ -108,7 +108,7 @@ def save_dataset(
 
 
 def divide(data: Dataset, parts: int) -> Iterator[Dataset]:
-    """A dataset as ``parts`` of about as many images each, in the order of image ids.
+    """Divide a dataset into ``parts`` of about equal size, in the order of image ids.
 
     Raises:
         ParameterError: fewer than one part, or more parts than images.

@@ -328,8 +328,8 @@ def score_captions(
         baseline: run that the others are compared with, or its file; the first by default. One that
             is given is judged only by conditions that name it.
         fail_if: conditions on the scores of mentions as answers, as for ``nooch.evaluate``.
-        as_written: count mentions after "no" or "without" as mentions, and keep a last sentence
-            that has no end, as studies before did.
+        as_written: count mentions after "no" or "without" as mentions, and keep an unfinished last
+            sentence, as earlier studies did.
         data: the dataset, or its folder, whose labels and reference captions CHAIR is of, and for
             ``group``; by default the suite's.
         group: column, or pattern of file names, of images that count as one in intervals and tests,

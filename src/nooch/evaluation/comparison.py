@@ -89,7 +89,7 @@ class RunComparison(TabularResult):
 
     @property
     def runs(self) -> list[str]:
-        """The others, those that are worse first, and last those that cannot be compared."""
+        """The other runs: worse ones first, last those that cannot be compared."""
         return list(dict.fromkeys([*self.table["run"], *self.others]))
 
     @property

@@ -316,7 +316,7 @@ def detectable(
     rate: Annotated[float, Meta(gt=0, lt=1)] = RATE,
     group: str | None = None,
 ) -> Detectable:
-    """The smallest difference that each set of a suite detects, and the images that are missing.
+    """The smallest difference that each set of a suite detects, and how many images are missing.
 
     For each set and side: the smallest difference, in steps of a tenth of a point, that is found
     with a power of 80%, by the test that ``check`` prints of the errors on hard and on easy images,
@@ -325,10 +325,10 @@ def detectable(
 
     Args:
         suite: with easy images, or without for two models only.
-        detect: difference of two error rates in percentage points; counts the images that are
-            missing to detect it.
-        rate: error rate that is assumed for easy images and for the first of two models, in (0, 1).
-            Rates near 50% need the most images.
+        detect: difference of two error rates in percentage points: counts the images still missing
+            to detect it.
+        rate: assumed error rate of easy images and of the first of two models, in (0, 1). Rates
+            near 50% need the most images.
         group: column, or pattern of file names, of images that count as one, such as ``scene``; by
             default the suite's.
 

@@ -118,8 +118,8 @@ class Findings(TabularResult):
 
     @property
     def pairs(self) -> list[list[dict[str, Any]]]:
-        """Rows of errors by context that are beyond chance, by class and cue: each is one finding.
-        The worst is first, criteria as a whole are last.
+        """Rows of errors by context beyond chance, one finding per class and cue, the worst first
+        and criteria as a whole last.
         """
         worse = self.table.filter(pl.col("verdict") == VERDICTS[0], pl.col("effect") > 0)
         # a cue describes the context in plainer words than the criterion as a whole

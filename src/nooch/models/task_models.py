@@ -539,7 +539,7 @@ def load_task_model(
     outputs: Outputs | None = None,
     data: Dataset | None = None,
 ) -> TaskModel:
-    """Load a trained network as one that gives a logit for each task; no code of a file is run.
+    """Load a trained network that gives a logit for each task; no code in a file is run.
 
     Args:
         source: a hub id ``owner/model``, or a folder with weights as safetensors: an image

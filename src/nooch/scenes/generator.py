@@ -45,7 +45,7 @@ class ScenesPlan(Options):
     """Settings of a drawing, checked before anything is drawn.
 
     Attributes:
-        images: how many images.
+        images: number of images.
         size: side of an image in pixels.
         seed: another seed gives other images, the same one the same bytes.
         context_strength: 0: objects are in any scene; 1: only in the scenes where they belong.

@@ -55,7 +55,7 @@ def embed(
     progress: StepProgress = no_progress,
     note: Callable[[str], None] | None = None,
 ) -> tuple[Dataset, str]:
-    """The dataset with an embedding to take the gist from, and that embedding's name.
+    """The dataset with an embedding for the gist criterion, and that embedding's name.
 
     The embedding of a dataset of ``open_dataset`` is stored in its folder. Each part is a job that
     has the captions and vectors of one part in memory; one part is one job in this process. An

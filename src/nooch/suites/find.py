@@ -230,14 +230,13 @@ def find(
         criteria: ``CE()``, ``"ce"`` or ``"ce & gist"``; a list of these, or name -> criterion.
         tasks: names separated by commas; ``nooch`` (the paper's 12), or ``all`` classes, the
             default.
-        match: criterion whose counts of hard images, for each split and side, the other criteria
-            match if they measure support and have no thresholds of their own; by default the only
-            criterion that needs no match. ``from:SUITE[:CRITERION]``: match the counts of that
-            suite's sets.
-        splits: where to find; by default valid and test, if the dataset has them, or ``all``.
+        match: criterion whose counts of hard images, for each split and side, set the thresholds of
+            criteria that have none; by default the only criterion that needs no match.
+            ``from:SUITE[:CRITERION]``: match the counts of that suite's sets.
+        splits: splits to search; by default valid and test, if the dataset has them, or ``all``.
         path: the dataset's place, recorded so that images can be explained later; by default its
             folder, relative to ``out``.
-        allow_unannotated: continue also if more than half of a task's training positives or of a
+        allow_unannotated: continue even if more than half of a task's training positives or of a
             split's images were not annotated.
         stability: resamples of the training images for the uncertainty of each cue of ce, such as
             200; 0 for none.

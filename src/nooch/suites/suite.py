@@ -299,7 +299,7 @@ class Suite(Displayed):
         return self.image_ids(self.keys)
 
     def grouped(self, group: str | None, data: Dataset | str | Path | None = None) -> Suite:
-        """The suite with its images in other groups; None, or its own: as it is.
+        """The suite with its images in other groups; None, or its own: unchanged.
 
         Raises ParameterError as ``require_dataset``, and for a group that the dataset lacks.
         """
@@ -313,17 +313,17 @@ class Suite(Displayed):
 
     @property
     def unit_name(self) -> str:
-        """The word for what counts: "images", or "groups by scene"."""
+        """The name of the unit that counts: "images", or "groups by scene"."""
         return f"groups by {self.header.group}" if self.header.group else "images"
 
     @property
     def unit_notes(self) -> list[str]:
-        """A note on what counts, of images in groups."""
+        """A note on the unit that counts, if images are grouped."""
         return unit_notes(self.header.group)
 
     def units(self, ids: pl.Series) -> NDArray[np.int64] | None:
-        """The number of each image's group, of which every interval and test counts each once,
-        int64 (n,); None: each image is one.
+        """Group number of each image, int64 (n,): intervals and tests count each group once. None:
+        images are not grouped.
         """
         if self._units is None:
             return None
@@ -555,8 +555,8 @@ class Suite(Displayed):
         return [check_split(name, self.splits, "the suite") for name in names]
 
     def require_dataset(self, data: Dataset | str | Path | None) -> Dataset:
-        """The dataset, opened; None: where it was found. Raises ParameterError if it is not
-        there, or another one than the suite was found in.
+        """Open the dataset; None: at its recorded path. Raises ParameterError if it is missing, or
+        not the one that the suite was found in.
         """
         dataset = self.source_dataset() if data is None else as_dataset(data)
         if dataset is None:

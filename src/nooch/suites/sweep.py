@@ -136,8 +136,8 @@ def sweep_thresholds(
         embedding: name of one of the dataset's embeddings.
         tasks: names separated by commas; ``nooch`` (the paper's 12), or ``all`` classes, the
             default.
-        splits: where to count; by default valid and test, if the dataset has them, or ``all``.
-        allow_unannotated: continue also if more than half of a task's training positives or of a
+        splits: splits to count in; by default valid and test, if the dataset has them, or ``all``.
+        allow_unannotated: continue even if more than half of a task's training positives or of a
             split's images were not annotated.
         progress: called with what is being done, and how many of how many tasks are done.
 

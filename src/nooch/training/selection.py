@@ -126,7 +126,7 @@ def select_tasks(
         losses: a row for each criterion and task, as of ``nooch.evaluation.class_losses``.
         criterion: criterion whose hard images count.
         n: tasks to choose.
-        min_hard: least hard positives, and hard negatives, of a task that is chosen.
+        min_hard: hard positives, and hard negatives, that a chosen task must have.
         similar: groups of tasks that are alike; of each, one is chosen.
 
     Returns a row for each task, best first: ``task, difference, hard, all, hard_positives,

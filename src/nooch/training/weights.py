@@ -85,7 +85,7 @@ def sample_weights(
         method: one of ``WEIGHTING``.
         alpha: 0 for no effect, 1 for groups of equal weight, which ``suby`` and ``subg`` have.
         criterion: criterion of the cues, as for ``environments``.
-        attribute: attribute column with two values that takes the place of the cue.
+        attribute: attribute column with two values to use in place of the cue.
 
     Raises:
         ParameterError: another method, an alpha that is negative or so large that no number is;
@@ -144,7 +144,7 @@ class EnvironmentSampler:
         self.epoch = 0
 
     def set_epoch(self, epoch: int) -> None:
-        """The epoch, from 0, that the next iteration draws; each iteration adds one."""
+        """Set the epoch, from 0, that the next iteration draws; each iteration adds one."""
         self.epoch = epoch
 
     def __len__(self) -> int:

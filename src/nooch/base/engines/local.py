@@ -330,8 +330,8 @@ class LocalEngine:
 
     @staticmethod
     def warm(*modules: str) -> None:
-        """Start the process that workers are forked from: it imports ``modules`` meanwhile, and
-        what is slow and this process has imported.
+        """Start the process that workers are forked from: it imports ``modules``, and the slow
+        ones that this process has imported.
 
         No effect if it is running already, or if there is no such process (Windows).
         """

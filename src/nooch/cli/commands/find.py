@@ -194,7 +194,7 @@ def embed_command(
     encoder: str = Option(..., help="Encoder name or folder, or a file of embeddings."),
     engine: str = shared.EngineOption,
 ) -> Output:
-    """Embed a dataset's captions, for the gist criterion. The dataset folder keeps them."""
+    """Embed a dataset's captions, for the gist criterion. Stored in the dataset folder."""
     data = absolute(dataset)
     logs = logs_of(data) if engine is not None and isinstance(data, Path) else None
     _, name = _embedded(data, encoder, settings, engine, logs)
@@ -253,7 +253,7 @@ def sweep_command(
     ),
     overwrite: bool = shared.OverwriteOption,
 ) -> Output:  # fmt: skip
-    """Count hard images over alpha, beta, tau, lift. Also counts cues, and finds equal sides."""
+    """Count cues and hard images over alpha, beta, tau, lift. Also finds where sides are equal."""
     check_output(out, overwrite=overwrite, marker=SWEEP_MARKER)
     grids = {name: settings.pop(name, []) for name in _GRIDS}
     if encoder is not None and not grids["tau"]:

@@ -136,7 +136,7 @@ def show_command(
     *,
     settings: Any,
 ) -> Output:
-    """Show a suite: counts, cues, thresholds, overlap, and the images that a test needs."""
+    """Show a suite: counts, cues, thresholds, overlap, and how many images a test needs."""
     from nooch.cli.tables import MOST, print_counts
     from nooch.evaluation.findings import SMALLEST
     from nooch.suites import load_suite

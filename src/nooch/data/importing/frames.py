@@ -93,10 +93,10 @@ def dataset(
         blank_is_no: a blank cell of a label column means that the class is absent.
         label_separator: separator of several classes in one cell: a character, ``comma``,
             ``semicolon``, ``bar``, ``space``, ``tab`` or ``json``; ``none`` if a cell is one class.
-        file_name: column of the images' file names, where ``id`` has others.
+        file_name: column of the images' file names, if not ``id``.
         split_column: column of split names.
         split_values: meaning of the values in the column of splits, such as ``{"0": "train"}``.
-        attributes: columns to keep as attributes; by default all that have no other part.
+        attributes: columns to keep as attributes; by default all without another role.
         box_format: order of the numbers of boxes, where their columns leave it open: ``xyxy``
             (corners), ``xywh`` (left, top, width, height) or ``cxcywh`` (center).
         one_class: name of the class of all boxes, where no column has classes.

@@ -46,7 +46,7 @@ class Columns:
         id: column of image ids (integers or text).
         file_name: column of paths of the images.
         split: column of split names; ``values`` maps them if they are not the usual ones.
-        attributes: columns to keep as attributes; by default all that have no other part.
+        attributes: columns to keep as attributes; by default all without another role.
     """
 
     id: str

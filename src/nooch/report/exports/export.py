@@ -59,7 +59,7 @@ def export(
             (the files that the questions need), ``lmms-eval``, ``vlmevalkit``, or a custom
             ``package.module:function``.
         out: file, folder or FiftyOne dataset to write to.
-        finding: number of a finding of a check, whose images are the hard images of one set; the
+        finding: number of a check's finding, whose images become the hard images of one set; the
             suite is the check's folder or suite.
         data: the dataset that the suite was found in; some formats need its file names.
         criteria: names of criteria; by default all.

@@ -48,7 +48,7 @@ _GRIDS = {"alpha": "0:0.1:5", "beta": "0:0.5:6", "tau": "0:1:6"}
 
 @dataclass(frozen=True, eq=False)
 class Sources(Options):
-    """Inputs of figures and reports; each needs some of it.
+    """Inputs of figures and reports; each needs some of them.
 
     Attributes:
         suite: challenge sets.
@@ -59,8 +59,8 @@ class Sources(Options):
         paper: the paper's own numbers for Figs. 4 to 7, below the numbers of runs or predictions,
             if any.
         sweep: of ``nooch.sweep_thresholds``; if it is missing, the dataset is swept.
-        split: whose images and results; of a suite ``test`` by default, or the only one.
-        rule: which hyperparameters of runs are taken; see ``nooch train score``.
+        split: split of the images and results; of a suite ``test`` by default, or the only one.
+        rule: how hyperparameters of runs are chosen; see ``nooch train score``.
         roles: kind of criterion -> name of the criterion that it names in results of runs.
         tasks: names, of figures; by default all, or the paper's.
         strict: no average of a value that is undefined for a task; by default such tasks are left

@@ -131,7 +131,7 @@ def read_results(
         source: folder with ``runs.json``, or with ``scores.parquet`` and ``selected.csv``.
         suites: for runs: among them the suite that was trained for. For collected scores: the kinds
             of criteria.
-        rule: which hyperparameters are taken: ``worst-hard``, ``mean``, ``easy``, ``auc-hard``,
+        rule: how hyperparameters are chosen: ``worst-hard``, ``mean``, ``easy``, ``auc-hard``,
             ``worst-environment`` or ``oracle``; see ``nooch train score``.
         split: split whose scores are taken.
         roles: kind of criterion -> name of the criterion that stands for it, where several could.
