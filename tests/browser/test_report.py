@@ -18,7 +18,7 @@ from scipy.sparse import csr_array
 from sites import CLASSES, HOSTILE, PAGES, made_site, report_of, site_data, site_suite
 
 import nooch
-from nooch.criteria import CE, Gist
+from nooch.criteria import CE, Context, Gist
 from nooch.data import Dataset
 from nooch.evaluation import Predictions
 from nooch.evaluation.explain import explain
@@ -152,7 +152,21 @@ def explained(tmp_path_factory):
     return report_of(suite, folder / "site", data=data, bootstrap=0), suite, data
 
 
-@pytest.mark.parametrize("world", ["made", "explained"])
+@pytest.fixture(scope="module")
+def by_columns(tmp_path_factory):
+    """The same, whose context is columns of text, numbers and yes and no."""
+    folder = tmp_path_factory.mktemp("by-columns")
+    data, random = site_data(folder, pictures=False), np.random.default_rng(0)
+    n, car = len(data), data.labels("car")
+    columns = {"scanner": np.where(random.random(n) < 0.2 + 0.6 * car, "GE", "Siemens"),
+               "age": random.integers(20, 90, n), "night": random.random(n) < 0.5}  # fmt: skip
+    added = [pl.Series(name, values) for name, values in columns.items()]
+    data = replace(data, images=data.images.with_columns(added))
+    suite = find(data, {"labels": Context(columns=[*columns])}, tasks=["car", "cow"])
+    return report_of(suite, folder / "site", data=data, bootstrap=0), suite, data
+
+
+@pytest.mark.parametrize("world", ["made", "explained", "by_columns"])
 def test_explanations_are_those_of_nooch_explain(world, request, page):
     done, suite, data, *_ = request.getfixturevalue(world)
     open_page(page, done.path)
@@ -163,11 +177,12 @@ def test_explanations_are_those_of_nooch_explain(world, request, page):
             expected = [v["text"] for v in explain(suite, task, image_id, data)["verdicts"]]
             # long captions are cut on the page
             assert [g[row][:300] for g in got] == [e[:300] for e in expected]
-            assert ("times the base rate" in expected[-1]) == (world == "explained")
+            assert ("times the base rate" in expected[-1]) == (world != "made")
 
 
-def test_bars_show_what_speaks_for_and_against_a_class(explained, page):
-    done, suite, data = explained
+@pytest.mark.parametrize("world", ["explained", "by_columns"])
+def test_bars_show_what_speaks_for_and_against_a_class(world, request, page):
+    done, suite, data = request.getfixturevalue(world)
     one = suite.set("labels", "car", "test")
     row = int(one.support.argmax())
     image = one.image_ids[row]
@@ -178,7 +193,8 @@ def test_bars_show_what_speaks_for_and_against_a_class(explained, page):
     shown = [text.split("\n") for text in bars.all_inner_texts()]
     wanted = [p for p in parts if abs(p[2]) > 0.05][:8]
     assert len(wanted) > 1
-    names = [f"{'' if there else 'no '}{name}" for name, there, _ in wanted]
+    own = data.select(rows=np.array([data.row(image)]))
+    names = [fitted.words(name, own, present=there) for name, there, _ in wanted]
     assert [text[0].strip() for text in shown] == names
     assert [text[-1].strip() for text in shown] == [f"{value:+.1f}" for *_, value in wanted]
 

@@ -363,7 +363,7 @@ class FittedContext(SupportFitted):
         or against it (-1), in words such as ``no road``, and their log odds.
         """
         return [
-            (self._words(name, image, present=is_present), value)
+            (self.words(name, image, present=is_present), value)
             for name, is_present, value in self.contributions(image, task)
             if value * sign > 0.05
         ][:3]
@@ -373,7 +373,8 @@ class FittedContext(SupportFitted):
         own = [*self.criterion.columns]
         return [name for name in data.attributes if name in own or own == [ALL]]
 
-    def _words(self, name: str, image: Dataset, *, present: bool) -> str:
+    def words(self, name: str, image: Dataset, *, present: bool) -> str:
+        """A piece of context in words: "road", "no road"; of a column "from GE scanners"."""
         if self.criterion.columns:
             [(column, [test])] = columns_of([name], self._columns(image)).items()
             sign = test[:2] if test[:2] in BEYOND else "="

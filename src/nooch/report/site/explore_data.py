@@ -159,6 +159,11 @@ def criterion_parts(
                 "weights": weights,
             }
             part["regression"]["means"] = packed(regression.means, "f8")
+            if context.criterion.columns:
+                part["regression"]["words"] = [
+                    [context.words(name, images.data, present=there) for there in (False, True)]
+                    for name in regression.context
+                ]
         if cues is not None and images.data is not None:
             listed = zip(cues.names, cues.strengths, strict=True)
             part["cues"] = [{"name": cue, "A": strength} for cue, strength in listed]

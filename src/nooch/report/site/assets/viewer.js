@@ -34,7 +34,7 @@ nooch.viewer = (dialog, { describe, closed }) => {
   function contributions(about) {
     if (!about.contributions.length) return null;
     const most = Math.max(...about.contributions.map((one) => Math.abs(one.value)));
-    const list = about.contributions.map((one) => el("li", { class: one.value < 0 ? "against" : "for" }, el("span", { class: "cue-name" }, one.there ? "" : "no ", words(one.name)), nooch.bar(Math.abs(one.value) / most), el("span", { class: "number" }, nooch.inWords.signed(one.value))));
+    const list = about.contributions.map((one) => el("li", { class: one.value < 0 ? "against" : "for" }, el("span", { class: "cue-name" }, one.text ? plain(one.text) : `${one.there ? "" : "no "}${words(one.name)}`), nooch.bar(Math.abs(one.value) / most), el("span", { class: "number" }, nooch.inWords.signed(one.value))));
     return el("section", {}, el("h3", {}, `What speaks for and against ${words(about.task)}, log odds`), el("ul", { class: "cue-list" }, list));
   }
 

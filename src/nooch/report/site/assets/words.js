@@ -38,8 +38,8 @@ nooch.inWords = (() => {
     const [starts, columns, fold, weights, means] = [table.starts, table.columns, table.fold, one.weights, one.means].map(nooch.unpack);
     const there = new Set(Array.from(columns.subarray(starts[row], starts[row + 1]), (column) => table.names[column]));
     const from = fold[row] * (one.names.length + 1) + 1;
-    const parts = one.names.map((name, k) => ({ name, there: there.has(name), value: weights[from + k] * (there.has(name) - means[k]) }));
-    return parts.sort((a, b) => Math.abs(b.value) - Math.abs(a.value));
+    const parts = one.names.map((name, k) => ({ name, there: there.has(name), text: one.words && one.words[k][+there.has(name)], value: weights[from + k] * (there.has(name) - means[k]) }));
+    return parts.filter((part) => part.value).sort((a, b) => Math.abs(b.value) - Math.abs(a.value));
   }
 
   const signed = (value) => `${value < 0 ? "" : "+"}${value.toFixed(1)}`;
@@ -49,7 +49,7 @@ nooch.inWords = (() => {
     const two = (value) => short(value, 2).replace(/^0(?=.)/, "");
     const p = 1 / (1 + Math.exp(-support));
     const named = contributions(task, spec.name, row, split).filter((one) => one.value * sign > 0.05).slice(0, 3);
-    const because = named.length ? `: ${named.map((one) => `${one.there ? "" : "no "}${one.name} (${signed(one.value)})`).join(", ")}` : "";
+    const because = named.length ? `: ${named.map((one) => `${one.text || `${one.there ? "" : "no "}${one.name}`} (${signed(one.value)})`).join(", ")}` : "";
     return `${task.task} ${sign > 0 ? "is expected" : "is not expected"}: P = ${two(p)}, ${two(p / rate)} times the base rate${because}`;
   }
 
