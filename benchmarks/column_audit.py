@@ -66,7 +66,8 @@ def show(name: str, times: int, seed: int, make: Callable[[np.random.Generator],
     cells = [name, str(times), *(str(count[word]) for word in WORDS)]
     for measure in _MEANS:
         known = [row[measure] for row in rows if row[measure] is not None]
-        cells.append(f"{np.mean(known):.2f}" if known else "")
+        # of shuffled columns few have one; 0.0 is added to what rounds to -0.0
+        cells.append(f"{round(np.mean(known), 2) + 0.0:.2f}" if 2 * len(known) > times else "")
     print(f"| {' | '.join(cells)} |", flush=True)
 
 
