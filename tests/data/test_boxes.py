@@ -106,6 +106,21 @@ def test_the_class_list_may_lie_among_the_labels_and_have_a_byte_order_mark(tmp_
     assert areas_of(data) == {1: {"bus": 0.25}}
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("0 car\n1: bus\n", ("car", "bus")),
+        ("'car'\n\"a bus\",\n", ("car", "a_bus")),
+        ("0 car\nbus\n", ("0_car", "bus")),
+        ("2 cv\n0 km\n", ("2_cv", "0_km")),
+    ],
+)
+def test_lines_of_a_class_list_may_be_numbered_or_in_quotes(tmp_path, text, expected):
+    given = _yolo(tmp_path, {"1.txt": "1 .5 .5 .5 .5", "classes.txt": text})
+    data = read_boxes(given["source"], "yolo", classes=tmp_path / "labels" / "classes.txt")
+    assert data.classes == expected
+
+
 BAD_LINES = {
     "too few numbers": ("0 .5 .5 .5", "is not a box", LEFT_OUT),
     "a name": ("cat .5 .5 .5 .5", "is not a box", LEFT_OUT),
@@ -318,6 +333,7 @@ BAD_BOXES = {
     "outside": (("cat", 200, 300, 1, 5), "is outside", LEFT_OUT),
     "edges the wrong way round": (("cat", 50, 5, 1, 5), "has reversed edges", LEFT_OUT),
     "twice": (("cat", 1, 100, 1, 50), "cat is listed twice", ONCE),
+    "fractions": (("cat", 0.1, 0.5, 0, 1), "is in fractions of the image, not pixels", LEFT_OUT),
 }
 
 

@@ -358,6 +358,9 @@ def _parse(path: Path, where: str) -> dict[str, Any]:
             area, problem, rule = math.nan, ", ".join(odd), LEFT_OUT
         elif (name, *box) in seen:
             area, problem, rule = math.nan, f"{name} is listed twice", ONCE
+        elif min(box) >= 0 and max(box) <= 1 and not all(map(float.is_integer, box)):
+            problem = f"the box {', '.join(map(str, box))} is in fractions of the image, not pixels"
+            area, rule = math.nan, LEFT_OUT
         seen.add((name, *box))
         if problem:
             lists["bad"].append(bad_line(where, f"object {number}", problem, rule))

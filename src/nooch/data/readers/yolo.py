@@ -373,6 +373,11 @@ def _class_list(file: Path) -> dict[str, str]:
         lines.pop()
     if not lines:
         raise InputError("names no classes", where=file, allowed="a name per line")
+    # "0 car", "1: bus", or in quotes
+    numbered = [re.fullmatch(rf"\s*{n}[\s:.,)]+(.+)", line) for n, line in enumerate(lines)]
+    lines = [match[1] for match in numbered if match] if all(numbered) else lines
+    quoted = [re.fullmatch(r"""\s*(["'])(.+)\1,?\s*""", line) for line in lines]
+    lines = [match[2] for match in quoted if match] if all(quoted) else lines
     names = (class_name(line, f"{file}, line {n}") for n, line in enumerate(lines, 1))
     return unique_names({str(number): name for number, name in enumerate(names)}, file)
 
