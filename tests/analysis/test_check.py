@@ -540,7 +540,7 @@ def test_named_columns_are_the_context_of_a_check(folder, tmp_path, run_cli, mon
         run_cli(f"check t.csv p.csv --label malignant --context {names} --out x").refused(words)
     for names, words in {
         "site,patient": "has the groups of images",
-        "malignant": "is a class, and no column",
+        "malignant": "is a class, not a column",
     }.items():
         run_cli(f"check one/dataset p.csv --group patient --out x --context {names}").refused(words)
     run_cli("check t.csv p.csv --attributes site --out x").refused("--attributes")

@@ -303,7 +303,7 @@ def test_named_columns_are_the_context(tmp_path):
     assert load_dataset(tmp_path / "kept").context_columns == ("hour", "place")
     for name, words in {
         "scene": "has the groups of images", "photo": "120 values for 120 images, like ids",
-        "one": "one value", "car": "is a class, and no column", "plac": "did you mean place",
+        "one": "one value", "car": "is a class, not a column", "plac": "did you mean place",
     }.items():  # fmt: skip
         error = refused(lambda name=name: data.grouped("scene").with_context(["hour", name]), words)
         assert name == "plac" or "pass context=['hour']" in error

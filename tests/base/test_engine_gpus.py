@@ -120,5 +120,5 @@ def test_a_site_without_arrays_or_without_answers(site):
     program(site / "bin", "sinfo", "", code=1)
     assert (engine("slurm").array, engine("slurm").gpu_count()) == (200, 0)
     program(site / "bin", "sbatch", "", code=1)
-    refused = "Slurm does not take the jobs"
+    refused = "Slurm rejects the jobs"
     fails(lambda: engine("slurm", site / "logs").map(abs, range(3)), refused, kind=NoochError)

@@ -228,7 +228,7 @@ def test_an_image_of_unknown_size_and_checksum(served, fetched, refused, root):
     assert left(root) == []
     jpeg = b"\xff\xd8\xff" + BODY
     (note,) = fetched(served(cut(1000), body=jpeg, about=SIZE, **UNKNOWN)).notes
-    assert "of 1 images no checksum is published" in note
+    assert "no checksum is published for 1 images" in note
     assert (root / "file.bin").read_bytes() == jpeg
 
 

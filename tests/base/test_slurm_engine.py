@@ -157,6 +157,6 @@ def test_each_job_has_its_gpu(tmp_path):
     assert SlurmEngine("main", tmp_path).gpu_count() == 2
     seen = list(engine("slurm:main", tmp_path, gpus=1).map(gpu_for_a_while, [tmp_path] * 5))
     assert set(seen) == {"0", "1"}
-    with pytest.raises(Exception, match="Slurm does not take the jobs"):
+    with pytest.raises(Exception, match="Slurm rejects the jobs"):
         list(engine("slurm:main", tmp_path, gpus=3).map(gpu_for_a_while, [tmp_path] * 2))
     assert SlurmEngine("main", tmp_path).array == 200

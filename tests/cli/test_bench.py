@@ -219,4 +219,4 @@ def test_folders_that_do_not_resume(undisturbed, world, bench, run_cli, tmp_path
     assert run_cli("train status mine").code == 2
     run_cli(f"train bench {world / 'dataset'} {world / 'suite'} --out r").refused("--features")
     run_cli(f"find {world / 'dataset'} --tasks car --beta 0.3 --out suite").ok()
-    run_cli(f"train score {undisturbed} suite --out c").refused("not the one that was trained for")
+    run_cli(f"train score {undisturbed} suite --out c").refused("trained for another suite")

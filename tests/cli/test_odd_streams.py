@@ -120,7 +120,7 @@ def test_work_that_cannot_be_resumed_names_its_folder(tmp_path):
     # nothing was kept: an error of the work itself
     with pytest.raises(ZeroDivisionError):
         resume(ZeroDivisionError())
-    parts = "cannot resume from what is kept here: ValueError: broken", "remedy: delete this folder"
+    parts = "cannot resume from the files here: ValueError: broken", "remedy: delete this folder"
     text = fails(lambda: resume(ValueError("broken\nline")), *parts, kind=OutputError)
     assert str(work) in text
     with pytest.raises(KeyboardInterrupt):

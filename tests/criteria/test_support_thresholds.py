@@ -87,7 +87,7 @@ def test_parts_give_the_bytes_of_one_part(data, tmp_path):
     tasks = ["car", "cup", "road"]
     suite = found_in_parts(tmp_path, data, criteria, 5, tasks=tasks, match="scores")
     reasons = {s.criterion: s.reason for s in suite.header.skipped if s.task == "road"}
-    assert reasons["gist"] == reasons["scores"] == "the thresholds that were given have none for it"
+    assert reasons["gist"] == reasons["scores"] == "the given thresholds have none for it"
     assert "its counts come from scores" in reasons["like"]
 
 

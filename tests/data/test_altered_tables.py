@@ -220,7 +220,7 @@ def test_kinds_of_what_is_no_class_are_refused(made, tmp_path):
     header = json.loads((made / "1" / "dataset.json").read_text())
     for kinds in ({"cab": "thing"}, {"car": "animal"}):
         write_header(tmp_path / "dataset.json", {**header, "kinds": kinds})
-        words = "dataset.json gives kinds of what is not a class"
+        words = "dataset.json gives unknown kinds"
         refused(lambda: open_dataset(tmp_path), words)
 
 

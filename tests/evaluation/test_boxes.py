@@ -311,7 +311,7 @@ def test_an_image_set_without_objects_has_false_boxes(names, size, run_cli, tmp_
         assert claimed["reason"] == "no detections on hard images"
         assert not any("nan" in line for line in scores["headlines"])
     checked = run("check ds found.json --out checked").ok()
-    assert "no context to compare the errors" in checked.out
+    assert "no context in which to compare the errors" in checked.out
     assert f"{10 // len(names)} of 50" in checked.out
     table = nooch.load_suite(tmp_path / "checked" / "suite")
     assert {criterion for criterion, _, _ in table.keys} == {"no context"}

@@ -247,7 +247,7 @@ def test_captions_of_no_scored_image_are_refused(suite, written):
         ([], "contains no record"),
         ([{"image_id": 9}], "record 1 has image_id"),
         ([{"caption": "x"}], "record 1 has caption"),
-        ([{"image_id": 9, "caption": 4}], "record 1 has no text as caption"),
+        ([{"image_id": 9, "caption": 4}], "record 1 has no text in caption"),
         ([{"image_id": 9, "caption": "x"}, {"image_id": 10}], "record 2 has no text"),
         ([{"image_id": "nowhere", "caption": "x"}], "such as 9, 25, 49"),
     ],

@@ -509,7 +509,7 @@ def endless(start, piece):
 def test_the_deadline_covers_the_whole_reply(server, ask, requests, act):
     server.acts = [says("No"), act]
     started = time.monotonic()
-    late = "1 of 2 requests failed: 2/0: gives no whole reply within 0.3 s"
+    late = "1 of 2 requests failed: 2/0: sent no complete reply within 0.3 s"
     _fails(lambda: ask(requests[:2], attempts=1, read=0.3), late)
     assert time.monotonic() - started < 5
 

@@ -118,7 +118,7 @@ def test_a_file_that_was_altered_is_refused_and_a_strange_one_noted(made, tmp_pa
     export(made.suite, "coco", tmp_path / "unknown", annotations=[altered])
     other = write(tmp_path / "other.json", things)
     done = export(made.suite, "coco", tmp_path / "other", data=made.data, annotations=[other])
-    assert any("other.json is none of the files" in text for text in done.notes)
+    assert any("other.json is not a file that the dataset" in text for text in done.notes)
 
 
 def test_every_image_must_be_in_some_file(made, tmp_path):
@@ -168,7 +168,13 @@ def test_files_that_disagree_are_unusable(made, tmp_path, what):
     else:
         stuff["licenses"][0]["name"] = "another"
     other = write(tmp_path / "other.json", stuff)
-    unusable(made, tmp_path, [made.annotations[0], other], f"{what} 1 is another one", "other.json")
+    unusable(
+        made,
+        tmp_path,
+        [made.annotations[0], other],
+        f"{what} 1 differs in an earlier",
+        "other.json",
+    )
 
 
 def test_annotation_ids_become_unique(made, tmp_path):

@@ -392,7 +392,7 @@ def verdict(findings: Sequence[ErrorFinding], table: pl.DataFrame, sources: Answ
         return first.sentence
     who = some_of([model_name(run.run) for run in sources.judged.without_baseline.runs])
     if not table.height:
-        text = f"there is no context to compare the errors of {who} by"
+        text = f"there is no context in which to compare the errors of {who}"
     elif (table["verdict"] == VERDICTS[3]).all():
         few = too_few(sources.suite)
         text = f"there are too few images out of context to judge {who}: {few}"

@@ -168,8 +168,8 @@ def download(
         progress("files", len(files), len(files))
     unknown = sum(file.checksum is None for file in files)
     note = (
-        f"of {unknown:,} images no checksum is published: their first bytes are checked, and when"
-        " they are downloaded the length that the server states"
+        f"no checksum is published for {unknown:,} images: only their first bytes are checked, and"
+        " the length of a download"
     )
     following = listed.next.replace("{root}", shlex.quote(str(root)))
     notes = [note] if unknown else []

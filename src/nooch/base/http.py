@@ -152,7 +152,7 @@ class Client:
             if time.monotonic() >= until:
                 for connection in connections:
                     _shut(connection)
-                raise RetryError(f"gives no whole reply within {self.patience.read:g} s")
+                raise RetryError(f"sent no complete reply within {self.patience.read:g} s")
         (result,) = outcome
         if isinstance(result, Exception):
             raise result

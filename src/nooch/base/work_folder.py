@@ -111,7 +111,7 @@ def _resuming(folder: Path) -> Iterator[None]:
         raise
     except BaseException as error:
         # polars' panics are not Exceptions
-        problem = f"cannot resume from what is kept here: {type(error).__name__}"
+        problem = f"cannot resume from the files here: {type(error).__name__}"
         remedy = "delete this folder of intermediate files, and give the same command again"
         raise OutputError(f"{problem}: {reason_of(error)}", where=folder, remedy=remedy) from error
 

@@ -173,7 +173,7 @@ def values_seen(train: Dataset, name: str) -> list[Any]:
         )
     values = json_values(train.images[name])
     if infinite := [value for value in values if type(value) is float and np.isinf(value)]:
-        problem = f"unseen({name}) compares with {some_of(infinite)}, which a suite cannot record"
+        problem = f"unseen({name}) compares with infinite values: {some_of(infinite)}"
         remedy = f"leave infinite values of {name} empty, or give numbers"
         raise InputError(problem, where="phi", allowed="finite numbers", remedy=remedy)
     # the two zeros are one value, whichever comes first

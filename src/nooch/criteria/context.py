@@ -387,7 +387,7 @@ class FittedContext(SupportFitted):
         if math.isnan(odds) and self._of(task).weights[self.fold_of(image)[0]] is None:
             return str(self._of(task).unfitted)
         if math.isnan(odds):
-            return f"it was not annotated what else is in the image, so {task} has no context"
+            return f"the image's other classes were not annotated, so {task} has no context"
         p, sign = float(expit(odds)), 1 if odds > usual_log_odds(rate) else -1
         parts = [f"{text} ({value:+.1f})" for text, value in self.because(image, task, sign)]
         verb = "is expected" if sign > 0 else "is not expected"

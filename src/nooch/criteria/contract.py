@@ -183,7 +183,7 @@ class SupportFitted(Fitted):
         check_one_of("task", task, self.thresholds, owner="the thresholds")
         thresholds = self.thresholds[task]
         if thresholds is None:
-            raise UndefinedError("the thresholds that were given have none for it")
+            raise UndefinedError("the given thresholds have none for it")
         return thresholds
 
     @abstractmethod

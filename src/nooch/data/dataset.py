@@ -392,7 +392,7 @@ class Dataset(Displayed):
                                  give=Command("add-attributes"))  # fmt: skip
         for name in names:
             is_class = name in self.classes and name not in self.attributes
-            why = "is a class, and no column" if is_class else self._no_context(name)
+            why = "is a class, not a column" if is_class else self._no_context(name)
             if why is not None:
                 kept = [n for n in names if n in able]
                 raise ParameterError(f"{name} {why}", where="`context`", allowed=allowed,

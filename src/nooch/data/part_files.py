@@ -310,7 +310,7 @@ def open_parts(folder: str | Path) -> PartFiles:
         )
         raise dataset_error(f"{DATASET_MARKER} does not list {missing}", folder)
     if header.kinds.keys() - set(header.classes) or set(header.kinds.values()) - set(KINDS):
-        problem = f"{DATASET_MARKER} gives kinds of what is not a class, or other kinds"
+        problem = f"{DATASET_MARKER} gives unknown kinds, or kinds of unknown classes"
         raise dataset_error(problem, folder, f"{' or '.join(KINDS)} for a class")
     return PartFiles(folder, header, parts)
 

@@ -116,7 +116,7 @@ def _read(
     texts = [record.get(text_field) for record in records]
     for number, text in enumerate(texts, 1):
         if not isinstance(text, str):
-            problem = f"record {number} has no text as {text_field}"
+            problem = f"record {number} has no text in {text_field}"
             raise InputError(problem, where=path, allowed=_ALLOWED)
     names = [record.get(image or "question_id") for record in records]
     if by_question:

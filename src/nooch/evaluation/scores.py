@@ -392,7 +392,7 @@ class Condition:
             problem = f"{baseline} is the only run, and a baseline is not judged"
             raise ParameterError(problem, where=where, allowed="another run")
         if self == WORSE and baseline is None:
-            raise ParameterError("compares runs with a baseline, and none is named", where=where,
+            raise ParameterError("compares runs with a baseline, but none is named", where=where,
                                  give=({"baseline": ...}, {"fail_if": CONTEXT.text}))  # fmt: skip
         if self in (WORSE, CONTEXT):
             return self

@@ -175,7 +175,7 @@ class _SlurmJobs(Jobs):
                 jobs: list[Any] = self._executor.map_array(self._call, list(items))
                 return jobs
         except (FailedJobError, FailedSubmissionError, OSError) as error:
-            problem = f"Slurm does not take the jobs: {str(error).strip()}"
+            problem = f"Slurm rejects the jobs: {str(error).strip()}"
             remedy = "look at the site's partitions and limits (sinfo, scontrol show config)"
             raise NoochError(problem, where="sbatch", remedy=remedy) from error
 
@@ -194,7 +194,7 @@ class _SlurmJobs(Jobs):
             outcome = handle.job.result()
         except FailedJobError as error:
             raise NoochError(
-                f"job {handle.job.job_id} could not be done: {error}", remedy=self.remedy
+                f"job {handle.job.job_id} failed: {error}", remedy=self.remedy
             ) from error
         # disk use must not grow with the number of jobs; logs stay
         for file in (handle.job.paths.result_pickle, handle.job.paths.submitted_pickle):

@@ -529,8 +529,8 @@ def image_metrics(frame: pl.DataFrame, run: str, where: str) -> Predictions:
                          allowed="the file name of each image")  # fmt: skip
     if lacking := [name for name in _COUNTS if name not in named]:
         raise InputError(
-            f"image_metrics without {some_of(lacking)}: rates do not tell how many objects they"
-            " are of", where=where, allowed="tp, fp and fn of each image",
+            f"image_metrics without {some_of(lacking)}: rates do not tell the number of"
+            " objects", where=where, allowed="tp, fp and fn of each image",
             remedy="update ultralytics (8.4.190 writes them), and run val again",
         )  # fmt: skip
     counts = frame.select(pl.col(named[name]).alias(name) for name in _COUNTS)

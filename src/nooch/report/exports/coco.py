@@ -93,10 +93,10 @@ def _origin_notes(path: Path, own: str, recorded: Sequence[Mapping[str, Any]]) -
     """Raise InputError for a file that was altered; note one that the dataset does not know."""
     hashes = [source.get("blake3") for source in recorded if source["file"] == path.name]
     if hashes and own not in hashes:
-        problem = "is not the file that the dataset was imported from: its BLAKE3 is another"
-        remedy = "give the file as it was, or rename it if it is another on purpose"
+        problem = "is not the file that the dataset was imported from: its BLAKE3 differs"
+        remedy = "give the original file, or rename this one if it differs on purpose"
         raise InputError(problem, where=path, remedy=remedy)
-    unknown = f"{path.name} is none of the files that the dataset was imported from"
+    unknown = f"{path.name} is not a file that the dataset was imported from"
     return [unknown] if recorded and not hashes else []
 
 
@@ -135,7 +135,7 @@ def _add(
 
 def _conflict(what: str, number: object, path: Path) -> InputError:
     return InputError(
-        f"{what} {number} is another one in the files before",
+        f"{what} {number} differs in an earlier file",
         where=path,
         allowed=f"the same {what} under one id in all files",
         remedy="export the files apart",

@@ -47,7 +47,7 @@ def draw_poster(
     texts += [] if answer.is_verdict(first) else [printable(first.sentence)]
     files = _fonts(frozenset("".join(texts)))
     if files is None:
-        return None, f"no {POSTER}: no font was found that has all characters of its names"
+        return None, f"no {POSTER}: no font has all characters of its names"
     sheet = Image.new("RGB", SIZE, "white")
     _fill(ImageDraw.Draw(sheet), sheet, answer, first, pictures[:IMAGES], files)
     buffer = io.BytesIO()

@@ -63,7 +63,7 @@ def cells_of(
     own = scored.filter(split=split).join(chosen_jobs, on=_CHOSEN, how="semi")
     values = own.select(*_RUN, "value", "n", "n_positive", "reason")
     if not values.height or values.select(_RUN).is_duplicated().any():
-        problem = "scores and chosen settings do not belong together, or a run is there twice"
+        problem = "scores do not belong to the chosen settings, or a run occurs twice"
         raise InputError(problem, remedy="collect again: {}", give=Command("train score"))
     values = with_worst_hard(values)
     grid = places.join(values.select("metric", "subset").unique(maintain_order=True), how="cross")

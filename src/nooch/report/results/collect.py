@@ -71,7 +71,7 @@ def score_runs(
         UndefinedError: no rule can choose, because no job has environments.
     """
     if runs.header.data["suite"] != identity_of(suite):
-        raise ParameterError("the suite is not the one that was trained for", where=runs.path)
+        raise ParameterError("the runs were trained for another suite", where=runs.path)
     done, total = runs.done(), len(runs.header.jobs)
     if not done:
         remedy = "run nooch train bench again; it resumes"
