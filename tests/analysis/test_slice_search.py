@@ -558,6 +558,17 @@ def test_noise_at_places_is_rarely_confirmed():
     assert sum(slices.table["confirmed"].any() for slices in found) <= 3
 
 
+def test_settings_without_effect_are_refused(data):
+    answers = planted_predictions(data)
+    unknown = Dataset.build(data.images, data.classes, csr_array(data.areas * np.nan))
+    for given, settings, words in (
+        (data, {"images": "folder"}, "`images` has no effect without `image_properties`"),
+        (unknown, {"sizes": (0.1,)}, "`sizes` has no effect"),
+    ):
+        call = lambda given=given, settings=settings: find_slices(given, answers, **settings)  # noqa: E731
+        fails(call, words, kind=ParameterError)
+
+
 def test_words_of_captions_are_conditions():
     data, answers, has = with_captions(planted=True)
     found = find_slices(data, answers)

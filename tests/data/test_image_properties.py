@@ -87,6 +87,33 @@ def test_a_file_is_opened_once(tmp_path, monkeypatch):
     assert opened == [path, path]
 
 
+def test_images_of_any_mode(tmp_path):
+    """Values of 32 bits need a range; one color has no entropy, and that is 0 and not -0."""
+    luma = np.random.default_rng(0).integers(0, 256, (9, 7))
+    gray = Image.fromarray(luma.astype(np.uint8))
+    frames = [Image.new("L", (3, 2), 90), Image.new("L", (3, 2), 10)]
+    gray.save(tmp_path / "gray.png")
+    gray.convert("P").save(tmp_path / "palette.png")
+    gray.convert("LA").save(tmp_path / "alpha.png")
+    Image.fromarray((luma * 257).astype(np.uint16)).save(tmp_path / "wide.png")
+    Image.fromarray(luma.astype(np.float32) / 255).save(tmp_path / "float.tif")
+    frames[0].save(tmp_path / "moving.png", save_all=True, append_images=frames[1:])
+    Image.new("CMYK", (1, 1), (0, 255, 255, 0)).save(tmp_path / "ink.tif")
+    names = ["gray", "palette", "alpha", "wide", "float", "moving", "ink"]
+    names = [name + (".tif" if name in {"float", "ink"} else ".png") for name in names]
+    rows = image_properties(dataset(tmp_path, names)).drop("image_id").rows()
+    assert rows[0][0] == pytest.approx(luma.mean() / 255)
+    assert rows[0] == rows[1] == rows[2] == rows[3]
+    assert rows[4] == (None,) * len(PROPERTIES)
+    assert rows[5] == (90 / 255, 0, 0, 0, 0, 1.5, 6e-6, None)
+    assert not np.signbit(rows[5][4])
+    assert rows[6][:4] == (76 / 255, 0, 0, 1)
+    one = image_properties(dataset(tmp_path, ["float.tif"]), value_range=(0, 1))
+    assert one.drop("image_id").rows() == rows[:1]
+    fails(lambda: image_properties(dataset(tmp_path, names), value_range=(1, 0)), "LOW,HIGH",
+          kind=ParameterError)  # fmt: skip
+
+
 def exif_of(orientation):
     exif = Image.Exif()
     exif[0x0112] = orientation

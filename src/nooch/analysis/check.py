@@ -307,8 +307,9 @@ def check(
         image_properties: measure brightness, contrast, sharpness, saturation, entropy, aspect,
             megapixels and JPEG quality of the images; slices are searched by their quartiles.
         images: folder of images for the page, where the dataset records none.
-        range: values that become black and white in pictures, of images of more than 8 bits a
-            channel; by default what the dataset records, else percentiles of a sample.
+        range: values that become black and white in pictures and properties, of images of more than
+            8 bits a channel; by default what the dataset records, else in pictures
+            percentiles of a sample.
         group: column, or pattern of file names, of images that count as one in intervals and tests,
             such as ``scene``; by default the dataset's.
         context: attribute columns to use as context, such as ``scanner,site``; by default the other
@@ -354,7 +355,7 @@ def check(
         # with classes for counts of any class
         described_data = captioned(data := judged.data or data, captions)
         if image_properties:
-            described_data, missing = measured(described_data, split, images, progress)
+            described_data, missing = measured(described_data, split, images, progress, range)
             notes += missing
         runs = judged.runs
         names = [run.run for run in runs]

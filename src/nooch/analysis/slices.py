@@ -524,12 +524,18 @@ def find_slices(
     if (sizes and not 0 < sizes[0] <= sizes[-1] < 1) or sorted({*sizes}) != [*sizes]:
         problem = f"is {some_of(sizes)}"
         raise ParameterError(problem, where="`sizes`", allowed="ascending fractions of the image")
+    if images is not None and not image_properties:
+        problem = "`images` has no effect without `image_properties`"
+        raise ParameterError(problem, give=({"image_properties": True}, {"images": None}))
     data, notes = measured(data, split, images, progress) if image_properties else (data, [])
     judged = judge_runs(
         predictions, data, split, tasks=tasks, reading=reading, threshold=threshold, iou=iou
     )
     data = judged.data or data
     names = predicted_tasks(judged.runs, data.classes, tasks, owner="the dataset", kind="class")
+    if sizes and (not data.has_areas or {*names} & {*OF_ANY_CLASS}):
+        problem = "`sizes` has no effect: the areas of what is predicted are unknown"
+        raise ParameterError(problem, give={"sizes": None})
     judged = replace(judged, notes=[*judged.notes, *notes])
     return judged_slices(judged, names, min_support, progress, sizes)
 

@@ -21,7 +21,14 @@ from nooch.base.words import counted
 from nooch.data.dataset import Dataset
 from nooch.data.image_names import UNTYPED, ImageNames
 from nooch.data.importing.table_roles import image_columns
-from nooch.data.readers.image_files import UNREADABLE, ImageIndex, opened_image, rgb_of
+from nooch.data.readers.image_files import (
+    UNREADABLE,
+    ImageIndex,
+    ValueRange,
+    check_range,
+    opened_image,
+    rgb_of,
+)
 from nooch.data.readers.table_layouts import Columns
 from nooch.data.table_schema import PROPERTIES, check_unique
 
@@ -140,7 +147,10 @@ _TABLES = np.clip((_LUMINANCE * _SCALES[:, None] + 50) // 100, 1, 255)
 
 
 def image_properties(
-    data: Dataset, images: str | Path | None = None, progress: Progress = no_progress
+    data: Dataset,
+    images: str | Path | None = None,
+    progress: Progress = no_progress,
+    value_range: ValueRange | None = None,
 ) -> pl.DataFrame:
     """Properties of a dataset's images, upright and in RGB: ``image_id``, then ``brightness`` (mean
     luma, 0 to 1), ``contrast`` (its standard deviation, 0 to .5), ``sharpness`` (variance of the
@@ -153,10 +163,13 @@ def image_properties(
         data: the dataset.
         images: folder of images; by default the one that the dataset records.
         progress: called with what is being done, and how many of how many images are done.
+        value_range: black and white of wide images; by default those that the dataset records.
 
     Raises:
         InputError: no folder, none of the images in it, or columns that the dataset has already.
+        ParameterError: a range that is not two ascending numbers.
     """
+    check_range(value_range)
     if clash := [name for name in PROPERTIES if name in data.images.columns]:
         problem = f"the dataset has columns {some_of(clash)} already"
         raise InputError(problem, where="image properties", allowed="a dataset without them")
@@ -167,10 +180,10 @@ def image_properties(
         problem = f"none of the dataset's images is there: {some_of(names)}"
         raise InputError(problem, where=index.root, give={"images": ...})
     paths = [index.root / file if file else None for file in files]
-    rows = []
+    rows, value_range = [], value_range or data.value_range
     # Pillow decodes and NumPy computes without holding the interpreter
     with ThreadPoolExecutor(usable_cpus()) as pool:
-        for done, row in enumerate(pool.map(lambda p: _of(p, data.value_range), paths), 1):
+        for done, row in enumerate(pool.map(lambda p: _of(p, value_range), paths), 1):
             rows.append(row)
             if done % _EVERY == 0 or done == len(paths):
                 progress("measuring images", done, len(paths))
@@ -178,10 +191,14 @@ def image_properties(
 
 
 def measured(
-    data: Dataset, split: str, images: str | Path | None, progress: Progress = no_progress
+    data: Dataset,
+    split: str,
+    images: str | Path | None,
+    progress: Progress = no_progress,
+    value_range: ValueRange | None = None,
 ) -> tuple[Dataset, list[str]]:
     """The dataset with ``image_properties`` of a split, and a note on images that have none."""
-    table = image_properties(data.select(split), images, progress)
+    table = image_properties(data.select(split), images, progress, value_range)
     return with_attributes(data, table), unread_notes(table)
 
 
@@ -192,7 +209,7 @@ def unread_notes(table: pl.DataFrame) -> list[str]:
     return [f"{files}: {some_of(missing)}"] if len(missing) else []
 
 
-def _of(path: Path | None, value_range: tuple[float, float] | None) -> tuple[float | None, ...]:
+def _of(path: Path | None, value_range: ValueRange | None) -> tuple[float | None, ...]:
     try:
         if path is None:
             return (None,) * len(PROPERTIES)
@@ -208,7 +225,7 @@ def _of(path: Path | None, value_range: tuple[float, float] | None) -> tuple[flo
         float(luma.std(dtype=np.float64)) / 255,
         float(laplace(luma).var(dtype=np.float64)),
         float(saturation.mean(dtype=np.float64)) / 255,
-        gray.entropy(),
+        gray.entropy() + 0.0,  # never -0
         picture.width / picture.height,
         picture.width * picture.height / 1e6,
         quality,
