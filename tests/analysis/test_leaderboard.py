@@ -19,7 +19,7 @@ from nooch.analysis.leaderboard import leaderboard, paired_gap
 from nooch.base.errors import OutputError, ParameterError
 from nooch.evaluation.captions import read_captions, score_captions
 from nooch.evaluation.metrics.proportions import exact_mcnemar, paired_interval
-from nooch.report.exports.benchmark import CELL_TEXTS
+from nooch.report.exports.benchmark import CELL_TEXTS, eval_yaml
 from nooch.report.exports.contract import safe_name
 from nooch.suites.questions import Draw, draw_questions
 
@@ -401,6 +401,14 @@ def test_results_for_the_repositories_of_models(tmp_path, run_cli):
     shutil.move(tmp_path / "models" / "few", tmp_path / "captions")
     run_cli(f"leaderboard {tmp_path}/captions --suite {tmp_path}/suite --out {tmp_path}/no"
             " --benchmark o/n").refused("leave out --benchmark")  # fmt: skip
+    export = tmp_path / "export"
+    export.mkdir()
+    QUESTIONS.write_parquet(export / "questions.parquet")
+    asked = f"{ask} {tmp_path}/no --benchmark o/n --questions {export}"
+    tasks = eval_yaml("name", "gist", ["test"], CELL_TEXTS)
+    for text in (tasks, "tasks: 3", "tasks: [3]", "tasks: [{}]", "name: n", "[", ""):
+        (export / "eval.yaml").write_text(text)
+        run_cli(asked).refused("no task is ce-test-hard_negative" if text == tasks else "eval.yaml")
     listed = "leaderboard leaderboard/nooch-pope --suite nooch-pope --questions adversarial"
     listed += f" --benchmark o/n --out {tmp_path}/no"
     run_cli(listed, cwd=ROOT).refused("asks more than adversarial")

@@ -48,7 +48,7 @@ from nooch.evaluation.metrics.subset_metrics import value_of
 from nooch.evaluation.predictions import Predictions
 from nooch.evaluation.scores import WORSE, ConditionVerdict, parse_condition
 from nooch.evaluation.vocabulary import load_vocabulary
-from nooch.report.exports.benchmark import check_benchmark, results_yaml
+from nooch.report.exports.benchmark import check_benchmark, results_yaml, task_id
 from nooch.report.exports.contract import safe_name
 from nooch.report.site.folder import page_environment, write_assets
 from nooch.suites import CELLS, Suite, as_suite, is_shipped
@@ -230,7 +230,8 @@ def leaderboard(
     keys = suite.select_keys([criterion], splits=splits)
     entries = read_models(Path(folder))
     if benchmark is not None:
-        _check_benchmark(benchmark, out, entries, suite.question_lists, questions)
+        task = task_id(criterion, splits, _ORDER[0])
+        check_benchmark(benchmark, task, questions, suite.question_lists, out)
     asked = asked_questions(suite, splits, questions)
     base = None if baseline is None else find_baseline(baseline, entries)
     read = ModelReading(
@@ -272,25 +273,6 @@ def leaderboard(
             if benchmark is not None:
                 _write_results(board, benchmark, written)
     return board
-
-
-def _check_benchmark(
-    benchmark: str,
-    out: str | Path | None,
-    entries: Sequence[RankedModel],
-    lists: Collection[str],
-    questions: str | Path | None,
-) -> None:
-    """Raise ParameterError for what has no results of a benchmark."""
-    check_benchmark(benchmark)
-    if out is None:
-        raise ParameterError("results are files", where="`benchmark`", give={"out": ...})
-    if str(questions) in lists:
-        raise ParameterError(f"a benchmark asks more than {questions}", where="`benchmark`",
-                             give=({"benchmark": None}, {"questions": None}))  # fmt: skip
-    if all(entry.card.kind != "answers" for entry in entries):
-        raise ParameterError("a benchmark asks questions, and all models wrote captions",
-                             where="`benchmark`", give={"benchmark": None})  # fmt: skip
 
 
 def _judged(
@@ -456,12 +438,17 @@ def paired_gap(answers: pl.DataFrame, others: pl.DataFrame) -> dict[str, Any]:
 
 
 def _write_results(board: Leaderboard, benchmark: str, folder: Path) -> None:
-    """The files of models that answer questions, as a benchmark's tasks ask them."""
+    """The files of models that answer questions, as a benchmark's tasks ask them. Raises
+    ParameterError if all wrote captions.
+    """
+    answering = board.table.filter(kind="answers")
+    if not len(answering):
+        raise ParameterError("a benchmark asks questions, and all models wrote captions",
+                             where="`benchmark`", give={"benchmark": None})  # fmt: skip
     (folder / ".eval_results").mkdir()
-    for row in board.table.iter_rows(named=True):
-        if row["kind"] == "answers":
-            file = folder / ".eval_results" / f"{safe_name(row['folder'])}.yaml"
-            file.write_text(results_yaml(row, board.settings, benchmark), encoding="utf-8")
+    for row in answering.iter_rows(named=True):
+        file = folder / ".eval_results" / f"{safe_name(row['folder'])}.yaml"
+        file.write_text(results_yaml(row, board.settings, benchmark), encoding="utf-8")
 
 
 def _write(board: Leaderboard, suite: Suite, folder: Path) -> None:

@@ -8,15 +8,17 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import yaml
 
-from nooch.base.errors import ParameterError
+from nooch.base.errors import ParameterError, some_of, unreadable
 from nooch.base.version import __version__
+from nooch.base.yaml_files import read_yaml
 from nooch.report.exports.contract import one_line, safe_name
 
-CONFIG = "questions"
+CONFIG, FILE = "questions", "eval.yaml"
 """Configuration of the questions; each of ``CELLS`` is a split of it."""
 CELL_TEXTS = {
     "hard_negative": "no about absent objects where the context suggests them",
@@ -86,14 +88,35 @@ def results_yaml(row: Mapping[str, Any], settings: Mapping[str, Any], benchmark:
     return _plain(entries)
 
 
-def check_benchmark(benchmark: str) -> None:
-    """Raise ParameterError if it is not ``OWNER/NAME`` or ``OWNER/NAME@REVISION``."""
+def check_benchmark(
+    benchmark: str,
+    task: str,
+    questions: str | Path | None,
+    lists: Collection[str],
+    out: str | Path | None,
+) -> None:
+    """Raise ParameterError for an id that is not ``OWNER/NAME`` or ``OWNER/NAME@REVISION``, a list
+    of questions, which no export has, an export of ``questions`` without a task, or no folder.
+    """
+    where = "`benchmark`"
     word = r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?"
     if not re.fullmatch(rf"{word}/{word}(?:@[\w./-]+)?", benchmark, re.ASCII):
-        raise ParameterError(
-            f"{benchmark!r} is not the id of a dataset of the Hub", where="`benchmark`",
-            allowed="OWNER/NAME or OWNER/NAME@REVISION",
-        )  # fmt: skip
+        problem = f"{benchmark!r} is not the id of a dataset of the Hub"
+        allowed = "OWNER/NAME or OWNER/NAME@REVISION"
+        raise ParameterError(problem, where=where, allowed=allowed)
+    if out is None:
+        raise ParameterError("results are files", where=where, give={"out": ...})
+    if str(questions) in lists:
+        ways = ({"benchmark": None}, {"questions": None})
+        raise ParameterError(f"a benchmark asks more than {questions}", where=where, give=ways)
+    file = Path(questions or "") / FILE
+    if questions is not None and file.is_file():
+        with unreadable(file, "as an export writes it", (KeyError, TypeError)):
+            ids = [str(one["id"]) for one in read_yaml(file)["tasks"]]
+        if task not in ids:
+            others = ({"criterion": ...}, {"split": ...})
+            problem = f"no task is {task}"
+            raise ParameterError(problem, where=file, allowed=some_of(ids), give=others)
 
 
 def _plain(content: Any) -> str:

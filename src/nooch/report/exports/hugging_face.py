@@ -14,7 +14,7 @@ from nooch.base.display import parameters_text
 from nooch.base.words import counted
 from nooch.data import ALL
 from nooch.inference.endpoint import image_url
-from nooch.report.exports.benchmark import CELL_TEXTS, CONFIG, eval_yaml
+from nooch.report.exports.benchmark import CELL_TEXTS, CONFIG, FILE, eval_yaml
 from nooch.report.exports.contract import (
     ANSWER,
     LICENSES,
@@ -264,7 +264,7 @@ def _questions(
         way = "" if content.suite.sample_weights is not None else ", unless `per_set` is all"
         notes.append(f"Inspect AI counts questions alike, nooch by their weights{way}")
     text = eval_yaml(_NAME, criterion, content.splits, counts)
-    (folder / "eval.yaml").write_text(text, encoding="utf-8")
+    (folder / FILE).write_text(text, encoding="utf-8")
     return counts, notes
 
 
