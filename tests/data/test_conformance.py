@@ -14,8 +14,9 @@ from nooch.base.engines import LocalEngine
 from nooch.base.errors import NoochError
 from nooch.data import CORE_COLUMNS, load_dataset, save_dataset
 from nooch.data.readers import READERS
+from nooch.data.readers.coco.reader import CocoReading
 from nooch.data.readers.contract import read
-from nooch.data.readers.table_layouts import Columns
+from nooch.data.readers.table_layouts import Columns, LongTable, TableOfImages
 
 
 def _coco(folder):
@@ -48,12 +49,16 @@ def _image_folder(folder):
 
 
 def _table(folder):
-    return [write(folder / "in.csv", "id,y,place\n2,1,sea\n1,0,land\n"), Columns("id"), ["y"]], {}
+    return [
+        write(folder / "in.csv", "id,y,place\n2,1,sea\n1,0,land\n"),
+        Columns("id"),
+        TableOfImages(["y"]),
+    ], {}
 
 
 def _long_table(folder):
     text = "id,class,area,place\n2,cat,0.5,sea\n1,,,land\n"
-    return [write(folder / "in.csv", text), Columns("id"), "class", "area"], {}
+    return [write(folder / "in.csv", text), Columns("id"), LongTable("class", "area")], {}
 
 
 def _datumaro(folder):
@@ -80,18 +85,13 @@ EXAMPLES = {
 }
 
 
-def _reader(name):
-    """The public function that reads such files at once, a table has one for each layout; without
-    one, the class itself.
-    """
+def _kind(name):
     module, _, kind = READERS[name.removeprefix("long-")].partition(":")
-    reading, names = import_module(module), {"table": "table_of_images"}
-    function = getattr(reading, f"read_{names.get(name, name).replace('-', '_')}", None)
+    return getattr(import_module(module), kind)
 
-    def read_at_once(*arguments, map=map):
-        return read(getattr(reading, kind)(*arguments), map=map)
 
-    return function or read_at_once
+def _read(name, arguments, options, map=map):
+    return read(_kind(name)(*arguments, **options), map=map)
 
 
 def test_every_reader_has_an_example():
@@ -100,18 +100,17 @@ def test_every_reader_has_an_example():
 
 @pytest.mark.parametrize("name", READERS)
 def test_its_reading_is_one(name):
-    module, kind = READERS[name].split(":")
-    reading = getattr(import_module(module), kind)
+    assert inspect.getdoc(_kind(name))
     for method in ("files", "check", "dependencies", "scan"):
-        assert inspect.getdoc(getattr(reading, method))
+        assert inspect.getdoc(getattr(_kind(name), method))
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_what_every_reader_promises(name, tmp_path):
     """Of two images, 2 and 1."""
-    reader, (arguments, options) = _reader(name), EXAMPLES[name](tmp_path)
+    arguments, options = EXAMPLES[name](tmp_path)
     before = {p: p.stat().st_mtime_ns for p in tmp_path.rglob("*")}
-    data = reader(*arguments, **options)
+    data = _read(name, arguments, options)
     # it changes nothing that it reads
     assert {p: p.stat().st_mtime_ns for p in tmp_path.rglob("*")} == before
     # a dataset without splits
@@ -130,25 +129,21 @@ def test_what_every_reader_promises(name, tmp_path):
     json.dumps(dict(data.provenance))
     # the same after a round trip and a second reading
     kept = load_dataset(save_dataset(data, tmp_path / "kept"))
-    assert kept.fingerprint == data.fingerprint == reader(*arguments, **options).fingerprint
+    assert kept.fingerprint == data.fingerprint == _read(name, arguments, options).fingerprint
     # an input that is not there is named
     missing = tmp_path / "nowhere"
     first = [missing] if isinstance(arguments[0], list) else missing
     with pytest.raises(NoochError, match="nowhere"):
-        reader(first, *arguments[1:], **options)
+        _read(name, [first, *arguments[1:]], options)
 
 
-@pytest.mark.parametrize(
-    "name", [n for n in EXAMPLES if "map" in inspect.signature(_reader(n)).parameters]
-)
+@pytest.mark.parametrize("name", EXAMPLES)
 def test_any_engine_can_run_it(name, tmp_path):
-    reader, (arguments, options) = _reader(name), EXAMPLES[name](tmp_path)
-    alone = reader(*arguments, **options)
-    assert reader(*arguments, **options, map=LocalEngine(2).map).fingerprint == alone.fingerprint
+    arguments, options = EXAMPLES[name](tmp_path)
+    alone = _read(name, arguments, options)
+    assert _read(name, arguments, options, LocalEngine(2).map).fingerprint == alone.fingerprint
 
 
-@pytest.mark.parametrize("name", [n for n in EXAMPLES if _reader(n).__name__ != "read_at_once"])
-def test_it_is_documented(name):
-    text = inspect.getdoc(_reader(name))
-    assert "Args:" in text
-    assert "Raises:" in text
+def test_one_file_of_coco_needs_no_list(tmp_path):
+    (files,), _ = _coco(tmp_path)
+    assert read(CocoReading(files[0])).fingerprint == read(CocoReading(files)).fingerprint

@@ -59,6 +59,12 @@ class CocoReading:
     slice_size: int = SLICE
     splits: Sequence[str] = ()
 
+    def __post_init__(self) -> None:
+        for role in ("things", "stuff", "captions"):
+            given: Paths | str | Path = getattr(self, role)
+            if isinstance(given, str | Path):
+                object.__setattr__(self, role, (given,))
+
     def files(self) -> list[tuple[str, Path]]:
         """The files, and the folder of maps."""
         maps = () if self.stuff_maps is None else (self.stuff_maps,)
