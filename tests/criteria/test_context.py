@@ -13,11 +13,14 @@ from refusals import fails, refused
 from same_datasets import found_in_parts
 from scipy.sparse import csr_array
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
 
+from nooch import Predictions, audit, check
 from nooch.base.errors import FormatError, InputError, ParameterError, UndefinedError
 from nooch.criteria import CE, Combination, Context, FittedContext, context_fit, row_regressions
 from nooch.criteria.presences import Presences, fold_numbers, image_hashes
 from nooch.data import Dataset, save_dataset
+from nooch.evaluation import context_run
 from nooch.suites import load_suite, save_suite
 from nooch.suites.find import find
 
@@ -379,6 +382,28 @@ def test_conditions_on_numbers_are_worded():
     assert "with age less than 49.25 (-" in texts[22]
     assert "with age more than 29.75 (+" in texts[40] + texts[59]
     assert "with age at least 49.25 (+" in texts[59]
+
+
+def test_columns_alone_are_a_baseline_and_evidence_of_an_audit(tmp_path):
+    """Of labels that exclude each other too, whose context are columns."""
+    random, n = np.random.default_rng(0), 600
+    y, splits = random.random(n) < 0.4, np.where(np.arange(n) % 2, "train", "test")
+    columns = {"site": np.where(random.random(n) < 0.2 + 0.6 * y, "A", "B"),
+               "age": random.integers(20, 90, n)}  # fmt: skip
+    data = dataset(np.stack([y, ~y], axis=1), ["ill", "well"], splits, columns=columns)
+    logits = np.where(y, 1.0, -1.0)[:, None] + random.normal(size=(n, 1))
+    run = Predictions.from_arrays(logits, data.images["image_id"], ["ill"], scale="logit")
+    checked = check(data, run, tmp_path / "out", bootstrap=0, slices=False, min_hard=5)
+    test = data.select("test")
+    fitted = checked.suite.header.criteria["context"].restored()
+    assert fitted.criterion.columns == ("site", "age")
+    support, ill = fitted.support(test, "ill"), test.labels("ill")
+    scores = checked.scores.table.filter(run="baseline: context only", metric="auc", subset="all")
+    assert scores["value"].item() == pytest.approx(roc_auc_score(ill, support))
+    only = context_run(data.with_context(["site"]), ["ill"], ["test"])
+    own = Context(columns=["site"]).fit(data.select("train"), ["ill"]).support(test, "ill")
+    assert only.values[0] == pytest.approx(own, abs=1e-6)
+    assert "context" in audit(checked.suite, run, data=data).table.columns
 
 
 def test_names_of_conditions_are_of_one_column_each():

@@ -110,8 +110,9 @@ def baseline_runs(data: Dataset, tasks: Sequence[str], split: str) -> list[Predi
     """Answers of models that do not look at the object.
 
     The constant gives every image the probability 1/2, the prior the task's share of positives in
-    training. The context is a logistic regression on the presence of the other classes, see
-    ``nooch.Context``; labels that exclude each other have none. An image of which a label is
+    training. The context is a logistic regression on the presence of the other classes, or on the
+    columns that are the context, see ``nooch.Context``; labels that exclude each other have none.
+    An image of which a label is
     unknown gets the prior. Without training images, only the constant is there.
     """
     part = data.select(split)
@@ -393,7 +394,9 @@ def check(
             bootstrap = 200 if many else RESAMPLES
             notes += ["intervals use 200 resamples (more than 20 tasks)"] if many else []
         plain = (
-            baseline_runs(data, suite.tasks, split) if baselines and OBJECT not in predicted else []
+            baseline_runs(suite.with_tasks(data), suite.tasks, split)
+            if baselines and OBJECT not in predicted
+            else []
         )
         scores = evaluate(
             suite, replace(judged, runs=[*runs, *plain]), split=split, bootstrap=bootstrap,

@@ -648,14 +648,15 @@ def _absent(ids: pl.Series, columns: Iterable[pl.Series]) -> pl.Series:
 def context_run(
     data: Dataset, tasks: Sequence[str], splits: Sequence[str], name: str = "context"
 ) -> Predictions:
-    """Log odds of tasks in the images of splits, by the regressions of ``nooch.Context``.
+    """Log odds of tasks in the images of splits, by the regressions of ``nooch.Context`` on other
+    labels, or on the columns that are declared as the context.
 
     They are fitted on the training images or, where these are asked about themselves, on the other
     four fifths of the images, or groups. Tasks without a regression are left out. Areas are not
     evidence here: the areas of a map add up to 1, so that they tell the area of the class itself.
     """
     folds = FOLDS if data.fitting_split in splits else 0
-    criterion = Context(lift=None, folds=folds, group=data.group or "")
+    criterion = Context(lift=None, folds=folds, group=data.group or "", columns=data.context)
     fitted = criterion.fit(data.select(data.fitting_split), tasks)
     part = data.select(rows=data.images["split"].is_in(list(splits)).to_numpy())
     defined = [task for task in tasks if fitted.undefined(task) is None]

@@ -365,9 +365,7 @@ class Suite(Displayed):
         own = (r.parameters.get("columns") for r in self.header.criteria.values())
         named = self.header.context or next((names for names in own if names), ())
         data = data.grouped(self.header.group or None)
-        columns = [name for name in named if name in data.attributes]
-        # by default all columns that can be context: then nothing was named
-        if columns and tuple(columns) != data.context_columns:
+        if columns := [name for name in named if name in data.attributes]:
             data = data.declaring(context=columns)
         return with_any_class(data) if OBJECT in self.tasks else data
 
