@@ -149,7 +149,7 @@ def test_collected_scores_give_the_same(runs, suite, results, tmp_path):
     text = scores.table.with_columns(pl.col("value").cast(pl.String))
     for table, choice, *words in (
         # the choice of other runs
-        (scores.table, selected.with_columns(setting=pl.lit("K=99")), "do not belong together"),
+        (scores.table, selected.with_columns(setting=pl.lit("K=99")), "do not belong to"),
         (scores.table, selected.drop("rule"), "selected.csv", "has no column rule"),
         (scores.table, selected.with_columns(method=pl.lit(7)), "column method is Int64"),
         (text, selected, "scores.parquet", "column value is String"),
