@@ -313,9 +313,9 @@ def check(
             percentiles of a sample.
         group: column, or pattern of file names, of images that count as one in intervals and tests,
             such as ``scene``; by default the dataset's.
-        context: attribute columns to use as context, such as ``scanner,site``; by default the other
-            labels, or, where labels exclude each other, every column but the group and those like
-            ids.
+        context: attribute columns to use as context, such as ``scanner,site``, or ``all``; by
+            default the other labels, or, where labels exclude each other, every column but the
+            group and those like ids.
         seed: seed of the resamples.
         fail_if: ``worse`` for a task on which a run is worse than the ``baseline``, ``context`` for
             any finding of errors by context, or conditions on the scores, such as

@@ -80,7 +80,8 @@ class Context:
         tau: threshold on the log odds instead: of hard positives (below) and negatives (above); or
             by task a pair (None for a task without a challenge set).
         columns: attribute columns to use as context instead of the other classes, such as
-            ``scanner,site``, or ``all``: each value, or quartiles of numbers of more than 20.
+            ``scanner,site``, or ``all``: each value, or the lowest and highest quarter of more than
+            20 numbers.
         exclude: classes that are not context, for all tasks or by task, such as a parent class.
         include: classes that are context although they imply the task's class.
         folds: of images, by a hash of their ids, each given support by a regression on the others;
