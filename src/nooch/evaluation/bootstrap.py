@@ -15,8 +15,10 @@ from nooch.evaluation.metrics.proportions import LEVEL, wilson
 
 FEWEST = 20
 """Number of images below which percentiles cover far less than 95%: .72 to .92 of AUC and NLL."""
-RESAMPLES, MOST_RESAMPLES = 1000, 100_000
-"""By default, and at most: draws of 24,657 images fill 5 GB."""
+RESAMPLES = 1000
+"""By default."""
+MOST_RESAMPLES = 100_000
+"""Their draws of 24,657 images fill 5 GB."""
 _BLOCK = 64
 """Resamples at a time: their weights of 24,657 images fill 3 MB, and 13 MB as float64."""
 
