@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable
 from typing import Any
+from unittest import mock
 
 import numpy as np
 from waiting import until
@@ -28,7 +29,9 @@ def argv(command: str) -> list[str]:
 def completed(*commands: str) -> None:
     """Run commands in this process, one after the other; each must succeed."""
     for command in commands:
-        assert not app(shlex.split(command), standalone_mode=False)
+        words = shlex.split(command)
+        with mock.patch.object(sys, "argv", ["nooch", *words]):
+            assert not app(words, standalone_mode=False)
 
 
 def forked(function: Callable[..., None], *arguments: object) -> Any:
