@@ -53,14 +53,14 @@ def slurm_everywhere(patch, **more):
         patch.setattr(local, "start_controller", start_and_note)
         more = {"cluster": "local", "array": 3, **more}
 
-    def from_argument(_argument, logs=None, *, gpus=0):
+    def stand_in(_partition, logs=None, *, gpus=0):
         engine = SlurmEngine(logs=logs, gpus=gpus, **more)
         with contextlib.suppress(OSError):
             # the stand-in makes it before there is any job
             engine._folder.rmdir()
         return engine
 
-    patch.setattr(SlurmEngine, "from_argument", from_argument)
+    patch.setattr("nooch.base.engines.slurm.SlurmEngine", stand_in)
     yield
     for process in started:
         process.kill()

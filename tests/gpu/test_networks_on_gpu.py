@@ -8,7 +8,7 @@ from pictures import pictures
 from pixel_arrays import tiny_vit
 from shortcuts import jobs_of
 
-from nooch.models.networks import backbones, read_logits
+from nooch.models.networks import backbones, read_outputs
 from nooch.models.saved_networks import load_network
 from nooch.training.epoch_batches import augmented, draw
 from nooch.training.methods import METHODS
@@ -130,5 +130,5 @@ def test_a_saved_network_predicts_the_same_on_either(device, small, tmp_path):
     found.save(0, tmp_path / "network")
     for where in (device, "cpu"):
         network, _ = load_network(tmp_path / "network", device=where)
-        values = read_logits([network], DATA.inputs, DATA.rows["test"], 16)[0][:, 0]
+        values = read_outputs([network], DATA.inputs, DATA.rows["test"], 16)[0][:, 0]
         assert apart([values], found.logits("test")) < 1e-3

@@ -13,7 +13,7 @@ from refusals import fails, refused
 from nooch.base.errors import FormatError, NoochError
 from nooch.models.backbones import load_backbone
 from nooch.models.images import decode_images
-from nooch.models.networks import read_logits
+from nooch.models.networks import read_outputs
 from nooch.models.pixel_batches import forward
 from nooch.models.saved_networks import load_network, save_network
 
@@ -81,7 +81,7 @@ def test_it_is_trained_and_saved(train, tmp_path, capfd):
         load = partial(load_network, folder, device="cpu", backbone=named)
         refused(load, f"needs its custom backbone {OWN}", remedy)
     network, _ = load_network(folder, device="cpu", backbone=OWN)
-    assert np.array_equal(read_logits([network], pixels, np.arange(30, 40), 16)[0], logits)
+    assert np.array_equal(read_outputs([network], pixels, np.arange(30, 40), 16)[0], logits)
     # its own weights do not fit another network, and broken ones none
     for name, content in (("own_networks:wider", None), (OWN, b"no weights")):
         if content is not None:

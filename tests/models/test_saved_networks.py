@@ -12,7 +12,7 @@ from refusals import fails, refused
 
 from nooch.base.errors import FormatError, OutputError, ParameterError
 from nooch.models.images import read_preprocessing
-from nooch.models.networks import read_logits
+from nooch.models.networks import read_outputs
 from nooch.models.saved_networks import load_network, save_network
 
 torch = pytest.importorskip("torch", reason="torch is not installed (nooch[train])")
@@ -56,7 +56,7 @@ def test_what_was_saved_predicts_the_same(kind, train, tmp_path, capfd):
     again, header = load_network(folder, device="cpu")
     assert (header.outputs, header.auxiliary) == (["car"], 1)
     assert (header.train, header.about) == (train, {"method": "erm"})
-    assert np.array_equal(read_logits([again], PIXELS, np.arange(40, 60), 16)[0], logits)
+    assert np.array_equal(read_outputs([again], PIXELS, np.arange(40, 60), 16)[0], logits)
     names = "config.json head.safetensors model.safetensors network.json preprocessor_config.json"
     assert sorted(p.name for p in folder.iterdir()) == names.split()
 

@@ -11,7 +11,7 @@ from shortcuts import hard_auc, jobs_of
 
 from nooch.base.errors import FormatError, InputError, ParameterError
 from nooch.models.images import IMAGENET
-from nooch.models.networks import backbones, read_features, read_logits
+from nooch.models.networks import Network, backbones, read_outputs
 from nooch.models.saved_networks import load_network
 from nooch.models.task_maps import TaskWords
 from nooch.models.task_models import load_task_model
@@ -97,7 +97,7 @@ def test_jtt_takes_what_its_first_stage_gets_wrong(made):
     erm = NetworkJobs(DATA, jobs_of(["erm"]), SETTINGS, made)
     erm.step()
     networks = [trainer.network for trainer in erm.trainers]
-    logits = read_logits(networks, DATA.inputs, DATA.rows["train"], 16)[0][:, 0]
+    logits = read_outputs(networks, DATA.inputs, DATA.rows["train"], 16)[0][:, 0]
     wrong = (logits > 0) != DATA.labels["car"][DATA.rows["train"]]
     assert 0 < wrong.sum() < len(wrong)
     trained = NetworkJobs(DATA, [job], SETTINGS, made)
@@ -114,7 +114,7 @@ def test_a_last_stage_changes_the_last_layer_alone(made):
         trained.step()
     before = trained.logits("valid")
     networks = [trained.network(number) for number in range(2)]
-    features = read_features(networks, DATA.inputs, DATA.rows["valid"], 16)
+    features = read_outputs(networks, DATA.inputs, DATA.rows["valid"], 16, Network.features)
     assert np.array_equal(features[0], features[1])
     trained.refit()
     after = dict(zip([job.method for job in jobs], trained.logits("valid"), strict=True))
@@ -138,7 +138,7 @@ def test_a_trained_network_is_saved_and_answers_its_tasks(made, tmp_path):
     trained.save(0, tmp_path / "network")
     network, header = load_network(tmp_path / "network", device="cpu")
     assert header.outputs == ["car"]
-    found = read_logits([network], DATA.inputs, DATA.rows["test"], 16)[0][:, 0]
+    found = read_outputs([network], DATA.inputs, DATA.rows["test"], 16)[0][:, 0]
     assert np.abs(found - trained.logits("test")[0]).max() < 1e-5
     model = answers_as_trained(tmp_path / "network", trained)
     assert (model.kind, model.size, model.tasks) == ("trained", (16, 16), ("car",))

@@ -11,7 +11,7 @@ from refusals import fails
 
 from nooch.base.errors import FormatError, InputError, NoochError, ParameterError
 from nooch.models.caches.pixels import build_pixels
-from nooch.models.networks import backbones, read_features, read_logits
+from nooch.models.networks import Network, backbones, read_outputs
 from nooch.training.block_sgd import Descent
 from nooch.training.epoch_batches import BatchHooks
 from nooch.training.network_pass import NetworkPass, NetworkTrainer, Target
@@ -237,7 +237,7 @@ def test_a_network_goes_back_to_its_best_epoch(resnet):
         assert np.isfinite(values).sum() == best + 1 + settings.patience
         loss = losses(torch.from_numpy(logits), torch.from_numpy(Y[valid, None]).float()).mean()
         assert abs(float(loss) - values[best]) < 1e-6
-        assert np.array_equal(read_logits([found.network(number)], PIXELS, valid, 16)[0], logits)
+        assert np.array_equal(read_outputs([found.network(number)], PIXELS, valid, 16)[0], logits)
     for record in found.history:
         assert np.array_equal(record["valid"], record["nll"], equal_nan=True)
     assert found.best_epochs.all()
@@ -263,7 +263,7 @@ def test_the_head_alone_is_probe_mode(resnet):
     settings = replace(FAST, train="head", lr=0.05, epochs=5)
     found = trained(resnet, [target("gdro", 4, parameters={"K": 5.0})], settings)
     network = found.network(0)
-    every = read_features([network], PIXELS, np.arange(90), 16)[0]
+    every = read_outputs([network], PIXELS, np.arange(90), 16, Network.features)[0]
     frozen = factory(resnet)(0)
     with torch.no_grad():
         assert np.abs(every - frozen.features(frozen.prepare(PIXELS.array)).numpy()).max() < 1e-6
@@ -500,7 +500,7 @@ def test_all_classes_in_one_network(resnet):
     assert found.logits("valid")[0].shape == (30, 3)
     assert found.history[-1]["train"][0] < 0.75 * found.history[0]["train"][0]
     none = [found.network(0)], PIXELS, ROWS["test"][:0], 4
-    fails(lambda: read_logits(*none), "no images", kind=ParameterError)
+    fails(lambda: read_outputs(*none), "no images", kind=ParameterError)
 
 
 def test_tiny_networks_are_what_they_are_said_to_be(tmp_path):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import cached_property
@@ -219,22 +219,21 @@ class Predictions:
                     f"there are no {what}", where=f"run {self.run}", allowed="at least one"
                 )
 
-    def only(self, *, images: pl.Series, tasks: Collection[str] | None = None) -> Self:
-        """The predictions of some images, by a mask (n,), and tasks; by default of all tasks."""
-        rows = [row for row, task in enumerate(self.tasks) if tasks is None or task in tasks]
+    def only(self, images: pl.Series) -> Self:
+        """The predictions of some images, by a mask (n,)."""
         kept = np.flatnonzero(images.to_numpy())
-        cells = np.ix_(np.array(rows, np.intp), kept)
-        places = (_places(kept, len(images)), _places(rows, len(self.tasks)))
+        place = np.full(len(images), -1, np.int64)
+        place[kept] = np.arange(len(kept))
+        places = place, np.arange(len(self.tasks))
         return replace(
             self,
             image_ids=self.image_ids.filter(images),
-            tasks=tuple(self.tasks[row] for row in rows),
-            values=self.values[cells],
-            labels=None if self.labels is None else self.labels[cells],
-            weights=None if self.weights is None else self.weights[cells],
+            values=self.values[:, kept],
+            labels=None if self.labels is None else self.labels[:, kept],
+            weights=None if self.weights is None else self.weights[:, kept],
             boxes=None if self.boxes is None else self.boxes.moved(*places),
             objects=None if self.objects is None else self.objects.moved(*places),
-            counts={name: count[rows][:, kept] for name, count in self.counts.items()},
+            counts={name: count[:, kept] for name, count in self.counts.items()},
         )
 
     def outputs(self, task: str, ids: pl.Series) -> NDArray[np.float64]:
@@ -258,13 +257,6 @@ class Predictions:
     def __repr__(self) -> str:
         sizes = f"{counted(len(self.image_ids), 'image')}, {counted(len(self.tasks), 'task')}"
         return f"Predictions({self.run}: {sizes}, {plural(self.scale)})"
-
-
-def _places(kept: Any, n: int) -> NDArray[np.int64]:
-    """The new position of each of n rows, -1 of those that are not kept."""
-    places = np.full(n, -1, np.int64)
-    places[kept] = np.arange(len(kept))
-    return places
 
 
 def check_unique(column: pl.Series, what: str, where: str) -> None:
@@ -559,7 +551,7 @@ class KnownImages:
         if others and ignore_unknown and not only_hard:
             n = int(_absent(ids, self._known()).sum())
             notes += [f"{counted(n, 'image')} left out, as unknown (`ignore_unknown`)"] * (n > 0)
-        run = run.only(images=ids.is_not_null()) if ids.null_count() else run
+        run = run.only(ids.is_not_null()) if ids.null_count() else run
         read = "; ".join(filter(None, notes))
         return replace(run, image_ids=ids.drop_nulls(), read=read, images_of=suffix)
 

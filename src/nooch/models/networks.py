@@ -324,29 +324,17 @@ def _head(backbone: Backbone, n_outputs: int, seed: int) -> Linear:
     return head
 
 
-def read_logits(
-    networks: Sequence[Network], pixels: Pixels, rows: NDArray[np.intp], batch: int
-) -> list[NDArray[np.float32]]:
-    """Predictions of several networks that take the same input for images at ``rows``, float32 (m,
-    K) each; images are read once, ``batch`` at a time.
-    """
-    return _collected([network.predict for network in networks], networks, pixels, rows, batch)
-
-
-def read_features(
-    networks: Sequence[Network], pixels: Pixels, rows: NDArray[np.intp], batch: int
-) -> list[NDArray[np.float32]]:
-    """As ``read_logits``, of what the backbones give to the heads: float32 (m, d) each."""
-    return _collected([n.features for n in networks], networks, pixels, rows, batch)
-
-
-def _collected(
-    functions: Sequence[Callable[[Tensor], Tensor]],
+def read_outputs(
     networks: Sequence[Network],
     pixels: Pixels,
     rows: NDArray[np.intp],
     batch: int,
+    output: Callable[[Network, Tensor], Tensor] = Network.predict,
 ) -> list[NDArray[np.float32]]:
+    """Predictions of several networks that take the same input for images at ``rows``, float32 (m,
+    K) each; or with ``Network.features`` what the backbones give to the heads, float32 (m, d) each.
+    Images are read once, ``batch`` at a time.
+    """
     import torch
 
     check_pixels(pixels, networks[0].backbone)
@@ -360,6 +348,6 @@ def _collected(
     with memory_limits(batch, what, "`set` batch={}"), torch.no_grad():
         for images in read_ahead(pixels, batches, pin=backbone.device != "cpu"):
             prepared = backbone.prepare(images)
-            for values, function in zip(outputs, functions, strict=True):
-                values.append(function(prepared).cpu())
+            for values, network in zip(outputs, networks, strict=True):
+                values.append(output(network, prepared).cpu())
     return [torch.cat(values).numpy() for values in outputs]

@@ -102,7 +102,7 @@ def save_network(
 def load_network(
     folder: str | Path, *, device: str = "auto", bf16: bool = False, backbone: str | None = None
 ) -> tuple[Network, NetworkHeader]:
-    """A saved network and its header; ``read_logits`` gives its predictions. A custom ``backbone``
+    """A saved network and its header; ``read_outputs`` gives its predictions. A custom ``backbone``
     must be named: the name in the folder is not imported.
     """
     path = Path(folder)

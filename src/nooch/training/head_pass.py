@@ -36,7 +36,9 @@ if TYPE_CHECKING:
 
 
 BLOCK = 4096
-"""Rows that are read at a time; sums depend on it in their last bits, so it is fixed."""
+"""Rows that are read, and images whose outputs are computed, at a time; sums depend on it in their
+last bits, so it is fixed.
+"""
 
 _ROUNDING = 1e-6
 """A column whose deviation is below this fraction of its mean is constant up to float32."""
@@ -316,9 +318,6 @@ def _weighs(job: Job) -> bool:
 
 _Read = Callable[[NDArray[np.intp]], Any]
 
-_BLOCK = 4096
-"""Images whose outputs are computed at a time."""
-
 
 class HeadPass(TrainingPass):
     """Trains jobs on frozen features that share an order of rows, see ``TrainingPass``.
@@ -480,6 +479,6 @@ class HeadPass(TrainingPass):
 
 def head_outputs(heads: NDArray[Any], read: _Read, rows: NDArray[np.intp]) -> NDArray[Any]:
     """Outputs (H, m) of heads (H, d + 1) for some rows of features, read a block at a time."""
-    starts = range(0, len(rows), _BLOCK)
-    blocks = (np.asarray(read(rows[start : start + _BLOCK])) for start in starts)
+    starts = range(0, len(rows), BLOCK)
+    blocks = (np.asarray(read(rows[start : start + BLOCK])) for start in starts)
     return np.concatenate([heads[:, :-1] @ block.T + heads[:, -1:] for block in blocks], axis=1)

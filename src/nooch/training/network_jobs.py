@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from nooch.base.calls import Progress, no_progress
 from nooch.base.errors import ParameterError
-from nooch.models.networks import Backbones, read_features, read_logits
+from nooch.models.networks import Backbones, Network, read_outputs
 from nooch.models.saved_networks import save_network
 from nooch.training.epoch_batches import BatchHooks, RowMixture
 from nooch.training.jobs import Job
@@ -68,7 +68,7 @@ class NetworkJobs(NetworkPass):
         if self._first.epoch == self._first.settings.epochs - 1:
             network, batch = self._first.trainers[0].network, self.settings.batch
             rows = {split: self.data.rows[split] for split in ("train", "valid")}
-            outputs = {s: read_logits([network], self.data.inputs, rows[s], batch) for s in rows}
+            outputs = {s: read_outputs([network], self.data.inputs, rows[s], batch) for s in rows}
             self._outputs = {split: values[0][:, 0] for split, values in outputs.items()}
             self._build_main()
         return record
@@ -102,7 +102,8 @@ class NetworkJobs(NetworkPass):
             job, network = self.jobs[number], self.network(number)
 
             def features(rows: NDArray[np.intp], network: Any = network) -> NDArray[np.float32]:
-                return read_features([network], self.pixels, rows, self.settings.batch)[0]
+                batch = self.settings.batch
+                return read_outputs([network], self.pixels, rows, batch, Network.features)[0]
 
             weight, bias = network.head.weight, network.head.bias
             head = array_of(torch.cat([weight[:1], bias[:1, None]], dim=1))[0]

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from nooch.base.errors import Command, FormatError, InputError, NoochError, ParameterError, some_of
 from nooch.models.backbones import Backbone
 from nooch.models.devices import memory_limits, reuse_memory
-from nooch.models.networks import Backbones, Network, build_network, read_logits
+from nooch.models.networks import Backbones, Network, build_network, read_outputs
 from nooch.models.pixel_batches import Pixels, check_pixels
 from nooch.training.epoch_batches import BatchHooks, Epochs, SharedBatch, on_device
 from nooch.training.network_settings import OPTIMISERS, TuneSettings
@@ -389,7 +389,7 @@ class NetworkPass(TrainingPass):
             ParameterError: a network has not stopped yet.
         """
         networks = [self.network(number) for number in range(len(self.trainers))]
-        return read_logits(networks, self.pixels, self.rows[split], self.settings.batch)
+        return read_outputs(networks, self.pixels, self.rows[split], self.settings.batch)
 
     def network(self, number: int) -> Network:
         """A network of its best epoch. Raises ParameterError: it has not stopped yet; after the
@@ -418,7 +418,7 @@ class NetworkPass(TrainingPass):
     def _validate(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         trainers, valid = self._chosen(self.active), self.rows["valid"]
         networks = [trainer.network for trainer in trainers]
-        outputs = read_logits(networks, self.pixels, valid, self.settings.batch)
+        outputs = read_outputs(networks, self.pixels, valid, self.settings.batch)
         index = on_device(valid, self.device)
         pairs = zip(trainers, outputs, strict=True)
         both = [trainer.validate(logits, index) for trainer, logits in pairs]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from nooch.base.calls import imported
 from nooch.base.engines.local import LocalEngine
-from nooch.base.errors import check_one_of
+from nooch.base.errors import ParameterError, check_one_of
 from nooch.base.files import writing
 
 if TYPE_CHECKING:
@@ -21,7 +21,8 @@ ENGINES = {
     "ray": "nooch.base.engines.ray:RayEngine",
     "slurm": "nooch.base.engines.slurm:SlurmEngine",
 }
-"""Name -> import string of the engine. Its ``of`` takes what follows the name after a colon."""
+"""Name -> import string of the engine. Its first argument is what follows the name after a colon.
+"""
 
 
 def engine(
@@ -45,7 +46,12 @@ def engine(
     if folder is not None:
         with writing(folder):
             folder.mkdir(parents=True, exist_ok=True)
-    backend: LocalEngine | RayEngine | SlurmEngine = imported(
-        target, f"`engine` {name}"
-    ).from_argument(argument or None, folder, gpus=gpus)
+    given: str | int | None = argument or None
+    if name == "local" and argument:
+        if not argument.isdecimal():
+            raise ParameterError(f"`engine` {text}", allowed="local, or local:N for N processes")
+        given = int(argument)
+    backend: LocalEngine | RayEngine | SlurmEngine = imported(target, f"`engine` {name}")(
+        given, folder, gpus=gpus
+    )
     return backend

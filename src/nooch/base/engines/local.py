@@ -18,7 +18,7 @@ from multiprocessing.reduction import ForkingPickler
 from multiprocessing.util import Finalize
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Any, NoReturn, Self, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from nooch.base.engines import job_window as base
 from nooch.base.engines.job_window import Jobs, Logged, check_gpus, lost_each_time, ordered
@@ -307,17 +307,6 @@ class LocalEngine:
             _places(processes, gpus) if gpus else [{} for _ in range(processes or usable_cpus())]
         )
         self.processes = len(self.places)
-
-    @classmethod
-    def from_argument(
-        cls, argument: str | None, logs: Path | None = None, *, gpus: int = 0
-    ) -> Self:
-        """``local`` or ``local:N``, N processes."""
-        if argument is not None and not argument.isdecimal():
-            raise ParameterError(
-                f"`engine` local:{argument}", allowed="local, or local:N for N processes"
-            )
-        return cls(None if argument is None else int(argument), logs, gpus=gpus)
 
     def gpu_count(self) -> int:
         """GPUs that this process may use."""

@@ -6,7 +6,7 @@ import contextlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
 from nooch.base.engines import job_window as base
 from nooch.base.engines.job_window import (
@@ -65,13 +65,6 @@ class RayEngine:
         except ImportError as error:
             raise MissingExtraError("ray", "ray", "`engine` ray") from error
         self._ray: Any = ray
-
-    @classmethod
-    def from_argument(
-        cls, argument: str | None, logs: Path | None = None, *, gpus: int = 0
-    ) -> Self:
-        """``ray`` or ``ray:ADDRESS``."""
-        return cls(argument, logs, gpus=gpus)
 
     def gpu_count(self) -> int:
         """GPUs of the cluster. Raises NoochError if there is none at the address."""

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 from uuid import uuid4
 
 from nooch.base.engines import job_window as base
@@ -103,13 +103,6 @@ class SlurmEngine:
             timeout_min=minutes, cpus_per_task=cpus, name="nooch", **settings, **(more or {})
         )
         self.array = array or (_most_in_array() if self._executor.cluster == "slurm" else _ARRAY)
-
-    @classmethod
-    def from_argument(
-        cls, argument: str | None, logs: Path | None = None, *, gpus: int = 0
-    ) -> Self:
-        """``slurm`` or ``slurm:PARTITION``."""
-        return cls(argument, logs, gpus=gpus)
 
     def gpu_count(self) -> int:
         """Most GPUs of one node in the partition, or in all; 0 if the site reports none."""

@@ -348,7 +348,7 @@ def with_undetected(
     ids = ids.cast(run.image_ids.dtype, strict=False)
     rows = positions(run.image_ids, ids)
     if ignore_unknown and (rows < 0).any():
-        run = run.only(images=pl.Series(rows >= 0))
+        run = run.only(pl.Series(rows >= 0))
         if how.ids is not None:
             # unknown images are counted where names are matched
             left_out = f"{counted(int((rows < 0).sum()), 'image')} left out, as not listed"

@@ -31,12 +31,14 @@ __all__ = [
     "embed_captions", "encode_texts", "encoder", "load_embedding", "open_embedding",
 ]  # fmt: skip
 
+_SBERT = "nooch.models.encoders.sbert:SbertEncoder"
 ENCODERS = MappingProxyType(
     {
         "lexical": "nooch.models.encoders.lexical:LexicalEncoder",
-        "minilm": "nooch.models.encoders.sbert:minilm",
-        "all-MiniLM-L6-v2": "nooch.models.encoders.sbert:minilm",
-        "stsb-distilroberta-base-v2": "nooch.models.encoders.sbert:distilroberta",
+        "minilm": _SBERT,
+        "all-MiniLM-L6-v2": _SBERT,
+        # of the paper's Appendix B
+        "stsb-distilroberta-base-v2": _SBERT,
     }
 )
 
@@ -47,9 +49,11 @@ def encoder(name: str, **options: Any) -> Encoder:
     if target is None and is_named(name):
         target = name
     if target is None and ("/" in name or Path(name).is_dir()):
-        target, options = "nooch.models.encoders.sbert:SbertEncoder", {"source": name, **options}
+        target = _SBERT
     if target is None:
         _refuse(name)
+    if target == _SBERT and not is_named(name):
+        options = {"source": "all-MiniLM-L6-v2" if name == "minilm" else name, **options}
     factory = imported(str(target), f"encoder {name!r}")
     try:
         made: Encoder = factory(**options)

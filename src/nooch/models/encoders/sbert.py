@@ -192,16 +192,6 @@ _CPU_BATCH, _GPU_BATCH = 64, 1024
 _MOST_WORKERS = 8
 
 
-def minilm(precision: str = "float32", device: str | None = None) -> SbertEncoder:
-    """all-MiniLM-L6-v2: 384 numbers, 6 layers."""
-    return SbertEncoder("all-MiniLM-L6-v2", precision, device)
-
-
-def distilroberta(precision: str = "float32", device: str | None = None) -> SbertEncoder:
-    """stsb-distilroberta-base-v2 of the paper's Appendix B: 768 numbers, 6 layers."""
-    return SbertEncoder("stsb-distilroberta-base-v2", precision, device)
-
-
 @dataclass(frozen=True)
 class SbertEncoder:
     """A model of sentence-transformers.

@@ -15,7 +15,7 @@ from nooch.base.errors import NoochError
 from nooch.base.words import counted
 from nooch.evaluation import AVERAGE, Predictions, Scores, evaluate
 from nooch.evaluation.answer_sample import AskedSample
-from nooch.evaluation.predictions import Aligned
+from nooch.evaluation.predictions import values_of
 from nooch.report.figures.levels import LEVELS
 from nooch.report.images.sources import Sources
 from nooch.report.results.cells import in_order
@@ -243,7 +243,7 @@ def _check(suite: Suite, run: Predictions, split: str) -> None:
         evaluate(suite, [run], split=split, reading={"ignore_unknown": True})
     sample = AskedSample.from_runs(suite, [run], keys).suite
     for challenge in (sample.set(*key) for key in keys if key in sample.keys):
-        Aligned(run, challenge.image_ids, split).values(challenge.task, slice(None), challenge)
+        values_of(run, challenge)
 
 
 def scored_view(scored: PredictionScores, *, split: str, bootstrap: int) -> ResultsView | None:

@@ -62,12 +62,10 @@ class BenchConfig(Options):
         """All jobs of these tasks."""
         grid = product(self.seeds, tasks, grid_of_methods(self.methods))
         return [
-            Job(task, method, tuple(values.items()), seed, self._order(seed))
+            Job(task, method, tuple(values.items()), seed,
+                seed if isinstance(self.orders, str) else self.orders)
             for seed, task, (method, values) in grid
-        ]
-
-    def _order(self, seed: int) -> int:
-        return seed if isinstance(self.orders, str) else self.orders
+        ]  # fmt: skip
 
 
 def _probe(given: Mapping[str, Any]) -> ProbeSettings:

@@ -127,9 +127,8 @@ class Document(Generic[K]):
         def pairs(start: int, stop: int) -> list[tuple[Any, msgspec.Raw]] | None:
             text = slice_text(self._content, start, stop)
             try:
-                return [
-                    *zip(decoder.decode(text), _array_of(msgspec.Raw).decode(text), strict=True)
-                ]
+                raw = msgspec.json.decode(text, type=list[msgspec.Raw])
+                return [*zip(decoder.decode(text), raw, strict=True)]
             except BROKEN_JSON:
                 return None
 
@@ -320,10 +319,6 @@ def first_element(content: Any) -> bytes:
 
 
 _ARRAY = re.compile(rb"[ \t\r\n]*\[[ \t\r\n]*")
-
-
-def _array_of(kind: type) -> msgspec.json.Decoder[list[Any]]:
-    return msgspec.json.Decoder(list[kind])  # type: ignore[valid-type]
 
 
 @contextmanager
