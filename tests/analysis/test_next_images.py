@@ -1,5 +1,6 @@
 """Collect next: images of a pool against an oracle that tries every image, files, refusals."""
 
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -254,4 +255,19 @@ def test_detections_take_the_place_of_annotations(run_cli, tmp_path):
     run_cli(
         f"collect-next {files} --detections {tmp_path / 'detections.csv'} --budget 20 --out {out}"
     ).ok()
+    assert pl.read_csv(out)["image_id"].to_list() == expected.table["image_id"].to_list()
+    # numbers of classes, of images without any annotation
+    bare = nooch.Dataset.build(sized, [], csr_array((len(POOL), 0)))
+    nooch.data.save_dataset(bare, tmp_path / "pool", overwrite=True)
+    coco = [
+        {"image_id": row["image_id"], "category_id": POOL.classes.index(row["category"]) + 1,
+         "score": row["score"], "bbox": [row[side] for side in ("left", "top", "width", "height")]}
+        for row in rows
+    ]  # fmt: skip
+    (tmp_path / "numbers.json").write_text(json.dumps(coco))
+    (tmp_path / "names.txt").write_text("\n".join(POOL.classes))
+    call = f"collect-next {files} --detections {tmp_path / 'numbers.json'} --budget 20 --out {out}"
+    run_cli(f"{call} --overwrite").refused("no class names", "--classes CLASSES")
+    names = f"--classes {tmp_path / 'names.txt'} --first-class 1"
+    run_cli(f"{call} --overwrite {names}").ok()
     assert pl.read_csv(out)["image_id"].to_list() == expected.table["image_id"].to_list()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -74,6 +74,7 @@ def collect_next(
     similarity: Annotated[float, Meta(gt=0, le=1)] = 0.95,
     detections: Any = None,
     threshold: Share = 0.5,
+    reading: Mapping[str, Any] | None = None,
 ) -> NextImages:
     """Choose images of a pool whose context misleads in ways that are rare in training.
 
@@ -97,6 +98,7 @@ def collect_next(
         detections: boxes of a detector in the pool's images (see ``nooch.load_predictions``), which
             take the place of its annotations.
         threshold: score above which a box of ``detections`` counts.
+        reading: how files of detections are read: keywords of ``nooch.load_predictions``.
 
     Raises:
         ParameterError: no dataset, no split ``train``, the pool is that dataset, unknown names, one
@@ -110,7 +112,7 @@ def collect_next(
         problem = "the pool is the dataset that the suite was found in"
         raise ParameterError(problem, allowed="other images")
     if detections is not None:
-        pool = _detected(pool, detections, data.classes, threshold)
+        pool = _detected(pool, detections, data, threshold, reading or {})
     vectors = _vectors(features, pool_features, data, pool)
     suite, name = suite_by(suite, data, criterion, phi)
     tasks = list(dict.fromkeys(key[1] for key in suite.select_keys([name], tasks)))
@@ -153,13 +155,23 @@ def collect_next(
     return NextImages(table, _counted(tasks, before, added), notes)
 
 
-def _detected(pool: Dataset, detections: Any, classes: Sequence[str], threshold: float) -> Dataset:
-    """The pool with a detector's boxes as annotations."""
-    runs = load_predictions(detections, data=pool, tasks=classes)
+def _detected(
+    pool: Dataset, detections: Any, data: Dataset, threshold: float, reading: Mapping[str, Any]
+) -> Dataset:
+    """The pool with a detector's boxes as annotations; without classes of its own it takes the
+    dataset's names and numbers.
+    """
+    if not pool.classes:
+        numbers = {"categories": data.provenance.get("categories", {})}
+        pool = Dataset.build(
+            pool.images, data.classes, csr_array((len(pool), len(data.classes))), pool.captions,
+            image_root=pool.image_root, provenance={**pool.provenance, **numbers},
+        )  # fmt: skip
+    runs = load_predictions(detections, data=pool, tasks=data.classes, **reading)
     if len(runs) > 1:
         names = some_of([run.run for run in runs])
         raise InputError(f"the detections have several runs: {names}", allowed="one run")
-    return annotated_by(runs[0], pool, classes, threshold)
+    return annotated_by(runs[0], pool, data.classes, threshold)
 
 
 def _counted(tasks: Sequence[str], before: NDArray[Any], added: NDArray[Any]) -> pl.DataFrame:

@@ -128,8 +128,10 @@ def repair_command(
     detections={"type": Path},
     threshold={"type": float},
 )
+@with_reading
 def collect_next_command(
     settings: Any,
+    reading: Any,
     suite: Path = shared.SuiteArgument,
     pool: str = Option(
         ...,
@@ -145,7 +147,7 @@ def collect_next_command(
     from nooch.data.table_files import result_files, write_result
 
     result_files(out, "table", (), overwrite=overwrite)
-    next_images = collect_next(suite, pool, **settings)
+    next_images = collect_next(suite, pool, reading=reading, **settings)
     write_result(out, "table", next_images.table, overwrite=overwrite)
     content = {"images": next_images.table.to_dicts(), "tasks": next_images.tasks.to_dicts()}
     yield {**content, "notes": next_images.notes}

@@ -186,6 +186,8 @@ class Seen:
         their class, NUMBER NAME of these, and of all; None unless at least two are permuted, or far
         more boxes have their class.
         """
+        if not self.classes:
+            return None
         of_number = self.counts.sum(axis=1)
         most, at = self.counts.max(axis=1, initial=0), self.counts.argmax(axis=1)
         is_sure = (of_number >= _FEWEST) & (most >= _SAME * of_number)
