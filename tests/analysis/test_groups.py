@@ -24,6 +24,7 @@ from nooch.evaluation.boxes.matched import Detections
 from nooch.evaluation.boxes.matching import Boxes
 from nooch.evaluation.captions import score_captions
 from nooch.evaluation.metrics.proportions import effective_number, student, wilson
+from nooch.report.images.sources import Sources
 from nooch.suites import load_suite, save_suite
 
 SCENES = 160
@@ -236,6 +237,10 @@ def test_a_suite_is_scored_by_itself(tmp_path):
           kind=ParameterError)  # fmt: skip
     fails(lambda: made.grouped("plac"), "'plac' is not a column", kind=ParameterError)
     plain = save_suite(suite_of(data), tmp_path / "plain")
+    for suite, unit in ((kept, "groups by scene"), (load_suite(plain), "images")):
+        sources = Sources(suite=suite, predictions=runs, bootstrap=20)
+        page = nooch.write_report(sources, tmp_path / "site", overwrite=True).path / "results.html"
+        assert f"of 20 resamples of {unit};" in page.read_text("utf-8")
     assert json.loads((plain / "suite.json").read_text())["version"] == 1
     assert load_suite(plain).units(ids) is None
     assert not (plain / "groups.parquet").exists()

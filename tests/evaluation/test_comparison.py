@@ -469,20 +469,26 @@ def test_a_condition_that_judges_nothing_of_a_run_fires(one_small, condition):
     suite, old, new, other = one_small
     asked = {"reading": {"ignore_unknown": True}, "metrics": ["error"], "baseline": "old"}
 
-    def verdicts(*runs):
-        found = evaluate(suite, list(runs), fail_if=[condition], **asked).verdicts
+    def verdicts(*runs, text=condition):
+        found = evaluate(suite, list(runs), fail_if=[text], **asked).verdicts
         return {v.task: (v.value, v.fired) for v in found if v.run == "other"}
 
     of_cows = _of_tasks(other, "cow")
     # next to a run that is judged as well
     for runs in ([_of_tasks(old, "cow"), of_cows], [old, new, of_cows]):
         assert {*verdicts(*runs).values()} == {(None, True)}
-    # of a task next to others, a score is undefined, which fires
+    # a task next to others is only named
     of_tasks = verdicts(old, other)
-    whole = condition in {"worse", "context"}
-    assert of_tasks.pop("cow", (None, not whole)) == (None, not whole)
+    assert of_tasks.pop("cow", (None, False)) == (None, False)
     assert of_tasks
     assert None not in dict(of_tasks.values())
+    # what the predictions lack, or the condition names, fires
+    if "average" not in condition:
+        lacking = verdicts(old, _of_tasks(other, "boat", "cow"))
+        assert lacking["car"] == (None, True)
+        assert lacking["boat"][0] is not None
+    named = condition.replace("positive >", "positive[ce,cow] >")
+    assert named == condition or verdicts(old, other, text=named) == {"cow": (None, True)}
     if "other" not in condition:
         fails(lambda: verdicts(old), "old is the only run", kind=ParameterError)
 

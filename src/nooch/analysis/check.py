@@ -590,7 +590,7 @@ def _compared(
         findings = compare_contexts(suite, runs, keys, progress)
     if judged.baseline is not None:
         comparison = compare_runs(suite, judged, keys, judged.baseline, progress)
-    verdicts = judged_contexts([findings]) if CONTEXT in conditions else []
+    verdicts = judged_contexts([findings], runs.runs) if CONTEXT in conditions else []
     if comparison is not None and WORSE in conditions:
         verdicts += comparison.judged()
     return findings, comparison, verdicts

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -66,14 +66,14 @@ class RunComparison(TabularResult):
     Attributes:
         table: a row for each run, task and side, see ``COLUMNS``; first what is worse, then better,
             by the end of the interval that is nearer to 0.
-        baseline: the baseline's name; ``others`` the names of the runs to compare with it.
+        baseline: the baseline's name; ``others`` the runs to compare with it, name -> tasks.
         places: tasks and splits on which they are to be compared.
         notes: what is compared, and which tasks are not.
     """
 
     table: pl.DataFrame
     baseline: str
-    others: Sequence[str]
+    others: Mapping[str, Collection[str]]
     places: Sequence[tuple[str, str]]
     notes: Sequence[str] = field(default=())
 
@@ -135,7 +135,8 @@ class RunComparison(TabularResult):
             shown = worse if worse.height else rows
             reason = "; ".join(change_sentence(row) for row in shown.iter_rows(named=True))
             judged[str(run), str(task), str(split)] = worse.height, reason
-        return verdicts_on_tasks(WORSE, judged, self.runs, self.places)
+        tasks_of = {run: self.others[run] for run in self.runs}
+        return verdicts_on_tasks(WORSE, judged, tasks_of, self.places)
 
 
 def change(row: Mapping[str, Any]) -> str:
@@ -215,8 +216,8 @@ def compare_runs(
         place = "" if whole else " in a misleading context"
         what = f"fewer than {SMALLEST} {suite.unit_name}{place}, or no predictions"
         notes.append(f"not compared with {name}: {some_of(few, 12)} ({what})")
-    names = [run.run for run in others]
-    return RunComparison(_judged([*rows.values()]), baseline, names, places, notes)
+    tasks_of = {run.run: run.tasks for run in others}
+    return RunComparison(_judged([*rows.values()]), baseline, tasks_of, places, notes)
 
 
 def paired_errors(

@@ -398,7 +398,8 @@ def _scored(suite: Suite, runs: list[Predictions], plan: _Plan) -> Scores:
                 [
                     compare_contexts(suite, new, [k for k in keys if k[2] == split], plan.progress)
                     for split in dict.fromkeys(key[2] for key in keys)
-                ]
+                ],
+                new.runs,
             )
     effects = box_effects(matched, thresholds, sample.suite, keys)
     return Scores(table, compared, notes, facts, verdicts, contexts, effects, changes)

@@ -280,9 +280,11 @@ def compare_contexts(
     return Findings.from_rows(_said_once(rows), settings)
 
 
-def judged_contexts(findings: Sequence[Findings]) -> list[ConditionVerdict]:
-    """The condition ``context`` of ``fail_if`` on each run and task of the findings, one for each
-    split, which is met if there are some.
+def judged_contexts(
+    findings: Sequence[Findings], runs: Sequence[Predictions]
+) -> list[ConditionVerdict]:
+    """The condition ``context`` of ``fail_if`` on each of the runs and each task of the findings,
+    one for each split, which is met if there are some.
     """
     judged = {}
     for of_split in findings:
@@ -291,10 +293,10 @@ def judged_contexts(findings: Sequence[Findings]) -> list[ConditionVerdict]:
             found = Findings(of_split.table.filter(run=run, task=task)).pairs
             worst = "".join(f": {sentence(rows[0])}" for rows in found[:1])
             judged[run, task, split] = len(found), counted(len(found), "finding") + worst
-    runs, places = findings[0].settings["runs"], [
+    places = [
         (task, each.settings["split"]) for each in findings for task in each.settings["tasks"]
-    ]  # fmt: skip
-    return verdicts_on_tasks(CONTEXT, judged, runs, places)
+    ]
+    return verdicts_on_tasks(CONTEXT, judged, {run.run: run.tasks for run in runs}, places)
 
 
 def _said_once(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

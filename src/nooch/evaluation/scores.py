@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Annotated, Any, ClassVar, Self
@@ -438,8 +438,8 @@ class ConditionVerdict:
             ``context``, which are on all sets, ``criterion`` is empty.
         value: the value, of a difference the difference, or None if it is undefined; of ``context``
             the number of findings, of ``worse`` of sides.
-        fired: whether the condition is true of it, or it is undefined; a task with too few images
-            for ``worse`` or ``context`` fires only if the run has no other.
+        fired: whether the condition is true of it, or it is undefined; a task that the condition
+            does not name and whose images decide nothing fires only if no other of the run does.
         reason: why, in words.
     """
 
@@ -484,24 +484,30 @@ def parse_condition(text: str, suite: Suite | None = None) -> Condition:
 def verdicts_on_tasks(
     condition: Condition,
     judged: Mapping[tuple[str, str, str], tuple[int, str]],
-    runs: Sequence[str],
+    tasks_of: Mapping[str, Collection[str]],
     places: Sequence[tuple[str, str]],
 ) -> list[ConditionVerdict]:
     """A condition on what is ``judged``: (run, task, split) -> the number of what fires it, and
-    why. It fires for a run that is judged on none of the ``places`` (task, split); next to others,
-    a place with too few images does not.
+    why. It fires for a run that is judged on none of the ``places`` (task, split), and for a task
+    that it lacks; a place with too few images next to others does not.
+
+    ``tasks_of``: run -> the tasks that it predicts.
     """
     verdicts = []
-    for run in runs:
+    for run, tasks in tasks_of.items():
         some = any(name == run for name, *_ in judged)
         for place in places if some else [("", "")]:
-            n, reason = judged.get((run, *place), (None, TOO_FEW))
-            value, fired = (None, not some) if n is None else (float(n), n > 0)
+            lacks = some and place[0] not in tasks
+            nothing = None, "it has no predictions" if lacks else TOO_FEW
+            n, reason = judged.get((run, *place), nothing)
+            value, fired = (None, lacks or not some) if n is None else (float(n), n > 0)
             verdicts.append(ConditionVerdict(condition, run, "", *place, value, fired, reason))
     return verdicts
 
 
 _PLACE = ("run", "criterion", "task", "split")
+_OF_LABELS = (": no image", ": no positive", ": no negative")
+"""Ends of the reasons of what is undefined whatever a run says."""
 
 
 def judge(
@@ -513,8 +519,8 @@ def judge(
     baseline: str | None = None,
 ) -> list[ConditionVerdict]:
     """Every condition on every value of the tables of ``Scores`` that it concerns; an undefined or
-    missing value fires it. A difference fires where its interval is beyond the margin. A
-    ``baseline`` is only judged where a condition names it.
+    missing value fires it, see ``ConditionVerdict.fired``. A difference fires where its interval is
+    beyond the margin. A ``baseline`` is only judged where a condition names it.
     """
     verdicts, named = list[ConditionVerdict](), table["run"].unique(maintain_order=True)
     for c in (c for c in conditions if c.metric in METRIC_NAMES):
@@ -535,21 +541,23 @@ def judge(
                 )
         rows = rows.filter(pl.col("cue").is_null(), pl.col("group").is_null())
         runs = [run for run in named if run not in {baseline, c.against}]
-        verdicts += _judge(rows, c, [c.run] if c.run is not None else runs, suite)
+        for kind, name in (("subset", c.subset), ("metric", c.metric)):
+            check_one_of(kind, name, rows[kind].unique(maintain_order=True), owner="the scores")
+        rows = rows.filter(subset=c.subset, metric=c.metric)
+        keys = (
+            table.filter(pl.col("task") != AVERAGE).select(_PLACE[1:]).unique(maintain_order=True)
+        )
+        verdicts += _judge(rows, c, [c.run] if c.run is not None else runs, keys, suite)
     return verdicts
 
 
 def _judge(
-    table: pl.DataFrame, c: Condition, runs: Sequence[str], suite: Suite
+    rows: pl.DataFrame, c: Condition, runs: Sequence[str], keys: pl.DataFrame, suite: Suite
 ) -> list[ConditionVerdict]:
-    table = table.filter(pl.col("run").is_in(runs))
-    columns = ("criterion", "task", "split", "subset", "metric")
-    values = {name: table[name].unique(maintain_order=True).to_list() for name in columns}
-    for kind, name in (("subset", c.subset), ("metric", c.metric)):
-        check_one_of(kind, name, values[kind], owner="the scores")
+    """A condition on the rows of its metric and subset; of what is there for any run (``keys``)."""
+    values = {name: keys[name].unique(maintain_order=True).to_list() for name in keys.columns}
     criteria = [c.criterion] if c.criterion else values["criterion"]
-    tasks = [c.task] if c.task else [task for task in values["task"] if task != AVERAGE]
-    rows = table.filter(subset=c.subset, metric=c.metric)
+    tasks = [c.task] if c.task else values["task"]
     place = {
         tuple(place): row
         for *place, row in rows.select(*_PLACE, pl.struct("value", "low", "high", "reason")).rows()
@@ -566,7 +574,13 @@ def _judge(
         raise ParameterError(
             problem, where=f"`fail_if` {c.text}", allowed="criteria and tasks that have a set"
         )
-    return verdicts
+    judged = {verdict.run for verdict in verdicts if verdict.value is not None and c.task is None}
+    return [
+        replace(verdict, fired=False)
+        if verdict.run in judged and verdict.reason.endswith(_OF_LABELS)
+        else verdict
+        for verdict in verdicts
+    ]
 
 
 def _verdict(

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from nooch.base.display import DisplayTable
 from nooch.base.errors import some_of
-from nooch.base.words import counted, printable, unbroken
+from nooch.base.words import counted, printable, readable, unbroken
 from nooch.evaluation.comparison import CHANGES
 from nooch.evaluation.rate_words import Rate, in_full
 from nooch.report.images.drawn_boxes import DrawnBoxes
@@ -260,7 +260,7 @@ class Answer:
         for title, worst, others in self.parts():
             lines += [f"### {_markdown(title)}", ""]
             if others and others[0].kind == UNCHANGED:
-                names = ", ".join(dict.fromkeys(one.task for one in others))
+                names = ", ".join(dict.fromkeys(readable(one.task) for one in others))
                 lines += _folded("Their classes", [_markdown(names)])
                 continue
             lines += [one.markdown if most else one.item for one in worst]

@@ -107,7 +107,7 @@ def results_view(sources: Sources, suite: Suite, results: Results, tables: Table
         _points(results, suite, pairs),
         f"one standard deviation over seeds ({why})"
         if why
-        else f"95% intervals of {sources.bootstrap:,} resamples of images",
+        else f"95% intervals of {sources.bootstrap:,} resamples of {suite.unit_name}",
     )
 
 
@@ -246,7 +246,9 @@ def _check(suite: Suite, run: Predictions, split: str) -> None:
         values_of(run, challenge)
 
 
-def scored_view(scored: PredictionScores, *, split: str, bootstrap: int) -> ResultsView | None:
+def scored_view(
+    scored: PredictionScores, suite: Suite, *, split: str, bootstrap: int
+) -> ResultsView | None:
     """The page of results of only predictions, or None where nothing could be scored."""
     if not scored.scores:
         return None
@@ -263,8 +265,8 @@ def scored_view(scored: PredictionScores, *, split: str, bootstrap: int) -> Resu
             *(pl.col("run").alias("method"), pl.col("value").alias("mean"), "over"),
         ),
         intervals=(
-            f"95% intervals of {bootstrap:,} resamples of images; Wilson's of a rate that is the"
-            " same in all of them"
+            f"95% intervals of {bootstrap:,} resamples of {suite.unit_name}; Wilson's of a rate"
+            " that is the same in all of them"
             if bootstrap
             else "95% intervals: Wilson's of rates; of all else none, without resamples"
         ),

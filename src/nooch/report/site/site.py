@@ -137,7 +137,7 @@ def write_report(
     else:
         scored = PredictionScores.from_scores([scores], metrics)
     if results is None:
-        view = scored_view(scored, **resampling)
+        view = scored_view(scored, suite, **resampling)
     else:
         view = results_view(sources, suite, results, tables)
         view = replace(view, scored=scored.tables, notes=[*view.notes, *scored.notes])
