@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 
 import msgspec
 import numpy as np
@@ -15,7 +16,7 @@ from refusals import fails, refused
 from same_datasets import same_suite
 
 from nooch.base.errors import FormatError, OutputError, ParameterError
-from nooch.criteria import CE, Combination, Gist
+from nooch.criteria import CE, Combination, Context, Gist
 from nooch.evaluation.explain import explain
 from nooch.suites import SUBSETS, load_suite, save_suite
 from nooch.suites.find import find
@@ -219,6 +220,18 @@ def test_summary_and_overlap_agree_with_the_sets():
         union = first | second
         jaccard = pytest.approx(len(first & second) / len(union)) if union else None
         assert row["jaccard"] == jaccard
+
+
+def test_an_image_without_a_value_of_the_context_has_no_verdict():
+    """A condition on columns, such as ``scanner=GE``, is no class."""
+    images = [{"car": 0.2} if k % 3 else {"cow": 0.1} for k in range(60)]
+    data = dataset_of(images, ["car", "cow"])
+    scanner = [None, *(("GE", "Siemens")[k % 3 > 0 or k % 2] for k in range(1, 60))]
+    data = replace(data, images=data.images.with_columns(scanner=pl.Series(scanner)))
+    suite = find(data, {"columns": Context(columns=["scanner"])}, tasks=["car"])
+    (verdict,) = explain(suite, "car", 1, data)["verdicts"]
+    assert verdict["text"] == "no verdict: the criterion cannot judge this image's context"
+    assert " from " in explain(suite, "car", 2, data)["verdicts"][0]["text"]
 
 
 def test_explanations_with_and_without_the_dataset():
