@@ -207,7 +207,7 @@ def _no_verdict(
         if image.unknown_labels(task) is not None:
             return f"no verdict: {task} was not annotated"
         cues = [cue for cue, _ in suite.header.criteria[criterion].cues.get(task, [])]
-        # a condition on columns is no class
+        # a condition on columns is not a class
         cues = [cue for cue in cues if cue in image.classes]
         if missing := [cue for cue in cues if image.unknown(cue) is not None]:
             return f"no verdict: the area of {some_of(missing)} was not annotated"

@@ -507,7 +507,7 @@ def verdicts_on_tasks(
 
 _PLACE = ("run", "criterion", "task", "split")
 _OF_LABELS = (": no image", ": no positive", ": no negative")
-"""Ends of the reasons of what is undefined whatever a run says."""
+"""Ends of the reasons of what is undefined for any run."""
 
 
 def judge(
