@@ -80,7 +80,7 @@ def test_what_is_refused():
     fails(lambda: plan_finetune(DATA, suite, [], "x", tuned), "pixels of 0 images", kind=InputError)
     fails(lambda: plan_bench(DATA, suite, FEATURES[:5], plain), "(5, 4)", kind=InputError)
     other, _ = world(seed=1)
-    refused(lambda: plan_bench(other, suite, FEATURES, plain), "not the one")
+    refused(lambda: plan_bench(other, suite, FEATURES, plain), "another dataset")
 
 
 def test_a_label_that_training_does_not_tell():
