@@ -43,6 +43,10 @@ REFUSED = {
 --metrics acu -> did you mean auc
 --threshold vlaid -> --threshold: the threshold is vlaid
 --threshold 5 -> --threshold: the threshold is 5
+--rule pope -> --rule has no effect on tables and arrays
+--language de -> --language has no effect on tables
+--first-class 1 -> --first-class has no effect on tables
+--iou 0.3 -> --iou has no effect: the predictions have no boxes
 --threshold valid -> chosen on valid: 16 of 16 images of split valid have no prediction
 --average unifrom -> did you mean uniform
 --average x:hard_positive=0.5 -> shares add up to 0.5
@@ -55,6 +59,11 @@ REFUSED = {
 --out a.parquet -> exists already
 --out a.parquet/out.csv -> cannot make the folder
 --out a.parquet --overwrite -> a.parquet: is a file of predictions
+""",
+    "every: evaluate suite answers.jsonl {}": """
+--scale logit -> --scale has no effect on answers in words
+--classes names.txt -> --classes has no effect on answers in words
+--threshold 0.3 -> --threshold has no effect: every answer is yes or no
 """,
     "scored: sweep dataset --out out {}": """
 -> nothing to sweep

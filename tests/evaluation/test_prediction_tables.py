@@ -277,3 +277,33 @@ def test_the_confidence_of_an_answer_is_not_that_of_yes(data):
         assert reads in run.read
         (plain,) = load_predictions(LONG, SUITE)
         np.testing.assert_allclose(run.values, plain.values, atol=1e-12)
+
+
+@pytest.mark.parametrize("form", ["prob_{}", "P({})", "score.{}", "{}_probability", "{}_score"])
+def test_columns_called_after_a_class_and_what_they_are(form):
+    odd = WIDE.rename({task: form.format(task) for task in TASKS})
+    (run,) = load_predictions(odd, SUITE)
+    assert set(TASKS) == {*run.tasks}
+    assert f"{form.format(TASKS[0])} as {TASKS[0]}" in run.read
+    assert _scores(odd) == _scores(WIDE)
+
+
+@pytest.mark.parametrize("answer", ["pred", "label", "prediction"])
+@pytest.mark.parametrize("kind", ["text", "number"])
+def test_a_column_of_classes_next_to_their_scores_does_not_count(answer, kind):
+    numbers = pl.Series([n % 2 for n in range(N)])
+    names = [TASKS[n] for n in numbers]
+    column = pl.Series(answer, names if kind == "text" else numbers + 3)
+    assert _scores(WIDE.with_columns(column)) == _scores(WIDE)
+
+
+def test_numbers_of_classes_need_their_names(tmp_path):
+    numbers = [n % 3 for n in range(N)]
+    names = [*TASKS, "tree"]
+    frame = pl.DataFrame({"image_id": WIDE["image_id"], "pred": [names[n] for n in numbers]})
+    numbered = frame.with_columns(pred=pl.Series(numbers))
+    fails(lambda: load_predictions(numbered, SUITE), "pred has numbers of classes", "`classes`")
+    fails(lambda: load_predictions(numbered, SUITE, classes=names[:2]), "given ones have no 2")
+    (tmp_path / "names.txt").write_text("\n".join(names))
+    assert _scores(numbered, classes=names) == _scores(frame)
+    assert _scores(numbered, classes=tmp_path / "names.txt") == _scores(frame)

@@ -170,7 +170,8 @@ def judge_runs(
         if run.boxes is not None and data is not None and data.objects is not None
     }
     if not matched or data is None:
-        _refuse_idle(runs, {"threshold": threshold, "iou": None if iou == IOU else iou})
+        no_objects = "the dataset has no objects with boxes"
+        _refuse_idle(runs, no_objects, threshold=threshold, iou=None if iou == IOU else iou)
         return JudgedRuns(runs, data, split, notes=notes, baseline=named)
     by_run: RunThresholds = {}
     if threshold == OF_BOXES or (threshold is None and split != "valid"):
@@ -188,10 +189,10 @@ def judge_runs(
     return JudgedRuns(every, data, split, matched, by_run, limit, notes, named)
 
 
-def _refuse_idle(runs: Sequence[Predictions], settings: Mapping[str, object]) -> None:
+def _refuse_idle(runs: Sequence[Predictions], why: str, **settings: object) -> None:
     """Raise ParameterError for a setting of boxes that is given where no box is matched."""
     for name in (name for name, value in settings.items() if value is not None):
-        why, remedy = "the dataset has no objects with boxes", None
+        remedy = None
         if any(run.objects is not None for run in runs):
             why = "image_metrics are counts of boxes that val has chosen and matched"
             remedy = "{}; val takes it as conf" if name == "threshold" else None
@@ -237,6 +238,8 @@ def with_thresholds(
     Other parameters as in ``nooch.evaluate`` and ``MatchedRun.match``, and raises as that.
     """
     if data is None:
+        unmatched = "boxes are matched with `boxes` only"
+        _refuse_idle(runs, unmatched, iou=None if iou == IOU else iou)
         if str(threshold) == "0.5":
             return [], {}, []
         return [], *answer_thresholds(threshold, suite, runs, tasks)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
@@ -115,7 +116,10 @@ def _recognized(
     texts = frame.select(cs.string() | cs.categorical() | cs.enum()).columns
     task = _column("task", ["task"] if "task" in frame.columns else texts, where)
     value: str | None = scales[0] if scales else None
-    if value is None and (task or not {*_as_tasks(_named(frame), tasks).values()} & {*tasks}):
+    if value is None and task != "task" and _is_wide(frame, tasks):
+        # the true class
+        frame, task = frame.drop(task or []), None
+    elif value is None:
         value = _column("value", frame.columns, where)
     names = {old: new for old, new in zip((image, task, value), _ALIASES, strict=True) if old}
     if value is not None:
@@ -131,10 +135,29 @@ def _without_misspelled(
     return [name for name in strange if not get_close_matches(name, missing, 1)]
 
 
+_AFFIXED = re.compile(
+    r"(?i)^(?:pred|prob|probability|p|score|conf|confidence|logit)s?[\s_.:([-]+(.+?)[)\]]?$"
+    r"|^(.+?)[\s_.:-]+(?:prob|probability|score|conf|confidence|logit)s?$"
+)
+"""A column called after a class and what it is, such as ``prob_car``, ``P(car)``, ``car_score``."""
+
+
 def _as_tasks(names: Iterable[str], tasks: Sequence[str]) -> dict[str, str]:
-    """Name -> the task that it means, see ``as_known``."""
+    """Name -> the task that it means, see ``as_known``; by the class in it where none is one."""
     own = {name: class_name(name) for name in names}
-    return dict(zip(own, as_known([*own.values()], tasks), strict=True))
+    known = dict(zip(own, as_known([*own.values()], tasks), strict=True))
+    if not {*known.values()} & {*tasks}:
+        inner = {name: class_name(match[1] or match[2]) for name in own
+                 if (match := _AFFIXED.match(name))}  # fmt: skip
+        meant = zip(inner, as_known([*inner.values()], tasks), strict=True)
+        known |= {name: task for name, task in meant if task in tasks}
+    return known
+
+
+def _is_wide(frame: pl.DataFrame, tasks: Sequence[str]) -> bool:
+    """True if columns of numbers are called like tasks."""
+    means = _as_tasks(_named(frame), tasks)
+    return any(frame[name].dtype.is_numeric() and task in tasks for name, task in means.items())
 
 
 def _named(frame: pl.DataFrame) -> list[str]:
@@ -258,8 +281,11 @@ def table_predictions(
     columns = frame.columns
     frame = frame.with_columns(cs.boolean().cast(pl.Int8))
     texts = frame.select(cs.string() | cs.categorical() | cs.enum()).columns
-    answers = [column for column in texts if folded(column) in _ANSWERS]
-    if answers and "task" not in columns:
+    answers = [column for column in columns if folded(column) in _ANSWERS]
+    if answers and "task" not in columns and not _is_wide(frame, tasks) and (
+        answers[0] in texts or (len(tasks) > 1 and _column("value", columns, where) is None)
+    ):  # fmt: skip
+        frame = frame.with_columns(_class_names(frame[answers[0]], how, where))
         return _answered(frame, answers[0], name, tasks, how, where)
     frame, column = _recognized(table := frame, tasks, where)
     best = _column("task", texts, where) if folded(column or "") in _CONFIDENCES else None
@@ -362,6 +388,20 @@ def _of_answer(values: pl.Series, answers: pl.Series) -> pl.Series:
     ).to_series()  # fmt: skip
 
 
+def _class_names(answers: pl.Series, how: FileFormat, where: object) -> pl.Series:
+    """Names of classes; of numbers, by ``how.classes``."""
+    if not answers.dtype.is_numeric():
+        return answers
+    named = how.named()
+    numbers = answers.drop_nulls().unique().sort()
+    if named is None or (lost := [n for n in numbers if n not in named]):
+        problem = f"column {answers.name} has numbers of classes, such as {some_of(numbers, 3)}"
+        problem += "" if named is None else f": the given ones have no {some_of(lost)}"
+        remedy = "{}, names from 0 or number -> name"
+        raise InputError(problem, where=where, remedy=remedy, give={"classes": ...})
+    return answers.replace_strict(named, return_dtype=pl.String)
+
+
 def _one_each(frame: pl.DataFrame) -> bool:
     """True if a recognized table has one row for each image of a run, but several tasks."""
     if not {"image_id", "task"} <= {*frame.columns} or frame["task"].n_unique() < 2:
@@ -428,6 +468,9 @@ def _unpivoted(
 ) -> tuple[pl.DataFrame, list[str]]:
     """A wide table as a long one, and notes: on columns besides the tasks, and on repeated rows."""
     index = [c for c in frame.columns if c in _KINDS or c in SCALES]
+    if "label" in index and len(_as_tasks(_named(frame), tasks).keys() - {*index}) > 1:
+        # the number of a class
+        index.remove("label")
     columns = [c for c in _named(frame) if c not in index]
     if not columns:
         raise _refused(f"has columns {some_of(frame.columns, 8)}", where, TABLES)

@@ -39,6 +39,9 @@ def answer_thresholds(
     ``worst-side``: of the smallest error there on the worst of hard and easy positives and
     negatives.
     """
+    if all(run.in_words for run in runs):
+        problem = "`threshold` has no effect: every answer is yes or no, without a probability"
+        raise ParameterError(problem, where="predictions", give={"threshold": None})
     if threshold in RULES:
         by_run = _chosen(suite, runs, tasks, by_side=threshold != _CHOSEN)
         above = f"are positive above probabilities chosen on {_CHOSEN}:"
