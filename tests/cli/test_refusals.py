@@ -65,6 +65,9 @@ REFUSED = {
 --classes names.txt -> --classes has no effect on answers in words
 --threshold 0.3 -> --threshold has no effect: every answer is yes or no
 """,
+    "every: captions suite answers.jsonl {}": """
+--synonyms words.yaml -> contains answers yes and no, not captions
+""",
     "scored: sweep dataset --out out {}": """
 -> nothing to sweep
 --alpha 0.05 -> alpha together with beta

@@ -1,5 +1,6 @@
 """Which image a name means: against a slow matcher, and what is refused."""
 
+import json
 import unicodedata
 
 import polars as pl
@@ -8,6 +9,7 @@ from hypothesis import given, strategies as st
 from refusals import fails
 
 from nooch.data import ImageNames, name_column
+from nooch.data.json_records import json_records
 
 _PARTS = st.sampled_from(["a", "b", "ä", "x1", "1", "12", "012"])
 _NAMES = st.builds(
@@ -206,12 +208,28 @@ def test_a_number_of_another_collection_is_no_id_of_coco():
     assert match(["2327067188.png", "1514131776.png", "139.png"]) == [None, None, None]
 
 
-@given(st.lists(st.integers(0, 999), min_size=1, max_size=8, unique=True), st.booleans())
-def test_numbers_that_lost_their_zeros_are_names_only_where_all_names_are_numbers(numbers, typed):
+@given(st.lists(st.integers(0, 999), min_size=1, max_size=8, unique=True))
+def test_numbers_that_lost_their_zeros_are_names_only_where_all_names_are_numbers(numbers):
     files = [f"{n:06}.jpg" for n in numbers]
-    names = pl.Series(numbers) if typed else pl.Series([str(n) for n in numbers])
+    names = pl.Series([str(n) for n in numbers])
     known = _of(files, files)
     assert known.match(names, "here").ids.to_list() == files
     assert "by the number" in known.match(names, "here").note
+    # integers of a typed file are ids, and other numbers can be of rows
+    for others in (pl.Series(numbers), pl.Series([*names, "1000"])):
+        assert known.match(others, "here").ids.null_count() == len(others)
     for other in ([*files[:-1], f"x{files[-1]}"], [*files, f"b/{files[0][1:]}"]):
         assert _of(other, other).match(names, "here").ids.null_count() == len(numbers)
+
+
+def test_ids_of_a_file_with_a_list_of_its_images_stand_for_their_file_names(tmp_path):
+    images = [{"id": n, "file_name": f"{n + 7:06}.jpg"} for n in range(3)]
+    records = [{"image_id": n, "caption": "a"} for n in range(3)]
+    file = tmp_path / "c.json"
+    file.write_text(json.dumps({"images": images, "annotations": records}))
+    named = [record.get("file_name") for record in json_records(file)]
+    assert named == [image["file_name"] for image in images]
+    # records that name files keep their names, and other members stay
+    records[0]["file_name"] = "other.jpg"
+    file.write_text(json.dumps({"images": images[:1], "annotations": records}))
+    assert [record.get("file_name") for record in json_records(file)] == ["other.jpg", None, None]

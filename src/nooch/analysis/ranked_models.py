@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args, get_type_hints
 
 import msgspec
 import polars as pl
@@ -103,7 +103,8 @@ def _entry(folder: Path) -> RankedModel:
     if about.stat().st_size > _MOST_BYTES:
         raise InputError("is too large", where=about, allowed=f"at most {_MOST_BYTES:,} bytes")
     content = {name: str(value) for name, value in read_yaml(about).items() if value is not None}
-    with unreadable(about, "a model's facts", (msgspec.ValidationError,)):
+    allowed = f"a model's facts; kind is {' or '.join(get_args(get_type_hints(ModelCard)['kind']))}"
+    with unreadable(about, allowed, (msgspec.ValidationError,)):
         card = msgspec.convert(content, ModelCard)
     if not card.name.strip():
         raise InputError("has no name", where=about, allowed="the model's name")

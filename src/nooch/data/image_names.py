@@ -119,9 +119,8 @@ class ImageNames:
         ``names``: Int64, which are ids, or String: ids as text, or file names, with or without
         folders and endings; null stays null.
         """
-        if names.dtype.is_integer() and self.ids.dtype.is_integer():
+        if names.dtype.is_integer():
             return MatchedNames(self._known(names).alias("image_id"), BY_ID)
-        names = names.cast(pl.String)
         texts = names.drop_nulls().unique(maintain_order=True).alias("name")
         ids_matched, rule = self._decided(texts, where)
         if len(twice := texts.filter(ids_matched.is_duplicated() & ids_matched.is_not_null())):
@@ -197,8 +196,8 @@ class ImageNames:
         n, n_id, n_file = len(texts), by_id.count(), by_file.count() + len(several)
         if (n_id == n) == (n_file == n):
             self._check_readings(texts, by_id, by_file, where)
-        if n_file == n_id == 0:
-            return self._by_bare_number(texts), BY_DIGITS
+        if n_file == n_id == 0 and (by_number := self._by_bare_number(texts)).count() == n:
+            return by_number, BY_DIGITS
         if n_file <= n_id:
             return by_id, BY_ID
         for name, (first, other) in several.items():
@@ -210,13 +209,13 @@ class ImageNames:
 
     def _by_bare_number(self, texts: pl.Series) -> pl.Series:
         """The image whose file's name is nothing but the number, which lost its zeros as programs
-        read it: 000012.jpg for 12; all null where some name is more, or two have one number.
+        read it: 000012.jpg for 12; empty where some name is more, or two have one number.
         """
         stems = _stems(self._names).str.replace(r"^.*/", "")
         known = stems.str.contains(r"^\d{1,18}$").all() and texts.str.contains(r"^\d{1,18}$").all()
         numbers = stems.cast(pl.Int64, strict=False)
         if not known or numbers.is_duplicated().any():
-            return self.ids.clear(len(texts))
+            return self.ids.clear()
         table = pl.DataFrame({"number": numbers, "image_id": self.ids})
         return texts.cast(pl.Int64).alias("number").to_frame().join(
             table, on="number", how="left", maintain_order="left"

@@ -54,7 +54,7 @@ def json_records(path: str | Path) -> list[dict[str, Any]]:
             if isinstance(whole, dict) else []
         )  # fmt: skip
         if len(lists) == 1:
-            records = lists[0]
+            records = _with_names(lists[0], whole.get("images"))
     except BROKEN_RECORDS:
         try:
             records = msgspec.json.Decoder().decode_lines(content)
@@ -66,6 +66,18 @@ def json_records(path: str | Path) -> list[dict[str, Any]]:
             allowed = "JSON objects: in an array, one per line, or one after the other"
             raise InputError(problem, where=path, allowed=allowed)
     return records
+
+
+def _with_names(records: list[Any], images: Any) -> list[Any]:
+    """Records of COCO with the file names that its images have: ids can be of this file only."""
+    listed = images if isinstance(images, list) else []
+    names = {image.get("id"): image["file_name"] for image in listed
+             if isinstance(image, dict) and isinstance(image.get("file_name"), str)}  # fmt: skip
+    return [
+        {"file_name": names[record["image_id"]], **record}
+        if isinstance(record, dict) and record.get("image_id") in names else record
+        for record in records
+    ]  # fmt: skip
 
 
 def _one_by_one(content: bytes, path: str | Path) -> list[Any]:

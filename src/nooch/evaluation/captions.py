@@ -16,7 +16,7 @@ from msgspec import Meta
 
 from nooch.base.calls import Progress, Seed, checked, no_progress
 from nooch.base.display import DisplayTable
-from nooch.base.errors import InputError, ParameterError, some_of
+from nooch.base.errors import Command, InputError, ParameterError, some_of
 from nooch.base.words import WORD, counted
 from nooch.data import Dataset, ImageNames, as_dataset, name_column
 from nooch.data.image_names import IMAGE_COLUMNS
@@ -97,6 +97,14 @@ def _known_images(suite: Suite | ImageNames) -> tuple[ImageNames, Any, str]:
     return suite.image_names(), suite.match_names, "suite"
 
 
+def _refuse_answers(texts: Sequence[Any], path: Path) -> None:
+    """Raise InputError where most texts are only yes or no."""
+    plain = [str(text).strip(" .!\"'").casefold() in {"yes", "no"} for text in texts]
+    if 2 * sum(plain) > len(texts):
+        problem = "contains answers yes and no, not captions"
+        raise InputError(problem, where=path, give=Command("evaluate", predictions=str(path)))
+
+
 def _read(
     path: Path,
     records: Sequence[Mapping[str, Any]],
@@ -118,6 +126,7 @@ def _read(
         if not isinstance(text, str):
             problem = f"record {number} has no text in {text_field}"
             raise InputError(problem, where=path, allowed=_ALLOWED)
+    _refuse_answers(texts, path)
     names = [record.get(image or "question_id") for record in records]
     if by_question:
         if unknown := [question for question in names if images.get(question) is None]:

@@ -577,7 +577,7 @@ class KnownImages:
         """
         fixed = self.suite is not None and self.suite.name_rule in {"digits", "ids"}
         own = self._scored[0] if self._scored else self.names.ids
-        if names.dtype != pl.String and (typed or fixed) and own.dtype.is_integer():
+        if names.dtype != pl.String and (typed or (fixed and own.dtype.is_integer())):
             return names, ""
         matched = self.names.match(names.cast(pl.String), where)
         return (names, "") if matched.rule == BY_ID else (matched.ids, matched.note)
