@@ -340,7 +340,8 @@ def _unbroken(stream: Any) -> Any:
     # without a buffer where PYTHONUNBUFFERED is set
     buffer = getattr(stream, "buffer", None)
     raw = getattr(buffer, "raw", buffer)
-    if not isinstance(raw, io.FileIO):  # captured, or a console of Windows
+    # captured, a console of Windows, or a terminal, which cannot break
+    if not isinstance(raw, io.FileIO) or stream.isatty():
         return stream
     whole: Any = _Unbroken(raw.fileno(), "w", closefd=False)
     whole = whole if raw is buffer else io.BufferedWriter(whole)
@@ -351,6 +352,7 @@ def _unbroken(stream: Any) -> Any:
 def _unusable_streams_or_names() -> int:
     """2 with a message where standard output is closed, or a name is not UTF-8; else 0."""
     is_open = sys.stdout is not None
+    sys.stdout, sys.stderr = _unbroken(sys.stdout), _unbroken(sys.stderr)
     # in the place of a closed stream a file would be opened, and get what is printed
     while (handle := os.open(os.devnull, os.O_RDWR)) <= 2:
         pass
@@ -359,7 +361,6 @@ def _unusable_streams_or_names() -> int:
     if not is_open:
         remedy = "redirect it, for example to /dev/null"
         return fail(NoochError("standard output is closed", remedy=remedy))
-    sys.stdout, sys.stderr = _unbroken(sys.stdout), _unbroken(sys.stderr)
     # what the encoding of a terminal lacks is spelled out; LC_ALL=C has surrogateescape
     lacks = {"strict", "surrogateescape"}
     if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors in lacks:

@@ -238,8 +238,8 @@ _COMMAND = re.compile(r"\bnooch ([a-z-]+(?: [a-z-]+)?)")
 
 
 def _parameters(words: Iterable[str]) -> dict[str, Any]:
-    """Parameters of the command that these words start with, and those that every command takes,
-    by name and by flag.
+    """Parameters of the command that these words start with (of a group such as ``import``, the
+    parameters of all its commands), and those that every command takes, by name and by flag.
     """
     if _all_commands is None:
         return {}
@@ -248,7 +248,9 @@ def _parameters(words: Iterable[str]) -> dict[str, Any]:
         # only a group has commands
         look_up = getattr(running, "get_command", None)
         running = (look_up and look_up(None, word)) or running
-    parameters = [*_all_commands.params, *running.params]
+    some = getattr(running, "commands", {}) if running is not _all_commands else {}
+    parameters = [*_all_commands.params, *(p for c in some.values() for p in c.params),
+                  *running.params]  # fmt: skip
     flags = {flag.strip("-").replace("-", "_"): parameter
              for parameter in parameters for flag in parameter.opts}  # fmt: skip
     return flags | {_name(parameter): parameter for parameter in parameters}
