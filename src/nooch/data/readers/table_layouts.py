@@ -577,7 +577,9 @@ def texts_of(column: pl.Series) -> set[str]:
         if not are_exact_integers(values).all():
             return set()
         values = values.cast(pl.Int64)
-    return set(_text(values.unique().head(9)).str.to_lowercase())
+    texts = values.unique().head(9).cast(pl.String).str.to_lowercase()
+    # a cell of blanks is none that is empty
+    return {text.strip() or text for text in texts}
 
 
 def ask_present(name: str, path: object) -> InputError:
