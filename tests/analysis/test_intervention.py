@@ -253,7 +253,7 @@ def test_the_command(world, run_cli, tmp_path, monkeypatch):
     other = f"{command.replace(str(model), str(silent))} --out other --bootstrap 10"
     run_cli(other).refused("whether its outputs exclude each other", "--outputs independent if")
     done = run_cli(f"{other} --outputs independent --limit 4").ok()
-    assert "outputs are read as independent: as --outputs says; yes for" in done.err
+    assert "outputs are read as independent: as --outputs says; yes (labeled yes): car" in done.err
     done = run_cli(f"{command} --out out --bootstrap 10").ok()
     assert "outputs are read as exclusive: problem_type single_label_classification" in done.err
     assert "Differences from model on ce challenge sets" in done.out

@@ -39,7 +39,7 @@ def answer_thresholds(
     ``worst-side``: of the smallest error there on the worst of hard and easy positives and
     negatives.
     """
-    if all(run.in_words for run in runs):
+    if runs and all(run.in_words for run in runs):
         problem = "`threshold` has no effect: every answer is yes or no, without a probability"
         raise ParameterError(problem, where="predictions", give={"threshold": None})
     if threshold in RULES:
