@@ -254,8 +254,8 @@ def test_sheets_that_are_refused(world, sources, tmp_path):
     refused(lambda: gallery(["car"], sources=Sources(suite=suite)), "needs the suite's dataset")
     for change, words, kind in (
         ({"split": "valid"}, "'valid' is not a split", ParameterError),
-        ({"data": data.select("test")}, "not the one", ParameterError),
-        ({"images": tmp_path}, "are not there", InputError),
+        ({"data": data.select("test")}, "another dataset", ParameterError),
+        ({"images": tmp_path}, "were not found", InputError),
         ({"methods": ["erm", "irm"]}, "irm", ParameterError),
     ):
         fails(partial(gallery, ["car"], sources=replace(sources, **change)), words, kind=kind)

@@ -97,10 +97,10 @@ def _known_images(suite: Suite | ImageNames) -> tuple[ImageNames, Any, str]:
     return suite.image_names(), suite.match_names, "suite"
 
 
-def _refuse_answers(texts: Sequence[Any], path: Path) -> None:
-    """Raise InputError where most texts are only yes or no."""
+def _refuse_answers(texts: Sequence[Any], field: str, path: Path) -> None:
+    """Raise InputError where most texts are only yes or no, and not called captions."""
     plain = [str(text).strip(" .!\"'").casefold() in {"yes", "no"} for text in texts]
-    if 2 * sum(plain) > len(texts):
+    if field != "caption" and 2 * sum(plain) > len(texts):
         problem = "contains answers yes and no, not captions"
         raise InputError(problem, where=path, give=Command("evaluate", predictions=str(path)))
 
@@ -126,7 +126,7 @@ def _read(
         if not isinstance(text, str):
             problem = f"record {number} has no text in {text_field}"
             raise InputError(problem, where=path, allowed=_ALLOWED)
-    _refuse_answers(texts, path)
+    _refuse_answers(texts, text_field, path)
     names = [record.get(image or "question_id") for record in records]
     if by_question:
         if unknown := [question for question in names if images.get(question) is None]:

@@ -238,7 +238,7 @@ def with_thresholds(
     Other parameters as in ``nooch.evaluate`` and ``MatchedRun.match``, and raises as that.
     """
     if data is None:
-        unmatched = "boxes are matched with `boxes` only"
+        unmatched = "no box is matched, since `boxes` is off"
         _refuse_idle(runs, unmatched, iou=None if iou == IOU else iou)
         if str(threshold) == "0.5":
             return [], {}, []
