@@ -19,7 +19,7 @@ from nooch.analysis.confusions import Confusions, find_confusions
 from nooch.analysis.slices import Slices, judged_slices
 from nooch.base.calls import Count, Progress, Seed, Share, checked, no_progress
 from nooch.base.display import DisplayTable
-from nooch.base.errors import Command, InputError, ParameterError, check_one_of, giving, some_of
+from nooch.base.errors import Command, InputError, check_idle, check_one_of, giving, some_of
 from nooch.base.files import DATASET_MARKER, is_address, write_folder
 from nooch.criteria import CE, Attribute, Context, Gist
 from nooch.criteria.context_fit import no_context
@@ -366,7 +366,8 @@ def check(
         # classes without predictions are listed as left out
         notes += task_notes(runs, data.classes, "dataset", tasks, all_needed=tasks is not None)
         if OBJECT in predicted:
-            _refuse_of_counts(criterion=criterion, decision=decision)
+            idle = {"criterion": criterion, "decision": decision}
+            check_idle(idle, " on counts of any class", where="predictions")
         criteria, reasons = _criteria(
             data, criterion, CE(alpha=alpha, beta=beta), phi, any_class=OBJECT in predicted,
             alone=baseline is None and not _has_conditions(described_data),
@@ -484,13 +485,6 @@ def _opened(
         return data, "../dataset", [f"imported {recognized.kind}: {recognized.why}", *left_out]
     refuse_hints(hints, "dataset")
     return data, place, []
-
-
-def _refuse_of_counts(**given: object) -> None:
-    """Raise ParameterError for a setting of classes that is given with counts of any class."""
-    for name in (name for name, value in given.items() if value is not None):
-        problem = f"`{name}` has no effect on counts of any class"
-        raise ParameterError(problem, where="predictions", give={name: None})
 
 
 def _has_conditions(data: Dataset) -> bool:

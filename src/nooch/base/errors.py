@@ -257,6 +257,17 @@ def no_such(path: str | Path, what: str = "file or folder", **more: Any) -> Inpu
     return InputError(f"no such {what}", where=path, **{"remedy": remedy, **more})
 
 
+def check_idle(
+    settings: Mapping[str, object], why: str, *, where: object = None, remedy: str | None = None
+) -> None:
+    """Raise ParameterError for the first setting that is given (not None): ``why`` ends the
+    sentence that it has no effect.
+    """
+    for name in (name for name, value in settings.items() if value is not None):
+        problem = f"`{name}` has no effect{why}"
+        raise ParameterError(problem, where=where, remedy=remedy, give={name: None})
+
+
 def check_one_of(
     name: str,
     value: str,

@@ -64,6 +64,8 @@ PROPERTIES: dict[str, Any] = {
 
 CLASS_COLUMNS = ("class", "label", "category", "class_name", "label_name", "category_name")
 """Columns that names of classes are in, in labels, predictions and boxes."""
+PRESENT, ABSENT = {"1", "1.0", "true", "yes"}, {"0", "0.0", "false", "no"}
+"""Cells that state that a class is there, and that it is not, in small letters."""
 CLASS_NUMBERS = ("category_id", "class_id", "cls")
 """Columns that numbers of classes are in, in labels and boxes."""
 

@@ -13,7 +13,7 @@ import polars as pl
 from numpy.typing import NDArray
 from scipy.special import logit
 
-from nooch.base.errors import InputError, ParameterError
+from nooch.base.errors import InputError, ParameterError, check_idle
 from nooch.criteria.context_fit import no_context
 from nooch.data import Dataset
 from nooch.evaluation.boxes.files import data_of_counts
@@ -191,15 +191,13 @@ def judge_runs(
 
 def _refuse_idle(runs: Sequence[Predictions], why: str, **settings: object) -> None:
     """Raise ParameterError for a setting of boxes that is given where no box is matched."""
-    for name in (name for name, value in settings.items() if value is not None):
-        remedy = None
-        if any(run.objects is not None for run in runs):
-            why = "image_metrics are counts of boxes that val has chosen and matched"
-            remedy = "{}; val takes it as conf" if name == "threshold" else None
-        elif all(run.boxes is None for run in runs):
-            why = "the predictions have no boxes"
-        problem = f"`{name}` has no effect: {why}"
-        raise ParameterError(problem, where="predictions", remedy=remedy, give={name: None})
+    remedy = None
+    if any(run.objects is not None for run in runs):
+        why = "image_metrics are counts of boxes that val has chosen and matched"
+        remedy = "{}; val takes it as conf" if settings.get("threshold") is not None else None
+    elif all(run.boxes is None for run in runs):
+        why = "the predictions have no boxes"
+    check_idle(settings, f": {why}", where="predictions", remedy=remedy)
 
 
 def as_judged(

@@ -21,7 +21,7 @@ from nooch.data import class_name, id_column, read_arrays, read_table
 from nooch.data.arrays import float_array
 from nooch.data.image_names import IMAGE_COLUMNS, UNTYPED
 from nooch.data.table_files import as_numbers, checked_read, table_files
-from nooch.data.table_schema import CLASS_COLUMNS, folded
+from nooch.data.table_schema import ABSENT, CLASS_COLUMNS, PRESENT, folded
 from nooch.evaluation.boxes.detections import RUN_KEYS
 from nooch.evaluation.boxes.matching import ROUNDING
 from nooch.evaluation.metrics import SCALES
@@ -91,8 +91,7 @@ def _numbers(column: pl.Series, how: FileFormat) -> pl.Series:
     return column
 
 
-_YES_NO = {"1": 1.0, "0": 0.0, "1.0": 1.0, "0.0": 0.0}
-_YES_NO |= {"true": 1.0, "false": 0.0, "yes": 1.0, "no": 0.0}
+_YES_NO = dict.fromkeys(PRESENT, 1.0) | dict.fromkeys(ABSENT, 0.0)
 
 
 def _truth(column: pl.Series) -> pl.Series:

@@ -11,7 +11,7 @@ import polars as pl
 from numpy.typing import NDArray
 from scipy.special import logit
 
-from nooch.base.errors import InputError, ParameterError, check_one_of, some_of
+from nooch.base.errors import InputError, ParameterError, check_idle, check_one_of, some_of
 from nooch.criteria.contract import read_task_numbers
 from nooch.data import class_name
 from nooch.evaluation.metrics import stable_order
@@ -40,8 +40,8 @@ def answer_thresholds(
     negatives.
     """
     if runs and all(run.in_words for run in runs):
-        problem = "`threshold` has no effect: every answer is yes or no, without a probability"
-        raise ParameterError(problem, where="predictions", give={"threshold": None})
+        why = ": every answer is yes or no, without a probability"
+        check_idle({"threshold": threshold}, why, where="predictions")
     if threshold in RULES:
         by_run = _chosen(suite, runs, tasks, by_side=threshold != _CHOSEN)
         above = f"are positive above probabilities chosen on {_CHOSEN}:"

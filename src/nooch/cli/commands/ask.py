@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from typer import Argument, Option
 
-from nooch.base.errors import ParameterError
+from nooch.base.errors import check_idle
 from nooch.base.words import counted
 from nooch.cli import options as shared
 from nooch.cli.declared import takes
@@ -113,9 +113,7 @@ def _server(
     idle |= {"engine": engine if mode else None}
     if in_batch:
         idle |= {"endpoint": url, "rate_limit": serving.get("rate_limit")}
-    for name in (name for name, value in idle.items() if value is not None):
-        problem = f"`{name}` has no effect {f'with `{mode}`' if mode else 'without `endpoint`'}"
-        raise ParameterError(problem, give={name: None})
+    check_idle(idle, f" with `{mode}`" if mode else " without `endpoint`")
     return Endpoint(url or BATCH_URL, model, **serving) if mode else None
 
 

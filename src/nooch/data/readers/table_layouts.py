@@ -22,7 +22,14 @@ from nooch.data.readers.box_formats import KEPT, bad_line, judged_boxes
 from nooch.data.readers.contract import BAD
 from nooch.data.readers.image_rows import Entries, class_order, columns_of
 from nooch.data.table_files import are_exact_integers, as_numbers
-from nooch.data.table_schema import ANNOTATED, CORE_COLUMNS, check_classes, class_name
+from nooch.data.table_schema import (
+    ABSENT,
+    ANNOTATED,
+    CORE_COLUMNS,
+    PRESENT,
+    check_classes,
+    class_name,
+)
 
 ROW = "nooch:row"
 """Column of rows: the number in the whole table."""
@@ -449,11 +456,11 @@ class LongTable:
         if self.present is None:
             return pl.repeat(False, rows.height, eager=True)
         texts = _text(rows[self.present]).str.to_lowercase()
-        known = texts.is_in([*_ABSENT, *_PRESENT]).fill_null(value=False)
+        known = texts.is_in([*ABSENT, *PRESENT]).fill_null(value=False)
         if not known.all():
             problem = f"column {self.present} contains {texts.filter(~known)[0]}"
             raise InputError(problem, where=path, allowed="1, present, and 0, absent, in every row")
-        return texts.is_in([*_ABSENT])
+        return texts.is_in([*ABSENT])
 
     def objects(
         self,
@@ -551,7 +558,6 @@ _PRESENCE = {
     "answer", "confidence", "exist", "exists", "gt", "label", "positive", "presence", "present",
     "state", "target", "truth", "value", "verified", "visible", "y",
 }  # fmt: skip
-_PRESENT, _ABSENT = {"1", "1.0", "true", "yes"}, {"0", "0.0", "false", "no"}
 
 
 def is_called_present(name: str) -> bool:
@@ -563,7 +569,7 @@ def is_called_present(name: str) -> bool:
 def states_absence(values: pl.Series) -> bool:
     """True if some cells are 0, or no, and the others 1, or yes."""
     texts = texts_of(values)
-    return bool(texts & _ABSENT) and texts <= {*_ABSENT, *_PRESENT}
+    return bool(texts & ABSENT) and texts <= {*ABSENT, *PRESENT}
 
 
 def texts_of(column: pl.Series) -> set[str]:
@@ -603,7 +609,7 @@ def rows_with(rows: pl.DataFrame, box: Sequence[str]) -> pl.Series:
 def as_yes(values: pl.Series) -> pl.Series:
     """Mask of the cells that mean yes."""
     texts = _text(values).str.to_lowercase()
-    return texts.is_in([*_PRESENT]).fill_null(value=False)
+    return texts.is_in([*PRESENT]).fill_null(value=False)
 
 
 def has_lists(values: pl.Series) -> bool:
