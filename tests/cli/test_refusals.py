@@ -152,6 +152,7 @@ fig4 --paper --criteria ce -> is not a pair
 --engine clowd -> clowd
 --lift 2 -> has no effect without the context criterion
 --exclude cow -> has no effect without the context criterion
+--phi y=1 -> has no effect without the attribute criterion
 --fitted nooch-coco -> ce of the suite was not fitted
 """,
     "scored: export suite out {}": """

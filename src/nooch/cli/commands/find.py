@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import builtins
+import re
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -117,10 +118,9 @@ def find_command(
     }
     make = partial(criterion_of, makers=makers)
     criteria = parse_criteria(criterion, partial(_fitted, load_suite(fitted)) if fitted else make)
-    if context and "context" not in criteria:
-        problem = "has no effect without the context criterion"
-        where = ", ".join(f"`{name}`" for name in context)
-        raise ParameterError(problem, where=where, give={"criterion": "context"})
+    presets = {"preset": phi_preset, "preset_columns": preset_columns, "values": values}
+    of_phi = [*attribute, *(name for name, value in presets.items() if value is not None)]
+    _check_kinds(criterion, {"context": [*context], "attribute": of_phi})
     # absolute, so that workers in other folders find it too
     data: Dataset | str | Path = absolute(dataset)
     if tau is not None:
@@ -152,6 +152,16 @@ def find_command(
         split = next((name for name in ("test", "valid") if name in opened.splits), "train")
         note(*unseen_note(unseen_pairs(opened, split)))
     yield from print_suite(suite, out, f"show {shlex.quote(str(out))}")
+
+
+def _check_kinds(criterion: Sequence[str], options: Mapping[str, Sequence[str]]) -> None:
+    """Raise ParameterError for options of a kind of criterion, by kind, that is not asked for."""
+    kinds = {word for text in criterion for word in re.findall(r"\w+", text)}
+    for kind, names in options.items():
+        if names and kind not in kinds:
+            problem = f"has no effect without the {kind} criterion"
+            where = ", ".join(f"`{name}`" for name in names)
+            raise ParameterError(problem, where=where, give={"criterion": kind})
 
 
 def _phi(
