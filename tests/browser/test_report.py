@@ -443,6 +443,7 @@ def test_images_of_a_finding_are_saved_and_shown_by_its_number(page, tmp_path):
     assert saved.value.path().read_text().splitlines() == listed
     page.locator("#finding-1 a").first.click()
     settle(page)
+    page.locator("#finding p:not(:empty)").wait_for()
     assert page.locator("#finding p").inner_text().startswith(f"1. {row['sentence']}: ")
 
 
